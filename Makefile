@@ -1,0 +1,32 @@
+# make demo: from nothing to a trained policy.  make test: all tests.
+PYTHON ?= python3
+VENV ?= .venv
+ALGO ?= quatro
+OUT ?= runs/demo
+BIN := $(VENV)/bin
+
+.PHONY: demo test install clean
+
+demo: $(BIN)/rlvr
+	@start=$$(date +%s); $(BIN)/rlvr train --algo $(ALGO) --out $(OUT) || exit $$?; \
+	echo "installed in $$(cat $(VENV)/install_s) s, trained in $$(($$(date +%s) - start)) s"
+
+test: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+install: $(BIN)/rlvr
+
+$(BIN)/rlvr: pyproject.toml .ci/cpu.txt
+	@start=$$(date +%s); $(PYTHON) -m venv $(VENV) && \
+	$(BIN)/pip install --quiet -c .ci/cpu.txt -e . && touch $@ && \
+	echo $$(($$(date +%s) - start)) > $(VENV)/install_s
+
+$(VENV)/dev: $(BIN)/rlvr
+	$(BIN)/pip install --quiet -c .ci/cpu.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs build dist *.egg-info

@@ -1,0 +1,37 @@
+"""The errors a user sees, and the exit code of each."""
+
+DONE, FAILED, USAGE, BAD_DATA, TOO_MANY_ERRORS, INTERRUPTED = 0, 1, 2, 3, 4, 75
+
+
+class UserError(Exception):
+    """One line of what is wrong, where and with which value, and one action that mends it."""
+
+    exit_code = FAILED
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(UserError):
+    """The command's words are wrong."""
+
+    exit_code = USAGE
+
+
+class DataError(UserError):
+    """What the command was given to read is wrong."""
+
+    exit_code = BAD_DATA
+
+
+class TooManyErrors(UserError):
+    """The stage is done, but more of its rows failed than the user allows."""
+
+    exit_code = TOO_MANY_ERRORS
+
+
+class Interrupted(UserError):
+    """The stage was stopped; running it again goes on where it stopped."""
+
+    exit_code = INTERRUPTED

@@ -1,0 +1,125 @@
+"""Files that are whole or absent, and locks that die with their process."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError, UserError
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def pretty_json(value: Any) -> bytes:
+    return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Writes `path` whole or not at all: a temporary name, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f"_tmp-{path.name}-{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise write_error(path, error) from error
+
+
+def sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_error(path: Path, error: OSError) -> UserError:
+    """The one line for a write that failed, by its cause."""
+    hints = {
+        errno.ENOSPC: "free some space and run the same command again; finished parts are kept",
+        errno.EDQUOT: "free some quota and run the same command again; finished parts are kept",
+        errno.EACCES: "choose another place with --out",
+        errno.EROFS: "choose another place with --out",
+        errno.EEXIST: "a file is in the way; choose another place with --out",
+        errno.ENOTDIR: "a file is in the way; choose another place with --out",
+    }
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return UserError(f"cannot write `{path}`: {reason}", hints.get(error.errno or 0, ""))
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise DataError(f"cannot read `{path}`: {reason}", "check the path") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Holds the lock file `path`; a second holder is refused at once.
+
+    The kernel frees the lock when its process dies, so a killed run never blocks the next one.
+    """
+    descriptor = _acquire(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if not shared:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _acquire(path: Path, mode: int) -> int:
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise write_error(path.parent, error) from error
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            pass  # the holder before us removed its lock file: take a new one
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise UserError(
+                f"another process is writing `{path.parent}`",
+                "wait for it, or stop it; to share the work start each with its own --shard i/n",
+            ) from error
+        os.close(descriptor)

@@ -1,0 +1,181 @@
+"""Making a shard directory: parts written whole, a manifest written last, resume."""
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlvr_cli import files
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
+
+OnPart = Callable[[int, str], None]
+_METADATA_KEY = b"rlvr"
+_LIBRARIES = ("rlvr", "pyarrow", "numpy", "torch", "transformers", "scikit-learn")
+
+
+def fill(
+    path: Path,
+    plan: Plan,
+    make: Callable[[int], pa.Table],
+    *,
+    share: Share = WHOLE,
+    summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
+    on_part: OnPart = lambda index, state: None,
+) -> Shards | None:
+    """Makes the parts of `path` that are missing or damaged, then its manifest.
+
+    Running it again goes on where it stopped; on a complete directory it makes nothing. Another
+    plan is refused. None if parts of other shares are still missing. `on_part` hears of every
+    part of this share: kept, made, or mended (found damaged and made again).
+    """
+    mine = range(share.index, plan.parts, share.count)
+    listed = _listed_parts(path, plan)
+    whole = {i: e for i, e in listed.items() if _is_whole(path / e["name"], e)}
+    if (path / MANIFEST).exists() and all(i in whole for i in mine) and not _leftovers(path):
+        for index in mine:
+            on_part(index, "kept")
+        return Shards.open(path)
+    files.make_folder(path)
+    with _writing(path, share):
+        _sweep(path, share)
+        partial = path / ("_partial.json" if share.count == 1 else _share_name("_partial", share))
+        done = {i: e for i, e in whole.items() if i in mine}
+        for index in mine:
+            state = "kept" if index in done else "mended" if index in listed else "made"
+            if state != "kept":
+                done[index] = _write_part(path, plan, index, make(index))
+                files.write_atomic(partial, seal(_manifest(path, plan, done)))
+            on_part(index, state)
+        return _finish(path, plan, partial, summarise)
+
+
+def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards:
+    """`fill` without shares: the directory is complete when it returns."""
+    made = fill(path, plan, make, **options)
+    assert made is not None, "all parts are of this share"
+    return made
+
+
+def _finish(
+    path: Path, plan: Plan, partial: Path, summarise: Callable[[Shards], dict[str, Any]]
+) -> Shards | None:
+    listed = _listed_parts(path, plan)
+    if len(listed) < plan.parts:
+        return None
+    draft = Shards(path, _manifest(path, plan, listed))
+    complete = {**draft.manifest, "summary": summarise(draft)}
+    files.write_atomic(partial, seal(complete))
+    os.replace(partial, path / MANIFEST)
+    for leftover in _leftovers(path):
+        files.remove(leftover)
+    files.sync_folder(path)
+    return Shards(path, complete)
+
+
+def _leftovers(path: Path) -> list[Path]:
+    return [p for pattern in ("_partial*.json", "_lock-*", "_tmp-*") for p in path.glob(pattern)]
+
+
+def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    ordered = [parts[index] for index in sorted(parts)]
+    checksums = "".join(part["sha256"] for part in ordered)
+    return {
+        **plan.identity,
+        "fingerprint": plan.fingerprint,
+        "digest": hashlib.sha256((plan.fingerprint + checksums).encode()).hexdigest(),
+        "parents": {
+            role: {"path": os.path.relpath(parent.path, path), "digest": parent.digest}
+            for role, parent in plan.parents.items()
+        },
+        "paths": plan.paths,
+        "versions": _versions(),
+        "planned_parts": plan.parts,
+        "parts": ordered,
+    }
+
+
+def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str, Any]:
+    origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
+    origin["versions"] = _versions()
+    table = table.select(plan.schema.names).cast(plan.schema)
+    table = table.replace_schema_metadata(
+        {_METADATA_KEY: files.canonical_json(origin).encode()}
+    ).combine_chunks()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    data = sink.getvalue().to_pybytes()
+    name = f"part-{index:05d}.parquet"
+    files.write_atomic(path / name, data)
+    return {"name": name, "rows": table.num_rows, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _listed_parts(path: Path, plan: Plan) -> dict[int, dict[str, Any]]:
+    """The parts that the manifests of `path` list, by index; an error if of another plan."""
+    listed: dict[int, dict[str, Any]] = {}
+    for listing in [path / MANIFEST, *path.glob("_partial*.json")]:
+        if manifest := read_sealed(listing):
+            if manifest["fingerprint"] != plan.fingerprint:
+                raise _other_plan(path, plan, manifest)
+            listed.update({int(part["name"][5:-8]): part for part in manifest["parts"]})
+    return listed
+
+
+def _is_whole(path: Path, entry: dict[str, Any]) -> bool:
+    return path.exists() and hashlib.sha256(files.read_bytes(path)).hexdigest() == entry["sha256"]
+
+
+def _other_plan(path: Path, plan: Plan, manifest: dict[str, Any]) -> UserError:
+    theirs = {**manifest, "parents": {r: p["digest"] for r, p in manifest["parents"].items()}}
+    theirs["parts"] = manifest["planned_parts"]
+    changes = []
+    for key, new in plan.identity.items():
+        if key == "params" and plan.stage == theirs["stage"]:
+            names = sorted(new.keys() | theirs[key].keys())
+            pairs = [(name, theirs[key].get(name), new.get(name)) for name in names]
+        else:
+            pairs = [(key, theirs[key], new)]
+        changes += [f"{name} was {old}, is {now}" for name, old, now in pairs if old != now]
+    return UsageError(
+        f"`{path}` was made with other parameters: {'; '.join(changes)[:300]}",
+        "choose another --out, or remove the directory to make it anew",
+    )
+
+
+@contextlib.contextmanager
+def _writing(path: Path, share: Share) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(files.locked(path / "_lock", shared=share.count > 1))
+        if share.count > 1:
+            stack.enter_context(files.locked(path / _share_name("_lock", share)))
+        yield
+
+
+def _share_name(stem: str, share: Share) -> str:
+    suffix = ".json" if stem == "_partial" else ""
+    return f"{stem}-{share.index}of{share.count}{suffix}"
+
+
+def _sweep(path: Path, share: Share) -> None:
+    """Removes what a killed process left of this share's files."""
+    for stale in path.glob("_tmp-*"):
+        index = stale.name.removeprefix("_tmp-part-")[:5]
+        if share.count == 1 or (index.isdigit() and int(index) % share.count == share.index):
+            files.remove(stale)
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions

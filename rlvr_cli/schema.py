@@ -1,0 +1,97 @@
+"""One Arrow schema per shard kind; a column's unit is in its field metadata."""
+
+import pyarrow as pa
+
+from rlvr_cli.errors import DataError
+
+VERSION = 1
+
+
+def _field(name: str, kind: pa.DataType, unit: str = "", *, null: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=null, metadata={"unit": unit} if unit else None)
+
+
+_TEXT = pa.large_string()
+_TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
+_NATS = pa.list_(pa.field("element", pa.float32(), nullable=False))
+_KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
+
+_SCHEMAS = {
+    "prompts": [
+        _KEY[0],
+        _field("messages", _TEXT, "JSON: a list of role and content, or one string of raw text"),
+        _field("answer", _TEXT, null=True),
+        _field("verifier", pa.string(), null=True),
+        _field("source", pa.string()),
+        _field("extra", _TEXT, "JSON", null=True),
+    ],
+    "rollouts": [
+        *_KEY,
+        _field("prompt_token_ids", _TOKENS),
+        _field("completion", _TEXT),
+        _field("token_ids", _TOKENS, null=True),
+        _field("behaviour_logp", _NATS, "nats", null=True),
+        _field("finish_reason", pa.string(), "stop, length or abort"),
+        _field("status", pa.string(), "ok, prompt_truncated or prompt_too_long"),
+        _field("seed", pa.int64(), null=True),
+        _field("policy", pa.string(), "sha256 of the behaviour policy", null=True),
+    ],
+    "scores": [
+        *_KEY,
+        _field("reward", pa.float64(), null=True),
+        _field("correct", pa.bool_(), null=True),
+        _field("extracted", _TEXT, null=True),
+        _field("status", pa.string(), "ok, no_answer, timeout, oom, error, bad_gold or aborted"),
+    ],
+    "logprobs": [
+        *_KEY,
+        _field("old_logp", _NATS, "nats", null=True),
+        _field("ref_logp", _NATS, "nats", null=True),
+        _field("entropy", _NATS, "nats", null=True),
+        _field("max_prob", _NATS, "probability", null=True),
+    ],
+    "advantages": [
+        *_KEY,
+        _field("advantage", pa.float64(), null=True),
+        _field("keep", pa.bool_()),
+        _field("group_size", pa.int32(), "completions with a reward"),
+        _field("group_mean", pa.float64(), null=True),
+        _field("group_std", pa.float64(), "ddof 1", null=True),
+    ],
+    "steps": [
+        _field("epoch", pa.int32()),
+        _field("mini_batch", pa.int32()),
+        _field("loss", pa.float64()),
+        _field("grad_norm", pa.float64()),
+        _field("learning_rate", pa.float64()),
+        _field("entropy", pa.float64(), "nats a token"),
+        _field("clip_fraction", pa.float64(), "share of trained tokens"),
+        _field("clamp_count", pa.int64(), "tokens with a log ratio beyond 20 nats"),
+        _field("ratio_mean", pa.float64()),
+        _field("ratio_min", pa.float64()),
+        _field("ratio_max", pa.float64()),
+        _field("kl", pa.float64(), "nats a token, k3 from the old policy"),
+        _field("sequences", pa.int64()),
+        _field("tokens", pa.int64()),
+        _field("sampler_gap", pa.float64(), "nats, the largest of the rollout batch", null=True),
+    ],
+    "metrics": [_KEY[0], _field("source", pa.string(), null=True), _field("n", pa.int32()),
+                _field("correct", pa.int32()), _field("excluded", pa.int32())],
+}  # fmt: skip
+
+KINDS = tuple(_SCHEMAS)
+
+
+def schema(
+    kind: str, extra: tuple[str, ...] = (), only: tuple[str, ...] | None = None
+) -> pa.Schema:
+    """The schema of a kind, with `extra` nullable float64 columns behind its own.
+
+    `only` names the value columns to keep where a stage makes what it was asked for; the key
+    columns always stay.
+    """
+    if kind not in _SCHEMAS:
+        raise DataError(f"unknown shard kind `{kind}`", f"the kinds are {', '.join(KINDS)}")
+    keys = {"prompt_id", "sample_index"}
+    fields = [f for f in _SCHEMAS[kind] if only is None or f.name in keys or f.name in only]
+    return pa.schema(fields + [_field(name, pa.float64(), null=True) for name in extra])

@@ -1,0 +1,15 @@
+"""Seeds that depend on what a row is, never on where or when it is made."""
+
+import hashlib
+
+
+def derive(*parts: int | str) -> int:
+    """A seed in [0, 2^63) from the parts that name what it is for."""
+    text = "\x1f".join(f"{type(p).__name__}:{p}" for p in parts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def row_seed(run_seed: int, step: int, prompt_id: str, sample_index: int) -> int:
+    """The seed of one completion, so that topping up or re-sharding never repeats a sample."""
+    return derive("row", run_seed, step, prompt_id, sample_index)

@@ -1,0 +1,216 @@
+"""Shard directories: what one is, what decides its content, and reading it.
+
+A directory holds `part-00000.parquet ...` of one kind. While it is being made, `_partial.json`
+lists the parts that are whole with their checksums; the rename of that file to `_manifest.json`
+is what makes the directory complete. Every read checks the part's sha256. fill.py writes; no
+other code touches shard files.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlvr_cli import files, schema
+from rlvr_cli.errors import DataError, UsageError
+
+MANIFEST = "_manifest.json"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which of the parts this process makes: those whose index is `index` modulo `count`."""
+
+    index: int = 0
+    count: int = 1
+
+    @staticmethod
+    def parse(text: str) -> "Share":
+        index, _, count = text.partition("/")
+        if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
+            raise UsageError(f"--shard is `{text}`", "write i/n with i from 0 to n-1, as in 0/4")
+        return Share(int(index), int(count))
+
+
+WHOLE = Share()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides what a directory will hold."""
+
+    kind: str
+    stage: str
+    params: dict[str, Any]
+    parents: dict[str, "Shards"]
+    parts: int
+    extra: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    paths: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """What two directories share if and only if one may go on where the other stopped."""
+        return {
+            "kind": self.kind,
+            "schema_version": schema.VERSION,
+            "stage": self.stage,
+            "params": self.params,
+            "parents": {role: parent.digest for role, parent in self.parents.items()},
+            "parts": self.parts,
+            "extra": list(self.extra),
+            "only": None if self.only is None else list(self.only),
+        }
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(files.canonical_json(self.identity).encode()).hexdigest()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return schema.schema(self.kind, self.extra, self.only)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A complete directory, as its manifest describes it."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @staticmethod
+    def open(path: Path, *kinds: str) -> "Shards":
+        """The complete directory at `path`; an error unless it is of one of `kinds`."""
+        manifest = read_sealed(path / MANIFEST)
+        if manifest is None:
+            raise _incomplete(path)
+        version = manifest.get("schema_version")
+        if version != schema.VERSION:
+            raise DataError(
+                f"`{path}` has schema version {version}, this rlvr reads {schema.VERSION}",
+                "make it again with this rlvr, or read it with the one that made it",
+            )
+        if kinds and manifest["kind"] not in kinds:
+            raise DataError(
+                f"`{path}` holds {manifest['kind']}, {' or '.join(kinds)} were expected",
+                "name another directory",
+            )
+        return Shards(path, manifest)
+
+    @property
+    def kind(self) -> str:
+        return self.manifest["kind"]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.manifest["params"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.manifest["summary"]
+
+    @property
+    def digest(self) -> str:
+        return self.manifest["digest"]
+
+    @property
+    def rows(self) -> int:
+        return sum(part["rows"] for part in self.manifest["parts"])
+
+    def __len__(self) -> int:
+        return len(self.manifest["parts"])
+
+    def part(self, index: int) -> pa.Table:
+        """The rows of one part, after its checksum and schema are verified."""
+        entry = self.manifest["parts"][index]
+        table = _read_part(self.path / entry["name"], entry["sha256"])
+        only = self.manifest["only"]
+        expected = schema.schema(
+            self.kind, tuple(self.manifest["extra"]), None if only is None else tuple(only)
+        )
+        if not table.schema.equals(expected):
+            raise DataError(
+                f"`{self.path / entry['name']}` has other columns than its kind `{self.kind}`",
+                "make the directory again",
+            )
+        return table
+
+    def parts(self) -> Iterator[pa.Table]:
+        return (self.part(index) for index in range(len(self)))
+
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self.parts())
+
+    def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
+        """The nearest ancestor of a kind, found by its path and checked by its digest."""
+        for role, recorded in self.manifest["parents"].items():
+            path = Path(os.path.normpath(self.path / recorded["path"]))
+            if role == kind:
+                found = Shards.open(moved_to or path, kind)
+                if found.digest != recorded["digest"]:
+                    raise DataError(
+                        f"`{found.path}` is not the directory that `{self.path}` was made from",
+                        f"make `{self.path}` again, or name the right one with --{kind} DIR",
+                    )
+                return found
+        for role, recorded in self.manifest["parents"].items():
+            path = Path(os.path.normpath(self.path / recorded["path"]))
+            with contextlib.suppress(LookupError):
+                return Shards.open(path, role).parent(kind, moved_to)
+        raise LookupError(kind)
+
+
+def _read_part(path: Path, sha256: str) -> pa.Table:
+    data = files.read_bytes(path)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise DataError(
+            f"`{path}` does not match its checksum: it was cut or changed after it was written",
+            "run the command that made the directory again; it makes just this part anew",
+        )
+    return pq.read_table(pa.BufferReader(data)).replace_schema_metadata(None)
+
+
+def _incomplete(path: Path) -> DataError:
+    if not path.exists():
+        return DataError(f"`{path}` does not exist", "check the path")
+    partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
+    if not partials:
+        return DataError(
+            f"`{path}` is not a shard directory: it has no {MANIFEST}", "check the path"
+        )
+    done = len({part["name"] for m in partials for part in m["parts"]})
+    stage, planned = partials[0]["stage"], partials[0]["planned_parts"]
+    return DataError(
+        f"`{path}` is not complete: {done} of {planned} parts",
+        f"finish it by running its `rlvr {stage}` command again",
+    )
+
+
+def seal(manifest: dict[str, Any]) -> bytes:
+    checksum = hashlib.sha256(files.canonical_json(manifest).encode()).hexdigest()
+    return files.pretty_json({**manifest, "sha256": checksum})
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """The manifest in `path`, None if there is none; an error if it is not as it was written."""
+    if not path.exists():
+        return None
+    try:
+        manifest = json.loads(files.read_bytes(path))
+        checksum = manifest.pop("sha256")
+        if hashlib.sha256(files.canonical_json(manifest).encode()).hexdigest() == checksum:
+            return manifest
+    except (ValueError, KeyError, AttributeError):
+        pass
+    raise DataError(
+        f"`{path}` was cut or changed after it was written",
+        f"remove `{path.parent}` and run the command that made it again",
+    )
