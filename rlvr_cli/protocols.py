@@ -1,0 +1,88 @@
+"""What a verifier, a rollout engine and a training engine are."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Status = Literal["ok", "no_answer", "timeout", "oom", "error", "bad_gold"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier says of one completion; a fault has a status and no reward, never a 0."""
+
+    status: Status
+    reward: float | None = None
+    correct: bool | None = None
+    extracted: str | None = None
+
+
+class Verifier(Protocol):
+    def __call__(self, completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
+        """The verdict on `completion`; never raises, whatever a model wrote."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion to sample."""
+
+    prompt_token_ids: list[int]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled completion; the end-of-sequence token is its last token where it stopped."""
+
+    token_ids: list[int]
+    behaviour_logp: list[float]  # nats, at the sampling temperature
+    finish_reason: Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to sample; a temperature of 0 takes the likeliest token, `top_k` 0 means all tokens."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+
+class RolloutEngine(Protocol):
+    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
+        """One completion for each request, in order, whatever its batch-mates are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """One completion to train on."""
+
+    prompt_token_ids: list[int]
+    token_ids: list[int]
+    advantage: float = 0.0
+    old_logp: list[float] | None = None
+    ref_logp: list[float] | None = None
+    columns: dict[str, float] = field(default_factory=dict)
+
+
+class TrainingEngine(Protocol):
+    def logp(self, rows: list[Row], temperature: float) -> list[list[float]]:
+        """The policy's log-probs of the rows' tokens, as training computes them."""
+        ...
+
+    def accumulate(
+        self, rows: list[Row], goal: Any, totals: Any, temperature: float
+    ) -> dict[str, float]:
+        """Adds the gradient of a mini-batch's rows; sums and extremes over their tokens."""
+        ...
+
+    def update(self, learning_rate: float) -> float:
+        """Takes one optimizer step and clears the gradient; the gradient's norm before clipping."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Writes a Hugging Face directory and what exact resume needs."""
+        ...
