@@ -1,0 +1,211 @@
+"""Policies on disk: where one is, what identifies it, and loading it.
+
+A policy is a Hugging Face directory. `builtin` is the tiny one that is installed with rlvr.
+"""
+
+import functools
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.shards import Shards
+
+BUILTIN = "builtin"
+CHECKPOINT = "checkpoint"
+TRAINER_STATE = "trainer.safetensors"
+_BUILTIN_PATH = Path(__file__).parent / "fixtures" / "policy"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_SMALL = 20_000_000  # parameters below which a second thread costs more than it gives
+_SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy's directory and the name that a manifest may hold for it."""
+
+    path: Path
+    name: str
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """sha256 over the names and contents of the files that define the policy."""
+        whole = hashlib.sha256()
+        for path in sorted(self.path.iterdir()):
+            if path.suffix in _SUFFIXES and path.name != TRAINER_STATE:
+                with open(path, "rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                whole.update(f"{path.name}\0{content}\n".encode())
+        return whole.hexdigest()
+
+    @functools.cached_property
+    def trainer_digest(self) -> str | None:
+        """sha256 of the optimizer's state, None if there is none."""
+        path = self.path / TRAINER_STATE
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+    def named_from(self, folder: Path) -> str:
+        """The name to record in a directory, relative where the policy is a path."""
+        if self.name in (BUILTIN,) or not Path(self.name).exists():
+            return self.name
+        return os.path.relpath(self.name, folder)
+
+
+def resolve(name: str) -> Policy:
+    """The policy of a name: `builtin`, a directory, a train-step directory or a hub name."""
+    if name == BUILTIN:
+        return Policy(_BUILTIN_PATH, BUILTIN)
+    path = Path(name)
+    if (path / CHECKPOINT / "config.json").exists():
+        path = path / CHECKPOINT
+    if not path.exists() and name.count("/") == 1 and not name.startswith((".", "/")):
+        path = _from_hub(name)
+    if not path.is_dir():
+        raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
+    if not (path / "config.json").exists():
+        raise DataError(
+            f"`{path}` is not a model directory: it has no config.json",
+            "name a Hugging Face model directory",
+        )
+    if not any((path / file).exists() for file in _TOKENIZERS):
+        raise DataError(
+            f"`{path}` has no tokenizer",
+            "save one there with `tokenizer.save_pretrained(...)`, it must be the policy's own",
+        )
+    return Policy(path, str(path))
+
+
+def of(rollouts: Shards, given: str | None) -> Policy:
+    """The policy that was given, or the one the rollouts were sampled from."""
+    if given:
+        return resolve(given)
+    recorded = rollouts.manifest["paths"].get("policy")
+    if recorded is None:
+        raise UsageError(
+            f"`{rollouts.path}` does not say which policy it was sampled from",
+            "name the policy with --model",
+        )
+    return resolve(recorded if recorded == BUILTIN else _beside(rollouts.path, recorded))
+
+
+def _beside(folder: Path, recorded: str) -> str:
+    """A recorded name as a path from here, if there is such a path; else the name itself."""
+    path = os.path.normpath(folder / recorded)
+    return path if os.path.exists(path) else recorded
+
+
+def require_whole_checkpoint(steps: Shards) -> Policy:
+    """The policy that an update made; an error unless it is as it was written."""
+    policy = resolve(str(steps.path))
+    if (policy.digest, policy.trainer_digest) != (
+        steps.summary["policy"],
+        steps.summary["trainer"],
+    ):
+        raise DataError(
+            f"`{policy.path}` is not as it was written",
+            f"remove `{steps.path.parent}` and make that step again",
+        )
+    return policy
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name))
+    except Exception as error:
+        raise DataError(
+            f"there is no directory `{name}`, and the hub gave no model of that name: "
+            f"{type(error).__name__}",
+            "check the name and the connection, or name a local directory",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A policy in memory."""
+
+    policy: Policy
+    model: Any
+    tokenizer: Any
+    eos_ids: tuple[int, ...]
+    pad_id: int
+    context: int
+
+
+def load_tokenizer(policy: Policy) -> Any:
+    from transformers import AutoTokenizer
+
+    quiet()
+
+    try:
+        return AutoTokenizer.from_pretrained(policy.path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"cannot load the tokenizer of `{policy.path}`: {_first_line(error)}"
+        ) from error
+
+
+def quiet() -> None:
+    """Keeps transformers' own bars and notices out of the way."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def context_length(policy: Policy) -> int:
+    """The longest sequence in tokens that the policy's positions allow."""
+    from transformers import AutoConfig
+
+    return int(getattr(AutoConfig.from_pretrained(policy.path), "max_position_embeddings", 1 << 30))
+
+
+def load(policy: Policy) -> Loaded:
+    """The policy in float32, in evaluation mode, with every end-of-sequence id it declares."""
+    import torch
+    from transformers import AutoModelForCausalLM, GenerationConfig
+
+    quiet()
+    tokenizer = load_tokenizer(policy)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(policy.path, dtype=torch.float32).eval()
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot load `{policy.path}`: {_first_line(error)}") from error
+    declared = model.generation_config.eos_token_id
+    if declared is None:
+        declared = tokenizer.eos_token_id
+    eos_ids = tuple(declared) if isinstance(declared, list | tuple) else (declared,)
+    if None in eos_ids:
+        raise DataError(
+            f"`{policy.path}` declares no end-of-sequence token",
+            "set eos_token_id in its generation_config.json",
+        )
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
+    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
+    if model.num_parameters() < _SMALL:
+        torch.set_num_threads(1)
+    _check_head(model, policy)
+    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
+
+
+def _check_head(model: Any, policy: Policy) -> None:
+    """Refuses a model whose logits are not its last hidden state times its output head."""
+    import torch
+
+    token_ids = torch.tensor([[0, 1]])
+    with torch.no_grad():
+        logits = model(token_ids).logits
+        head = model.get_output_embeddings()
+        made = head(model.base_model(token_ids).last_hidden_state)
+    if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
+        raise UserError(
+            f"`{policy.path}` scales or caps its logits, which rlvr does not support yet",
+            "choose a model whose logits are its hidden state times its output head",
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]

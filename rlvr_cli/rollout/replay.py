@@ -1,0 +1,35 @@
+"""Rollouts that another rollout stored, for tests and for dry runs of a pipeline."""
+
+from pathlib import Path
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.protocols import Completion, Request, SamplingParams
+from rlvr_cli.shards import Shards
+
+
+def build(*, path: str = ""):
+    """An engine that answers each request with the completion stored under its seed."""
+    return lambda policy: Engine(Shards.open(Path(path), "rollouts"))
+
+
+class Engine:
+    def __init__(self, rollouts: Shards) -> None:
+        self._path = rollouts.path
+        self._stored = {
+            (row["seed"], tuple(row["prompt_token_ids"])): Completion(
+                row["token_ids"], row["behaviour_logp"], row["finish_reason"]
+            )
+            for row in rollouts.table().to_pylist()
+        }
+
+    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
+        return [self._find(request) for request in requests]
+
+    def _find(self, request: Request) -> Completion:
+        key = (request.seed, tuple(request.prompt_token_ids))
+        if key not in self._stored:
+            raise DataError(
+                f"`{self._path}` holds no completion of seed {request.seed} for this prompt",
+                "replay with the seed, the step and the prompts of the stored rollouts",
+            )
+        return self._stored[key]

@@ -1,0 +1,113 @@
+"""Rollouts with transformers' own generate: the CPU default."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from rlvr_cli import policy as policies
+from rlvr_cli.kernels.reference import gumbel
+from rlvr_cli.policy import Loaded
+from rlvr_cli.protocols import Completion, Request, SamplingParams
+
+BATCH_SIZE = 256
+
+
+def build(*, batch_size: int = BATCH_SIZE):
+    """An engine that samples `batch_size` completions at a time."""
+    return lambda policy: Engine(policies.load(policy), batch_size)
+
+
+class Engine:
+    def __init__(self, loaded: Loaded, batch_size: int = BATCH_SIZE) -> None:
+        self._loaded = loaded
+        self._batch_size = batch_size
+
+    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
+        completions: list[Completion] = []
+        for start in range(0, len(requests), self._batch_size):
+            completions += self._batch(requests[start : start + self._batch_size], sampling)
+        return completions
+
+    @torch.no_grad()
+    def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
+        loaded = self._loaded
+        device = next(loaded.model.parameters()).device
+        longest = max(len(request.prompt_token_ids) for request in requests)
+        padding = [longest - len(request.prompt_token_ids) for request in requests]
+        input_BS = torch.tensor(
+            [
+                [loaded.pad_id] * left + request.prompt_token_ids
+                for left, request in zip(padding, requests, strict=True)
+            ],
+            device=device,
+        )
+        attention_BS = torch.arange(longest, device=device) >= torch.tensor(
+            padding, device=device
+        ).unsqueeze(1)
+        seed_B = torch.tensor([request.seed for request in requests], device=device)
+        sampler = GumbelSampler(seed_B, sampling)
+        loaded.model.generate(
+            input_BS,
+            attention_mask=attention_BS.long(),
+            generation_config=GenerationConfig(
+                do_sample=False,
+                max_new_tokens=sampling.max_new_tokens,
+                eos_token_id=list(loaded.eos_ids),
+                pad_token_id=loaded.pad_id,
+            ),
+            logits_processor=LogitsProcessorList([sampler]),
+        )
+        token_BT, logp_BT = torch.stack(sampler.token, 1), torch.stack(sampler.logp, 1)
+        return [
+            _cut(tokens, logps, loaded.eos_ids)
+            for tokens, logps in zip(token_BT.tolist(), logp_BT.tolist(), strict=True)
+        ]
+
+
+def _cut(tokens: list[int], logps: list[float], eos_ids: tuple[int, ...]) -> Completion:
+    ends = [index for index, token in enumerate(tokens) if token in eos_ids]
+    if not ends:
+        return Completion(tokens, logps, "length")
+    return Completion(tokens[: ends[0] + 1], logps[: ends[0] + 1], "stop")
+
+
+class GumbelSampler(LogitsProcessor):
+    """Samples as argmax of logits plus counter-based noise, and keeps the log-probs.
+
+    A row's sample depends on its seed and its logits alone, not on its batch-mates. Log-probs are
+    those of the distribution sampled from: after temperature, top-k and top-p; at temperature 0,
+    of the unscaled policy.
+    """
+
+    def __init__(self, seed_B: Tensor, sampling: SamplingParams) -> None:
+        self._seed_B = seed_B
+        self._sampling = sampling
+        self.token: list[Tensor] = []
+        self.logp: list[Tensor] = []
+
+    def __call__(self, input_ids: Any, scores: Tensor) -> Tensor:
+        logp_BV = (scores.float() / (self._sampling.temperature or 1.0)).log_softmax(-1)
+        logp_BV = _restrict(logp_BV, self._sampling)
+        noisy_BV = logp_BV.double()
+        if self._sampling.temperature > 0:
+            noisy_BV = noisy_BV + gumbel(self._seed_B, len(self.token), logp_BV.shape[-1])
+        token_B1 = noisy_BV.argmax(-1, keepdim=True)
+        self.token.append(token_B1[:, 0])
+        self.logp.append(logp_BV.gather(-1, token_B1)[:, 0])
+        return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
+
+
+def _restrict(logp_BV: Tensor, sampling: SamplingParams) -> Tensor:
+    """Renormalises over the top_k likeliest tokens and the nucleus of mass top_p."""
+    if sampling.top_k:
+        kept = logp_BV.topk(min(sampling.top_k, logp_BV.shape[-1]), -1)
+        logp_BV = torch.full_like(logp_BV, -torch.inf).scatter(-1, kept.indices, kept.values)
+        logp_BV = logp_BV.log_softmax(-1)
+    if sampling.top_p < 1:
+        ordered_BV, order_BV = logp_BV.sort(-1, descending=True)
+        before_BV = ordered_BV.exp().cumsum(-1) - ordered_BV.exp()
+        ordered_BV = ordered_BV.masked_fill(before_BV >= sampling.top_p, -torch.inf)
+        logp_BV = torch.empty_like(logp_BV).scatter(-1, order_BV, ordered_BV).log_softmax(-1)
+    return logp_BV
