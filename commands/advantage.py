@@ -1,0 +1,45 @@
+"""Turns the rewards of whole groups into advantages.
+
+The directory records the algorithm, and train-step uses that one. A row without a reward leaves
+every statistic and is not trained on; a group whose rewards are all equal gets exactly 0.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import console, options
+
+
+def command(
+    scores: options.Source = None,
+    algo: options.Algo = "grpo",
+    out: options.Out = None,
+    rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
+    allow_singletons: Annotated[
+        bool, typer.Option("--allow-singletons", help="advantage 0 for a group of one reward")
+    ] = False,
+    drop_uninformative: Annotated[
+        bool, typer.Option("--drop-uninformative", help="leave out groups of equal rewards")
+    ] = False,
+    shard: options.Shard = "0/1",
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import objective
+    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.stages import advantage
+
+    spec = objective.canonical(algo)
+    source = Shards.open(options.source(scores), "scores")
+    out = out or source.path.parent / "advantages"
+    if dry_run:
+        return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
+    with console.Parts("advantage", len(source)) as parts:
+        made = advantage.run(
+            source, out, algo=algo, rollouts=rollouts, allow_singletons=allow_singletons,
+            drop_uninformative=drop_uninformative, share=Share.parse(shard), on_part=parts,
+        )  # fmt: skip
+    text = "{informative} of {groups} groups carry signal, {missing} rewards missing"
+    console.conclude(parts, out, made, text, as_json=json)

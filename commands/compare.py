@@ -1,0 +1,21 @@
+"""What two runs did to the same held-out prompts: paired differences with intervals.
+
+Takes two run directories of train (their last evaluations), or two scores directories.
+"""
+
+from pathlib import Path
+
+from rlvr_cli import console, options
+
+
+def command(a: Path, b: Path, json: options.Json = False) -> None:
+    from rlvr_cli import reporting
+    from rlvr_cli.stages import comparison
+
+    made = comparison.compare(a, b)
+    if json:
+        return console.result(b, made.as_json(), as_json=True)
+    rows = {name: cells for name, cells in made.rows.items()}
+    console.stdout.print(
+        reporting.comparison_table(made.title, [str(a), str(b)], rows, "second - first")
+    )

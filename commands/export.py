@@ -1,0 +1,25 @@
+"""Writes completions with their scores for other tools: JSON lines or verl's Parquet."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlvr_cli import console, options
+
+
+def command(
+    source: options.Source = None,
+    out: Annotated[Path | None, typer.Option("--out", help="the file to write")] = None,
+    format: Annotated[Literal["jsonl", "verl"], typer.Option("--format")] = "jsonl",
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli.shards import Shards
+    from rlvr_cli.stages import exchange
+
+    shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
+    suffix = {"jsonl": ".jsonl", "verl": ".parquet"}[format]
+    out = out or shards.path.with_name(shards.path.name + suffix)
+    rows = exchange.send_out(shards, out, format)
+    console.say(f"export: {rows} rows of `{shards.path}` -> `{out}`")
+    console.result(out, {"rows": rows}, as_json=json)

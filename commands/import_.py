@@ -1,0 +1,42 @@
+"""Makes prompts, rollouts and scores of completions that another tool stored.
+
+Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
+that policy's token ids, which train-step needs. Scores are made if the file says what is correct.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import console, options
+
+
+def command(
+    source: Path,
+    out: Annotated[Path, typer.Option(help="the directory to make")] = Path("imported"),
+    model: options.Model = None,
+    id_column: options.IdColumn = None,
+    prompt_column: options.PromptColumn = None,
+    answer_column: options.AnswerColumn = None,
+    completion_column: options.CompletionColumn = None,
+    correct_column: options.CorrectColumn = None,
+    reward_column: options.RewardColumn = None,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import foreign
+    from rlvr_cli import policy as policies
+    from rlvr_cli.stages import exchange
+
+    found = foreign.generations(
+        source, id_column=id_column, completion_column=completion_column,
+        correct_column=correct_column, reward_column=reward_column,
+    )  # fmt: skip
+    policy = policies.resolve(model) if model else None
+    made = exchange.bring_in(
+        found, source, out, policy=policy, prompt_column=prompt_column, answer_column=answer_column
+    )
+    for shards in made:
+        console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
+    last = made[-1]
+    console.result(last.path, {shards.kind: shards.rows for shards in made}, as_json=json)

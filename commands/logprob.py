@@ -1,0 +1,44 @@
+"""Computes log-probs and entropies of stored completions under a policy and a reference."""
+
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+def command(
+    rollouts: options.Source = None,
+    out: options.Out = None,
+    model: options.Model = None,
+    ref_model: Annotated[str | None, typer.Option(help="the reference policy")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="of old_logp,entropy,max_prob,ref_logp; all by default")
+    ] = None,
+    micro_batch_tokens: Annotated[
+        int, typer.Option(min=1, help="padded tokens in one forward pass")
+    ] = config.UpdateOptions.micro_batch_tokens,
+    shard: options.Shard = "0/1",
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import policy as policies
+    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.stages import logprob
+
+    source = Shards.open(options.source(rollouts), "rollouts")
+    out = out or source.path.parent / "logprobs"
+    wanted = tuple(columns.split(",")) if columns else logprob.POLICY_COLUMNS
+    if ref_model and not columns:
+        wanted = logprob.COLUMNS
+    if dry_run:
+        return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
+    reference = policies.resolve(ref_model) if ref_model else None
+    needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
+    with console.Parts("logprob", len(source)) as parts:
+        made = logprob.run(
+            source, out, columns=wanted, reference=reference,
+            policy=policies.of(source, model) if needs_policy else None,
+            micro_batch_tokens=micro_batch_tokens, share=Share.parse(shard), on_part=parts,
+        )  # fmt: skip
+    console.conclude(parts, out, made, "{tokens} tokens", as_json=json, rate="tokens")

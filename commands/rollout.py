@@ -1,0 +1,52 @@
+"""Samples completions of prompts from a policy.
+
+A row's sample depends on its prompt, its index, the seed and the step alone: neither on the batch
+it is made in, nor on how often the command was interrupted.
+"""
+
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+@options.takes(knobs=config.RolloutOptions)
+def command(
+    knobs: dict,
+    prompts: options.Source = None,
+    out: options.Out = None,
+    model: options.Model = None,
+    seed: options.Seed = 0,
+    step: Annotated[int, typer.Option(min=0, help="the step of the loop, part of seeds")] = 0,
+    prompts_per_step: Annotated[
+        int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
+    ] = None,
+    limit: options.Limit = None,
+    shard: options.Shard = "0/1",
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import policy as policies
+    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.stages import rollout
+
+    chosen = config.make(config.RolloutOptions, knobs)
+    rollout.check(chosen)
+    source = Shards.open(options.source(prompts), "prompts")
+    out = out or source.path.parent / "rollouts"
+    if model is None:
+        console.say("rollout: no --model given, taking the built-in tiny policy")
+    policy = policies.resolve(model or policies.BUILTIN)
+    selection = rollout.Selection(seed, step, prompts_per_step, limit)
+    count = len(selection.of(source.table()["prompt_id"].to_pylist()))
+    if dry_run:
+        return console.say(
+            f"rollout: {count} prompts x {chosen.num_generations} completions of "
+            f"`{policy.name}` would go to `{out}`"
+        )
+    with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
+        share = Share.parse(shard)
+        made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
+    text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
+    console.conclude(parts, out, made, text, as_json=json, rate="tokens")

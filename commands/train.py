@@ -1,0 +1,43 @@
+"""Runs the whole loop: rollout, score, advantage, train-step, and evaluation on held-out prompts.
+
+With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
+CPU, in about two minutes. Running the same command again goes on where it was stopped. All of it
+lies in the run directory: shards, metrics.jsonl, checkpoints.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+@options.takes(
+    train=config.RunOptions, rollout=config.RolloutOptions, train_step=config.UpdateOptions
+)
+def command(
+    train: dict,
+    rollout: dict,
+    train_step: dict,
+    out: options.Out = None,
+    configuration: Annotated[
+        Path | None, typer.Option("--config", help="a TOML file; flags go before it")
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="write event files too (an extra)")
+    ] = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import live
+
+    given = {"train": train, "rollout": rollout, "train_step": train_step}
+    chosen = config.load([configuration] if configuration else [], given)
+    if config.is_builtin(chosen):
+        console.say("train: the built-in tiny policy on the built-in task `expression`")
+    out = out or Path("runs") / live.run_name(chosen)
+    if dry_run:
+        console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
+        return
+    live.train(out, chosen, tensorboard=tensorboard, as_json=json)

@@ -1,0 +1,54 @@
+"""Updates a policy on advantages, and writes it with what exact resume needs.
+
+The rollouts and the policy are found through the lineage of the advantages. The new policy lies
+in the `checkpoint` folder of what is made; `--model` takes either path.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+@options.takes(knobs=config.UpdateOptions)
+def command(
+    knobs: dict,
+    advantages: options.Source = None,
+    out: options.Out = None,
+    model: options.Model = None,
+    algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
+    seed: options.Seed = 0,
+    rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
+    logprobs: Annotated[Path | None, typer.Option(help="default: beside the advantages")] = None,
+    off_policy: Annotated[
+        bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
+    ] = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import policy as policies
+    from rlvr_cli.shards import MANIFEST, Shards
+    from rlvr_cli.stages import train_step
+
+    chosen = config.make(config.UpdateOptions, knobs)
+    source = Shards.open(options.source(advantages), "advantages")
+    out = out or source.path.parent / "update"
+    beside = source.path.parent / "logprobs"
+    if logprobs is None and (beside / MANIFEST).exists():
+        logprobs = beside
+    policy = policies.of(source.parent("rollouts", rollouts), model)
+    if dry_run:
+        return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
+    with console.Parts("train-step", 1) as parts:
+        made = train_step.run(
+            source, out, policy, chosen, algo=algo, seed=seed, rollouts=rollouts,
+            logprobs=Shards.open(logprobs, "logprobs") if logprobs else None,
+            off_policy=off_policy, on_part=parts,
+        )  # fmt: skip
+    text = (
+        "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
+        "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
+    )
+    console.conclude(parts, out, made, text, as_json=json)

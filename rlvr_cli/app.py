@@ -1,0 +1,115 @@
+"""The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
+
+import ast
+import difflib
+import importlib
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rlvr_cli import __version__, console, errors
+
+_Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
+_COMMANDS = Path(__file__).parent / "commands"
+_ORDER = (
+    *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
+    *("eval-passk", "ucc", "compare", "import", "export", "check", "list"),
+)
+
+
+def command_names() -> list[str]:
+    """The commands that the folder holds, in the order of the loop."""
+    stems = [path.stem for path in _COMMANDS.glob("*.py") if not path.stem.startswith("__")]
+    found = {stem.strip("_").replace("_", "-") for stem in stems}
+    return [n for n in _ORDER if n in found] + sorted(found - set(_ORDER))
+
+
+def _file(name: str) -> Path:
+    stem = name.replace("-", "_")
+    path = _COMMANDS / f"{stem}.py"
+    return path if path.exists() else _COMMANDS / f"{stem}_.py"
+
+
+def summary(name: str) -> str:
+    """The first line of a command's docstring, read without importing it."""
+    tree = ast.parse(_file(name).read_text())
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+class Commands(TyperGroup):
+    """Shows each command by its docstring; loads the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        if cmd_name not in command_names():
+            return None
+        return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode="markdown")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+        if args[0] not in command_names() and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], command_names(), n=2)
+            hint = f"did you mean {' or '.join(f'`rlvr {n}`' for n in near)}?" if near else ""
+            raise errors.UsageError(f"unknown command `{args[0]}`", hint or "see `rlvr --help`")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(args[0]), rest
+
+
+def _load(name: str) -> Any:
+    module = importlib.import_module(f"rlvr_cli.commands.{_file(name).stem}")
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    single.command(name=name, help=module.__doc__)(module.command)
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(f"rlvr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="print the version"
+    ),
+) -> None:
+    """Reinforcement learning with verifiable rewards, one command a stage."""
+
+
+def main() -> None:
+    """Runs the command line; every error is one line of what is wrong and one of what to do."""
+    signal.signal(signal.SIGTERM, _stop)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    command: Any = typer.main.get_command(app)
+    try:
+        return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+    except errors.UserError as error:
+        console.error(str(error), error.hint)
+        return error.exit_code
+    except _Refusal as error:
+        context = getattr(error, "ctx", None)
+        name = context.command_path if context else "rlvr"
+        console.error(error.format_message(), f"see `{name} --help`")
+        return errors.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        again = " ".join(["rlvr", *arguments])
+        console.error("interrupted; finished parts are kept", f"go on with `{again}`")
+        return errors.INTERRUPTED
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt

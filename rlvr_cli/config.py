@@ -1,0 +1,164 @@
+"""The knobs of the stages, each once with its default; a run's TOML file has one table a stage."""
+
+import dataclasses
+import difflib
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from rlvr_cli.errors import UsageError
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+def knob(default: Any, text: str, *, least: float | None = None, most: float | None = None) -> Any:
+    """A field with its help text and its bounds."""
+    return field(default=default, metadata={"help": text, "least": least, "most": most})
+
+
+@dataclass(frozen=True)
+class RolloutOptions:
+    num_generations: int = knob(8, "completions a prompt", least=1)
+    max_new_tokens: int = knob(512, "the longest completion, in tokens", least=1)
+    temperature: float = knob(1.0, "0 takes the likeliest token", least=0)
+    top_p: float = knob(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
+    top_k: int = knob(0, "sample from the likeliest tokens only; 0 means all", least=0)
+    engine: str = knob("transformers", "the rollout engine and its options")
+    overlong: Literal["error", "skip", "truncate"] = knob(
+        "error", "a prompt that leaves no room for a completion in the policy's context"
+    )
+    prompts_per_part: int = knob(64, "prompts in one part, the unit of resume", least=1)
+
+
+@dataclass(frozen=True)
+class UpdateOptions:
+    learning_rate: float = knob(1e-6, "of AdamW", least=0)
+    epochs: int = knob(1, "passes over the rollout batch", least=1)
+    mini_batch_prompts: int = knob(0, "prompts in one optimizer step; 0 means all", least=0)
+    micro_batch_tokens: int = knob(16384, "padded tokens in one forward pass", least=1)
+    weight_decay: float = knob(0.0, "of AdamW", least=0)
+    max_grad_norm: float = knob(1.0, "the gradient's norm is clipped here", least=0)
+    old_logprobs: Literal["recompute", "rollout", "stored"] = knob(
+        "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"
+    )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    algo: str = knob("grpo", "the objective, its options and modifiers")
+    model: str = knob("builtin", "the policy to start from")
+    prompts: str = knob("", "prompts directory to train on; empty means the built-in task")
+    heldout: str = knob("", "prompts directory to evaluate on; empty means the built-in task")
+    steps: int = knob(100, "optimizer rounds of rollout and update", least=0)
+    prompts_per_step: int = knob(32, "prompts in one step", least=1)
+    eval_every: int = knob(20, "evaluate on held-out prompts every so many steps; 0 never", least=0)
+    eval_num_generations: int = knob(16, "completions a held-out prompt", least=1)
+    max_error_rate: float = knob(0.01, "stop if the verifier fails on more", least=0, most=1)
+    keep: int = knob(1, "newest checkpoints kept, beside the best one", least=1)
+    seed: int = knob(0, "of sampling and of the order of prompts", least=0)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that decides a run; `train` is no stage with knobs of its own beyond RunOptions."""
+
+    train: RunOptions = RunOptions()
+    rollout: RolloutOptions = RolloutOptions()
+    train_step: UpdateOptions = UpdateOptions()
+
+    def to_toml(self) -> str:
+        lines = []
+        for table, options in vars(self).items():
+            lines.append(f"[{table.replace('_', '-')}]")
+            lines += [f"{name} = {_toml(value)}" for name, value in vars(options).items()]
+        return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    import json
+
+    return json.dumps(value)
+
+
+def make(kind: type, given: dict[str, Any]) -> Any:
+    """An options object from the values that were given; an error outside a knob's bounds."""
+    for knob_field in fields(kind):
+        name, value = knob_field.name, given.get(knob_field.name)
+        least, most = knob_field.metadata["least"], knob_field.metadata["most"]
+        if value is None:
+            continue
+        if least is not None and value < least:
+            raise UsageError(f"--{_flag(name)} is {value}", f"{least} is the least it may be")
+        if most is not None and value > most:
+            raise UsageError(f"--{_flag(name)} is {value}", f"{most} is the most it may be")
+    return kind(**{name: value for name, value in given.items() if value is not None})
+
+
+def load(paths: list[Path], given: dict[str, dict[str, Any]]) -> RunConfig:
+    """A run's configuration: defaults, then the files in order, then the flags given.
+
+    A run of the built-in policy on the built-in task starts from the recipe made for it.
+    """
+    layers = [_read(path) for path in paths] + [given]
+    if is_builtin(_merge(layers)):
+        layers.insert(0, _read(RECIPES / "builtin.toml"))
+    return _merge(layers)
+
+
+def is_builtin(config: RunConfig) -> bool:
+    """Whether a run trains the built-in policy on the built-in task."""
+    return (config.train.model, config.train.prompts) == ("builtin", "")
+
+
+def _merge(layers: list[dict[str, dict[str, Any]]]) -> RunConfig:
+    tables = {}
+    for knobs in fields(RunConfig):
+        values: dict[str, Any] = {}
+        for layer in layers:
+            given = layer.get(knobs.name, {})
+            values |= {key: value for key, value in given.items() if value is not None}
+        tables[knobs.name] = make(type(knobs.default), values)
+    return RunConfig(**tables)
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        raw = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read `{path}`: {error}", "see `rlvr train --help`") from error
+    tables = {}
+    known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
+    for table, values in raw.items():
+        _check_known(path, table, known, "table")
+        named = {f.name: f for f in fields(known[table])}
+        for key, value in values.items():
+            _check_known(path, key, named, f"key of [{table}]")
+            values[key] = _typed(path, named[key], value)
+        tables[table.replace("-", "_")] = values
+    return tables
+
+
+def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
+        raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
+
+
+def _typed(path: Path, knob_field: dataclasses.Field, value: Any) -> Any:
+    kind = knob_field.type
+    if get_origin(kind) is Literal:
+        fits = value in get_args(kind)
+    else:
+        fits = type(value) is kind or (kind is float and type(value) is int)
+    if not fits:
+        raise UsageError(
+            f"`{path}`: `{knob_field.name}` is {value!r}",
+            f"write it as in `{knob_field.name} = {_toml(knob_field.default)}`",
+        )
+    return float(value) if kind is float else value
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,135 @@
+"""What a command says: its result on stdout, all else on stderr."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+stdout = Console(highlight=False)
+
+_PLAIN_EVERY_S = 10.0
+
+
+def say(text: str) -> None:
+    stderr.print(text, markup=False)
+
+
+def error(message: str, hint: str) -> None:
+    stderr.print(f"[red]error:[/red] {_escape(message)}")
+    if hint:
+        stderr.print(f"[yellow]hint:[/yellow] {_escape(hint)}")
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text.replace("\n", " "))
+
+
+def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
+    """The one thing on stdout: the path of what was made, or its summary."""
+    if as_json:
+        sys.stdout.write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write(f"{path}\n")
+    sys.stdout.flush()
+
+
+class Parts:
+    """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, name: str, parts: int) -> None:
+        self.name = name
+        self.counts = {"kept": 0, "made": 0, "mended": 0}
+        self._parts = parts
+        self._start = self._said = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "Parts":
+        if stderr.is_terminal and self._parts > 1:
+            from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+            columns = [*Progress.get_default_columns()[:-1], MofNCompleteColumn()]
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=stderr, transient=True)
+            self._task = self._bar.add_task(self.name, total=self._parts)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, index: int, state: str) -> None:
+        self.counts[state] += 1
+        done = sum(self.counts.values())
+        if state == "mended":
+            say(f"part-{index:05d} did not match its checksum and was made again")
+        if self._bar:
+            self._bar.update(self._task, completed=done)
+        elif time.monotonic() - self._said > _PLAIN_EVERY_S:
+            self._said = time.monotonic()
+            rate = (done - self.counts["kept"]) / (self._said - self._start)
+            say(f"{self.name}: {done} of {self._parts} parts, {rate:.2g} parts/s")
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+
+def conclude(
+    parts: Parts, out: Path, made: Any, text: str, *, as_json: bool, rate: str | None = None
+) -> None:
+    """The last words of a stage: one line on stderr, the path or the summary on stdout."""
+    summary = {} if made is None else made.summary
+    if made is None:
+        words = "this share is done, parts of other shares are still missing"
+    else:
+        words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
+    new = parts.counts["made"] + parts.counts["mended"]
+    if not new:
+        say(f"{parts.name}: nothing left to do, `{out}` is complete: {words}")
+    else:
+        kept = f", {parts.counts['kept']} of its parts were there" if parts.counts["kept"] else ""
+        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate in summary else ""
+        say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed if not kept else ''}{kept}")
+    result(out, summary, as_json=as_json)
+
+
+def evaluation(title: str, summary: dict[str, Any], made: Any, *, as_json: bool) -> None:
+    """A table of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
+    from rlvr_cli.reporting import metrics_table
+
+    low, high = summary["n"]
+    n = f"{low}" if low == high else f"{low} to {high}"
+    notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
+    where = stdout if made is None and not as_json else stderr
+    where.print(metrics_table(title, summary["metrics"]))
+    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True)
+    if as_json:
+        sys.stdout.write(json.dumps(summary, allow_nan=False) + "\n")
+    elif made is not None:
+        sys.stdout.write(f"{made.path}\n")
+
+
+def facts(values: dict[str, Any]) -> None:
+    """Names and values, one a line."""
+    for name, value in values.items():
+        say(f"  {name}: {json.dumps(value) if isinstance(value, dict | list) else value}")
+
+
+def listing(found: dict[str, dict[str, str]], *, defaults: dict[str, str], as_json: bool) -> None:
+    """Names under their headings, with what each is and its options."""
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    for heading, entries in found.items():
+        stdout.print(f"[bold]{heading}[/bold]")
+        for name, text in entries.items():
+            stdout.print(f"  {name:<14}{text}", markup=False)
+            if ":" in defaults.get(name, ""):
+                stdout.print(f"  {'':<14}{defaults[name]}", markup=False, style="dim")

@@ -1,0 +1,160 @@
+"""A run of `train` on a terminal: live figures, then what it did and what to try next."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import console, objective, reporting
+from rlvr_cli.config import RunConfig, is_builtin
+from rlvr_cli.errors import UsageError
+from rlvr_cli.pipeline import Run
+from rlvr_cli.stages import comparison, evaluate
+
+
+def run_name(config: RunConfig) -> str:
+    """The folder of a run that was given none: its algorithm and seed."""
+    spec = "".join(c if c.isalnum() or c in "-." else "-" for c in config.train.algo)
+    return f"{spec}-seed{config.train.seed}"
+
+
+def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
+    """Runs the loop with its figures live, then prints the table, the curves and what is next."""
+    console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
+    run = Run(out, config)
+    start = time.monotonic()
+    records = []
+    with _display(config.train.steps) as show, _events(out, tensorboard) as write:
+        for record in run.train():
+            records.append(record)
+            show(record)
+            write(record)
+    seconds = time.monotonic() - start
+    made = [record for record in records if record["seconds"]]
+    if not made:
+        console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
+    else:
+        console.say(f"train: {len(made)} steps in {seconds:.1f} s")
+    summary = _report(run, out) if config.train.eval_every else {}
+    console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _display(steps: int) -> Iterator[Any]:
+    """A live line with a bar on a terminal, a plain line every few seconds elsewhere."""
+    if not console.stderr.is_terminal:
+        yield _PlainLines(steps)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = [TextColumn("step"), MofNCompleteColumn(), BarColumn(20)]
+    columns += [
+        TextColumn("{task.description}"),
+        TextColumn("left"),
+        Left(elapsed_when_finished=True),
+    ]
+    with Progress(*columns, console=console.stderr) as progress:
+        task = progress.add_task("starting", total=steps)
+
+        def show(record: dict[str, Any]) -> None:
+            if "eval" in record:
+                progress.console.print(_evaluation_line(record), markup=False)
+            progress.update(task, completed=record["step"], description=_figures(record))
+
+        yield show
+
+
+class _PlainLines:
+    def __init__(self, steps: int) -> None:
+        self._steps, self._said = steps, 0.0
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        if "eval" in record:
+            console.say(_evaluation_line(record))
+        if time.monotonic() - self._said > 5 or record["step"] == self._steps:
+            self._said = time.monotonic()
+            console.say(f"step {record['step']} of {self._steps}: {_figures(record)}")
+
+
+def _figures(record: dict[str, Any]) -> str:
+    if "reward" not in record:
+        return "starting"
+    reward = float("nan") if record["reward"] is None else record["reward"]
+    figures = f"reward {reward:.3f} entropy {record['entropy']:.2f} kl {record['kl']:.4f}"
+    if record["seconds"]:
+        figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
+    return figures
+
+
+def _evaluation_line(record: dict[str, Any]) -> str:
+    shown = {name: values[0] for name, values in record["eval"].items() if name in _shown(record)}
+    values = ", ".join(f"{name} {reporting.number(name, value)}" for name, value in shown.items())
+    ratio = ""
+    if record["step"] and "first_ratio_max" in record:
+        ratio = f"; first ratio {record['first_ratio_min']:.7f} to {record['first_ratio_max']:.7f}"
+    return f"step {record['step']}: held-out {values}{ratio}"
+
+
+def _shown(record: dict[str, Any]) -> list[str]:
+    return [name for name in record["eval"] if not name.startswith(("avg@", "clusters", "ucr"))]
+
+
+def _report(run: Run, out: Path) -> dict[str, Any]:
+    """The before/after table and the curves on stderr; the table's numbers."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    evaluated = [line for line in lines if "eval" in line]
+    first, last = evaluated[0], evaluated[-1]
+    before, after = (
+        evaluate.run_measures(run.folder("eval", line["step"])) for line in (first, last)
+    )
+    made = comparison.difference(before, after, "")
+    rows = {name: made.rows[name] for name in _shown(last)}
+    columns = [f"step {first['step']}", f"step {last['step']}"]
+    title = f"{len(before.prompt_id)} held-out prompts, mean [95% interval]"
+    console.stderr.print(reporting.comparison_table(title, columns, rows, "paired difference"))
+    names = [name for name in rows if name.startswith("pass@")]
+    console.stderr.print(
+        reporting.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
+    )
+    _next_steps(run, out)
+    return {"best_step": run.best_step(), "metrics": made.as_json()["metrics"]}
+
+
+def _next_steps(run: Run, out: Path) -> None:
+    best = run.folder("steps", run.best_step()) / "update"
+    last = run.folder("steps", run.config.train.steps) / "update"
+    other = "grpo" if run.config.train.algo.startswith("quatro") else "quatro"
+    console.say("try next:")
+    if run.best_step():
+        console.say(f"  rlvr rollout {run.heldout.path} --model {best} -n 4 --out {out}/try")
+    if is_builtin(run.config):
+        console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
+    console.say(f"  rlvr check {last}")
+
+
+@contextlib.contextmanager
+def _events(out: Path, wanted: bool) -> Iterator[Any]:
+    """A writer of TensorBoard events, or one that does nothing."""
+    if not wanted:
+        yield lambda record: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UsageError(
+            "--tensorboard needs a package that is not installed", "pip install 'rlvr[tensorboard]'"
+        ) from error
+
+    with SummaryWriter(str(out / "tensorboard")) as writer:
+
+        def write(record: dict[str, Any]) -> None:
+            flat = {name: value for name, value in record.items() if isinstance(value, float)}
+            flat |= {f"heldout/{name}": v[0] for name, v in record.get("eval", {}).items()}
+            for name, value in flat.items():
+                writer.add_scalar(name, value, record["step"])
+
+        yield write

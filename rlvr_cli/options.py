@@ -1,0 +1,95 @@
+"""What the commands' signatures share."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlvr_cli.errors import UsageError
+
+Source = Annotated[
+    str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="the directory to make")]
+Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON on stdout")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
+Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
+Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
+Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
+Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
+Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
+MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
+IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
+PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
+AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
+CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
+CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
+RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
+
+_SHORT = {"num_generations": ["-n"]}
+
+
+def takes(**tables: type) -> Callable[[Callable], Callable]:
+    """Puts the knobs of dataclasses into a command's signature.
+
+    Each keyword names a parameter of the command; it gets a dict of the values that were given.
+    """
+
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> Any:
+            for name, kind in tables.items():
+                values[name] = {f.name: values.pop(f.name) for f in fields(kind)}
+            return command(**values)
+
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.name not in tables]
+        knobs = [_parameter(f) for kind in tables.values() for f in fields(kind)]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + knobs
+        wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+        return wrapper
+
+    return decorate
+
+
+def _parameter(knob: Any) -> inspect.Parameter:
+    flags = [f"--{knob.name.replace('_', '-')}", *_SHORT.get(knob.name, [])]
+    option = typer.Option(*flags, help=f"{knob.metadata['help']} \\[default: {knob.default!r}]")
+    return inspect.Parameter(
+        knob.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[knob.type | None, option],
+    )
+
+
+def source(given: str | None) -> Path:
+    """The path that was given, or the one that the command before in the pipe printed."""
+    if given not in (None, "-"):
+        return Path(str(given))
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("no directory was given", "name one, or pipe its path in")
+    lines = sys.stdin.read().split("\n")
+    paths = [line for line in lines if line.strip()]
+    if len(paths) != 1:
+        raise UsageError(
+            f"stdin holds {len(paths)} lines, the path of one directory was expected",
+            "look at what the command before printed on stderr",
+        )
+    return Path(paths[0])
+
+
+def ks(text: str | None) -> list[int]:
+    """The values of k in `1,8,64`, in order; none if nothing was given."""
+    if text is None:
+        return []
+    values = text.split(",")
+    if not all(value.strip().isdigit() and int(value) > 0 for value in values):
+        raise UsageError(f"--k is `{text}`", "write whole numbers from 1 on, as in --k 1,8,64")
+    return sorted({int(value) for value in values})

@@ -1,0 +1,237 @@
+"""The loop of `train`: the same stages as the commands, over one run directory.
+
+run/config.toml  run/metrics.jsonl
+run/prompts/{train,heldout}
+run/steps/000001/{rollouts,scores,logprobs,advantages,update}
+run/eval/000000/{rollouts,scores,logprobs}
+"""
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import files, lookup, objective
+from rlvr_cli import policy as policies
+from rlvr_cli.config import RunConfig
+from rlvr_cli.errors import UsageError
+from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
+from rlvr_cli.rollout.transformers import Engine as RolloutEngine
+from rlvr_cli.protocols import TrainingEngine
+from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.stages import advantage, evaluate, logprob, prompts, rollout, score, train_step
+
+BUILTIN_TASK = "expression"
+_MAY_CHANGE = ("steps", "keep")
+
+
+class Run:
+    """A run directory, and the policy in memory that its stages share."""
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self.path, self.config = path, config
+        self.goal = objective.build(config.train.algo)
+        self.policy: Policy
+        self.loaded: Loaded
+        self._trainer: TrainingEngine
+        self._start: Loaded | None = None
+        rollout.check(config.rollout)
+
+    def train(self) -> Iterator[dict[str, Any]]:
+        """Runs or goes on with the loop; one record a step, the first for where it starts."""
+        files.make_folder(self.path)
+        with files.locked(self.path / "_lock"):
+            self._claim()
+            self._prepare()
+            last = self._last_step()
+            self._load(last)
+            yield self._settle(last, {})
+            for step in range(last + 1, self.config.train.steps + 1):
+                yield self._settle(step, self._step(step))
+
+    def _step(self, step: int) -> dict[str, float]:
+        """Rollout, score, advantage and update; the seconds that each took."""
+        config, here, clock = self.config, self.folder("steps", step), _Clock()
+        rollouts = clock(
+            rollout.run, self.prompts, here / "rollouts", self.policy, config.rollout,
+            self._selection(step), engine=self._sampler,
+        )  # fmt: skip
+        scores = clock(score.run, rollouts, here / "scores")
+        score.check_error_rate(scores, config.train.max_error_rate)
+        logprobs = None
+        if "ref_logp" in self.goal.needs:
+            logprobs = clock(
+                logprob.run, rollouts, here / "logprobs", columns=("ref_logp",),
+                reference=self.start, loaded_reference=self.loaded_start(),
+            )  # fmt: skip
+        advantages = clock(advantage.run, scores, here / "advantages", algo=config.train.algo)
+        update = clock(
+            train_step.run, advantages, here / "update", self.policy, config.train_step,
+            seed=config.train.seed, logprobs=logprobs, engine=lambda: self._trainer,
+        )  # fmt: skip
+        self.policy = policies.resolve(str(update.path))
+        return clock.seconds
+
+    def _selection(self, step: int) -> rollout.Selection:
+        return rollout.Selection(self.config.train.seed, step, self.config.train.prompts_per_step)
+
+    def evaluate(self, step: int) -> evaluate.Measures:
+        """Held-out completions of the policy at a step, and what they measure."""
+        config, here = self.config, self.folder("eval", step)
+        options = dataclasses.replace(
+            config.rollout, num_generations=config.train.eval_num_generations
+        )
+        selection = rollout.Selection(config.train.seed)
+        rollouts = rollout.run(
+            self.heldout, here / "rollouts", self.policy, options, selection, engine=self._sampler
+        )
+        assert rollouts is not None
+        score.run(rollouts, here / "scores")
+        logprob.run(
+            rollouts, here / "logprobs", columns=("old_logp", "entropy", "ref_logp"),
+            policy=self.policy, loaded=self.loaded,
+            reference=self.start, loaded_reference=self.loaded_start(),
+        )  # fmt: skip
+        return evaluate.run_measures(here)
+
+    def folder(self, kind: str, step: int) -> Path:
+        return self.path / kind / f"{step:06d}"
+
+    def _claim(self) -> None:
+        """Writes the configuration, or refuses to go on with another one."""
+        path = self.path / "config.toml"
+        text = self.config.to_toml()
+        if path.exists() and path.read_text() != text:
+            changes = [
+                f"{new.split(' = ')[0]} was {old.split(' = ')[1]}, is {new.split(' = ')[1]}"
+                for old, new in zip(path.read_text().split("\n"), text.split("\n"), strict=False)
+                if old != new and new.split(" = ")[0] not in _MAY_CHANGE
+            ]
+            if changes:
+                raise UsageError(
+                    f"`{self.path}` was started with other parameters: {'; '.join(changes)}",
+                    "start another run with --out, or leave those as they were",
+                )
+        files.write_atomic(path, text.encode())
+
+    def _prepare(self) -> None:
+        self.prompts = self._prompts("train", self.config.train.prompts)
+        self.heldout = self._prompts("heldout", self.config.train.heldout)
+        self.start = policies.resolve(self.config.train.model)
+        self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
+
+    def _prompts(self, split: str, given: str) -> Shards:
+        if given:
+            return Shards.open(Path(given), "prompts")
+        task = lookup.canonical("tasks", f"{BUILTIN_TASK}:split={split}")
+        return prompts.make_whole(
+            prompts.from_task(task), self.path / "prompts" / split, params={"task": task}
+        )
+
+    def _last_step(self) -> int:
+        """The newest complete step, 0 if there is none; its checkpoint must be whole."""
+        complete = sorted(self.path.glob(f"steps/*/update/{MANIFEST}"))
+        if not complete:
+            return 0
+        update = Shards.open(complete[-1].parent, "steps")
+        policies.require_whole_checkpoint(update)
+        return int(update.path.parent.name)
+
+    def _load(self, step: int) -> None:
+        update = self.folder("steps", step) / "update"
+        self.policy = policies.resolve(str(update)) if step else self.start
+        self.loaded = policies.load(self.policy)
+        self._trainer = train_step.local_engine(self.loaded, self.config.train_step)
+
+    def loaded_start(self) -> Loaded:
+        if self._start is None:
+            self._start = policies.load(self.start)
+        return self._start
+
+    def _sampler(self) -> RolloutEngine:
+        return RolloutEngine(self.loaded)
+
+    def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
+        """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
+        every, steps = self.config.train.eval_every, self.config.train.steps
+        record = {"step": step, **self._summary(step)}
+        if every and (step % every == 0 or step == steps):
+            record["eval"] = self.evaluate(step).intervals()
+        self._log(record | ({"seconds": seconds} if seconds else {}))
+        self._prune(step)
+        return record | {"seconds": seconds}
+
+    def _summary(self, step: int) -> dict[str, Any]:
+        if not step:
+            return {}
+        here = self.folder("steps", step)
+        scores, advantages, update = (
+            Shards.open(here / name).summary for name in ("scores", "advantages", "update")
+        )
+        return {
+            "reward": scores["reward"],
+            "missing": scores["missing"],
+            "informative": advantages["informative"] / max(advantages["groups"], 1),
+            "floored": advantages["floored"],
+            **{name: update[name] for name in update if name not in ("policy", "trainer")},
+        }
+
+    def _log(self, record: dict[str, Any]) -> None:
+        """Appends to metrics.jsonl, after mending what a killed run left there."""
+        path = self.path / "metrics.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in lines if _step_of(line) < record["step"]]
+        have = {_step_of(line) for line in kept}
+        kept += [
+            json.dumps({"step": step, **self._summary(step)})
+            for step in range(record["step"])
+            if step not in have
+        ]
+        text = "\n".join([*sorted(kept, key=_step_of), json.dumps(record, allow_nan=False)])
+        if lines and lines == kept:
+            with open(path, "a") as file:
+                file.write(json.dumps(record, allow_nan=False) + "\n")
+        else:
+            files.write_atomic(path, (text + "\n").encode())
+
+    def _prune(self, step: int) -> None:
+        """Removes the checkpoints that are neither among the newest nor the best."""
+        kept = {self.folder("steps", s) for s in range(step - self.config.train.keep + 1, step + 1)}
+        kept.add(self.folder("steps", self.best_step()))
+        for folder in self.path.glob("steps/*"):
+            checkpoint, doomed = folder / "update" / CHECKPOINT, folder / "update" / "_pruned"
+            if folder not in kept and checkpoint.exists():
+                checkpoint.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def best_step(self) -> int:
+        """The evaluated step of the highest held-out Pass@1, the earliest of equals."""
+        evaluated = {
+            int(path.parent.parent.name): Shards.open(path.parent).summary["correct"]
+            for path in sorted(self.path.glob(f"eval/*/scores/{MANIFEST}"))
+        }
+        return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
+
+
+def _step_of(line: str) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return 1 << 62
+
+
+class _Clock:
+    """Calls stages and keeps the seconds of each."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, stage: Callable, *arguments: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        made = stage(*arguments, **options)
+        name = stage.__module__.rpartition(".")[2]
+        self.seconds[name] = time.perf_counter() - start
+        return made

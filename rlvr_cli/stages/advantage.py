@@ -1,0 +1,140 @@
+"""The stage that turns the rewards of whole groups into advantages."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from rlvr_cli import objective, schema
+from rlvr_cli.errors import DataError
+from rlvr_cli.fill import OnPart, fill
+from rlvr_cli.objective import Objective, Step
+from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.stages import common
+
+
+def run(
+    scores: Shards,
+    out: Path,
+    *,
+    algo: str,
+    rollouts: Path | None = None,
+    allow_singletons: bool = False,
+    drop_uninformative: bool = False,
+    share: Share = WHOLE,
+    on_part: OnPart = lambda index, state: None,
+) -> Shards | None:
+    """An advantages directory by the estimator of `algo`, which it records for train-step.
+
+    Statistics may span the whole rollout batch, so all rows are read at once. A row without a
+    reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
+    whose rewards are all equal.
+    """
+    goal = objective.build(algo)
+    table: pa.Table | None = None
+    parents = scores.parent("rollouts", rollouts)
+    starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
+
+    def make(index: int) -> pa.Table:
+        nonlocal table
+        if table is None:
+            table = _estimate(goal, scores, parents, allow_singletons, drop_uninformative)
+        return table.slice(starts[index], starts[index + 1] - starts[index])
+
+    params = {
+        "algo": objective.canonical(algo),
+        "allow_singletons": allow_singletons,
+        "drop_uninformative": drop_uninformative,
+    }
+    plan = Plan(
+        "advantages", "advantage", params, {"scores": scores}, len(scores), extra=goal.columns
+    )
+    return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+
+
+def _estimate(
+    goal: Objective,
+    scores: Shards,
+    rollouts: Shards,
+    allow_singletons: bool,
+    drop_uninformative: bool,
+) -> pa.Table:
+    parts = [common.aligned(index, rollouts, scores) for index in range(len(scores))]
+    names = [*common.KEY, "reward", "token_ids", "completion"]
+    columns = {
+        name: pa.chunked_array([c for part in parts for c in part[name].chunks]) for name in names
+    }
+    prompt_ids = columns["prompt_id"].to_pylist()
+    size = rollouts.params.get("num_generations")
+    common.require_whole_groups(prompt_ids, columns["sample_index"].to_pylist(), size, scores)
+    reward_N = columns["reward"].to_numpy().astype(np.float64)
+    present_N = ~np.isnan(reward_N)
+    lengths = pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
+    step = Step(
+        reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),
+        present_N=torch.from_numpy(present_N),
+        group_N=torch.from_numpy(common.group_codes(prompt_ids)),
+        length_N=torch.from_numpy(lengths.to_numpy().astype(np.int64)),
+    )
+    _check_rewards(goal, step, prompt_ids, scores, allow_singletons)
+    made = objective.advantages(goal, step)
+    keep_N = made["keep"] & ~made["constant"] if drop_uninformative else made["keep"]
+    wanted = schema.schema("advantages", goal.columns)
+    values = {name: made[name].numpy() for name in made if name not in ("keep", "constant")}
+    return pa.table(
+        {
+            **{name: columns[name] for name in common.KEY},
+            **{name: _nullable(value) for name, value in values.items()},
+            "keep": keep_N.numpy(),
+        }
+    ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+def _nullable(value_N: np.ndarray) -> pa.Array:
+    return pa.array(value_N, from_pandas=value_N.dtype.kind == "f")
+
+
+def _check_rewards(
+    goal: Objective, step: Step, prompt_ids: list[str], scores: Shards, allow_singletons: bool
+) -> None:
+    if not bool(torch.isfinite(step.reward_N).all()):
+        row = int((~torch.isfinite(step.reward_N)).nonzero()[0])
+        raise DataError(
+            f"`{scores.path}` holds the reward {float(step.reward_N[row])} for prompt "
+            f"`{prompt_ids[row]}`",
+            "a reward must be finite; mend the verifier and score again",
+        )
+    size_P = torch.bincount(step.group_N[step.present_N])
+    small_N = step.present_N & (size_P[step.group_N] < 2) if len(size_P) else step.present_N
+    if goal.group_relative and not allow_singletons and bool(small_N.any()):
+        prompt_id = prompt_ids[int(small_N.nonzero()[0])]
+        raise DataError(
+            f"prompt `{prompt_id}` has one completion with a reward, its group needs two",
+            "sample more with `rlvr rollout -n`, or give it advantage 0 with --allow-singletons",
+        )
+
+
+def summarise(advantages: Shards) -> dict[str, Any]:
+    """How many groups carry signal, how many rewards are missing, how many hit a floor."""
+    groups = informative = missing = kept = 0
+    floored = 0
+    for table in advantages.parts():
+        by_group = table.group_by("prompt_id").aggregate([("group_std", "max"), ("keep", "any")])
+        std = by_group["group_std_max"].to_numpy()
+        groups += len(std)
+        informative += int((std > 0).sum())
+        missing += table["advantage"].null_count
+        kept += pc.sum(table["keep"]).as_py() or 0
+        if "floored" in table.column_names:
+            flags = table.group_by("prompt_id").aggregate([("floored", "max")])["floored_max"]
+            floored += int(pc.sum(flags).as_py() or 0)
+    return {
+        "groups": groups,
+        "informative": informative,
+        "missing": missing,
+        "kept": kept,
+        "floored": floored,
+    }

@@ -1,0 +1,214 @@
+"""Completions of other tools in, completions for other tools out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlvr_cli import files, foreign, schema
+from rlvr_cli import policy as policies
+from rlvr_cli.fill import fill_whole
+from rlvr_cli.foreign import Generations
+from rlvr_cli.policy import Policy
+from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import prompts
+
+ROWS_PER_PART = 16384
+
+
+def bring_in(
+    found: Generations,
+    source: Path,
+    out: Path,
+    *,
+    policy: Policy | None = None,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+) -> list[Shards]:
+    """Directories `prompts`, `rollouts` and, if the file has verdicts, `scores` under `out`.
+
+    Completions of one prompt are brought together, in the file's order; `policy` gives token ids.
+    """
+    order: dict[str, list[int]] = {}
+    for row, prompt_id in enumerate(found.prompt_id):
+        order.setdefault(prompt_id, []).append(row)
+    if not found.has_completions:
+        names = ", ".join(map(str, found.rows[0]))
+        raise foreign.DataError(
+            f"`{source}` has no completions; it has {names}", "name them with --completion-column"
+        )
+    rows = _prompt_rows(found, order, source, prompt_column, answer_column)
+    made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
+    encode = _encoder(policy)
+    cuts = _cuts(order)
+    texts = {row["prompt_id"]: json.loads(row["messages"]) for row in rows}
+
+    def rollouts_part(index: int) -> pa.Table:
+        keys = [(p, i, row) for p in cuts[index] for i, row in enumerate(order[p])]
+        completions = [found.completion[row] or "" for _, _, row in keys]
+        columns = {
+            "prompt_id": [key[0] for key in keys],
+            "sample_index": [key[1] for key in keys],
+            "prompt_token_ids": [encode(texts[key[0]]) or [] for key in keys],
+            "completion": completions,
+            "token_ids": [encode(text) for text in completions],
+            "behaviour_logp": [None] * len(keys),
+            "finish_reason": ["stop"] * len(keys),
+            "status": ["ok"] * len(keys),
+            "seed": [None] * len(keys),
+            "policy": [None] * len(keys),
+        }
+        return pa.table(columns, schema.schema("rollouts"))
+
+    def scores_part(index: int) -> pa.Table:
+        rows = [row for p in cuts[index] for row in order[p]]
+        columns = {
+            "prompt_id": [found.prompt_id[row] for row in rows],
+            "sample_index": [i for p in cuts[index] for i in range(len(order[p]))],
+            "reward": [found.reward[row] for row in rows],
+            "correct": [found.correct[row] for row in rows],
+            "extracted": [None] * len(rows),
+            "status": ["error" if found.correct[row] is None else "ok" for row in rows],
+        }
+        return pa.table(columns, schema.schema("scores"))
+
+    params = {"tokenizer": policy.digest if policy else None, "completions": len(found.prompt_id)}
+    params["content"] = prompts.content_hash(found.completion, found.reward, found.correct)
+    plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(cuts))
+    made.append(fill_whole(out / "rollouts", plan, rollouts_part))
+    if found.has_verdicts:
+        plan = Plan("scores", "import", params, {"rollouts": made[1]}, len(cuts))
+        made.append(fill_whole(out / "scores", plan, scores_part, summarise=_score_summary))
+    return made
+
+
+def _score_summary(scores: Shards) -> dict[str, Any]:
+    from rlvr_cli.stages import score
+
+    return score.summarise(scores)
+
+
+def _prompt_rows(
+    found: Generations,
+    order: dict[str, list[int]],
+    source: Path,
+    prompt_column: str | None,
+    answer_column: str | None,
+) -> list[dict[str, Any]]:
+    prompt_name = foreign.column(
+        found.rows, prompt_column, foreign.PROMPT, "--prompt-column", source
+    )
+    answer_name = foreign.column(
+        found.rows, answer_column, foreign.ANSWER, "--answer-column", source
+    )
+    made = []
+    for prompt_id, indices in order.items():
+        row = found.rows[indices[0]]
+        prompt = foreign.look_up(row, prompt_name) if prompt_name else ""
+        answer = foreign.look_up(row, answer_name) if answer_name else None
+        made.append(
+            {
+                "prompt_id": prompt_id,
+                "messages": json.dumps(prompt, default=str),
+                "answer": None if answer is None else str(answer),
+                "verifier": None,
+                "source": source.name.partition(".")[0],
+                "extra": None,
+            }
+        )
+    return made
+
+
+def _encoder(policy: Policy | None) -> Any:
+    if policy is None:
+        return lambda text: None
+    tokenizer = policies.load_tokenizer(policy)
+    return lambda text: tokenizer(str(text))["input_ids"]
+
+
+def _cuts(order: dict[str, list[int]]) -> list[list[str]]:
+    """The prompts of each part: whole groups, about ROWS_PER_PART rows."""
+    cuts: list[list[str]] = [[]]
+    rows = 0
+    for prompt_id, indices in order.items():
+        if cuts[-1] and rows + len(indices) > ROWS_PER_PART:
+            cuts.append([])
+            rows = 0
+        cuts[-1].append(prompt_id)
+        rows += len(indices)
+    return cuts
+
+
+def send_out(shards: Shards, out: Path, format: str) -> int:
+    """Writes one file, whole or not at all; the number of its rows.
+
+    jsonl: one completion a line with all that is known of it. verl: one prompt a row, as its
+    Parquet data sets and its evaluation have them, with the lists responses and scores.
+    """
+    rows = _gathered(shards)
+    files.make_folder(out.parent)
+    if format == "jsonl":
+        files.write_atomic(out, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        return len(rows)
+    table = pa.Table.from_pylist(_verl(rows))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    files.write_atomic(out, sink.getvalue().to_pybytes())
+    return table.num_rows
+
+
+def _gathered(shards: Shards) -> list[dict[str, Any]]:
+    """Rows of a directory joined with those of its ancestors."""
+    chain = [shards]
+    for kind in ("scores", "rollouts"):
+        if chain[-1].kind not in ("prompts", kind) and kind in _ancestors(chain[-1]):
+            chain.append(chain[-1].parent(kind))
+    if shards.kind == "prompts":
+        return [_plain(row) for row in shards.table().to_pylist()]
+    golds = {r["prompt_id"]: _plain(r) for r in shards.parent("prompts").table().to_pylist()}
+    rows = []
+    for index in range(len(shards)):
+        tables = [directory.part(index).to_pylist() for directory in reversed(chain)]
+        for parts in zip(*tables, strict=True):
+            row = {key: value for part in parts for key, value in part.items()}
+            rows.append({**golds[row["prompt_id"]], **row})
+    return rows
+
+
+def _ancestors(shards: Shards) -> set[str]:
+    order = {"advantages": {"scores", "rollouts"}, "scores": {"rollouts"}}
+    return order.get(shards.kind, set())
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "messages": json.loads(row["messages"]),
+        "extra": json.loads(row["extra"]) if row["extra"] else None,
+    }
+
+
+def _verl(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        messages = row["messages"]
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        entry = made.setdefault(
+            row["prompt_id"],
+            {
+                "data_source": row["source"],
+                "prompt": messages,
+                "ability": row["verifier"],
+                "reward_model": {"style": "rule", "ground_truth": row["answer"]},
+                "extra_info": {"index": row["prompt_id"], "extra": json.dumps(row["extra"])},
+                "responses": [],
+                "scores": [],
+            },
+        )
+        if "completion" in row:
+            entry["responses"].append(row["completion"])
+            entry["scores"].append(row.get("reward"))
+    return list(made.values())

@@ -1,0 +1,143 @@
+"""The stage that makes prompts from a file, a data set or a built-in task."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rlvr_cli import foreign, lookup, schema
+from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.fill import OnPart, fill
+from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+
+PROMPTS_PER_PART = 1024
+
+
+def from_task(spec: str) -> list[dict[str, Any]]:
+    """The rows of a built-in task, as in `expression:split=heldout`."""
+    return [
+        {**row, "messages": json.dumps(row["prompt"]), "extra": _json_or_none(row["extra"])}
+        for row in lookup.build("tasks", spec)
+    ]
+
+
+def from_file(
+    source: str,
+    *,
+    split: str | None = None,
+    id_column: str | None = None,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    verifier: str | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of a file, or of a data set that `datasets` knows by name or path.
+
+    A prompt column holds text or a list of messages. Ids default to the source's name and the
+    row's number; what else a row holds is kept as JSON in `extra`.
+    """
+    path = Path(source)
+    if split is None and path.exists():
+        rows = foreign.read(path)
+    else:
+        rows = _from_datasets(source, split or "train")
+    id_name = foreign.column(rows, id_column, foreign.ID, "--id-column", path)
+    prompt_name = foreign.required(rows, prompt_column, foreign.PROMPT, "--prompt-column", path)
+    answer_name = foreign.required(rows, answer_column, foreign.ANSWER, "--answer-column", path)
+    stem = path.name.partition(".")[0]
+    used = {id_name, prompt_name, answer_name.partition(".")[0], "verifier"}
+    made = []
+    for number, row in enumerate(rows, 1):
+        prompt, answer = foreign.look_up(row, prompt_name), foreign.look_up(row, answer_name)
+        for name, value, flag in (
+            (prompt_name, prompt, "--prompt-column"),
+            (answer_name, answer, "--answer-column"),
+        ):
+            if value is None or value == "":
+                raise DataError(
+                    f"`{source}` row {number} has no `{name}`",
+                    f"remove the row, or name another column with {flag}",
+                )
+        named = foreign.look_up(row, id_name) if id_name else None
+        rest = {key: value for key, value in row.items() if key not in used}
+        made.append(
+            {
+                "prompt_id": str(named) if named is not None else f"{stem}-{number:06d}",
+                "messages": json.dumps(prompt, default=str),
+                "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
+                "verifier": verifier or row.get("verifier"),
+                "source": stem,
+                "extra": _json_or_none(rest),
+            }
+        )
+    return made
+
+
+def _json_or_none(value: Any) -> str | None:
+    return json.dumps(value, default=str, sort_keys=True) if value else None
+
+
+def _from_datasets(source: str, split: str) -> list[dict[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        return load_dataset(source, split=split).to_list()
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise DataError(
+            f"`{source}` is no file, and `datasets` cannot load its split `{split}`: {reason}",
+            "check the path, or the name and --split",
+        ) from error
+
+
+def make(
+    rows: list[dict[str, Any]],
+    out: Path,
+    *,
+    params: dict[str, Any],
+    share: Share = WHOLE,
+    on_part: OnPart = lambda index, state: None,
+) -> Shards | None:
+    """A prompts directory; an error if two rows have one id."""
+    ids: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        if row["prompt_id"] in ids:
+            raise DataError(
+                f"rows {ids[row['prompt_id']]} and {number} both have the id `{row['prompt_id']}`",
+                "name a column of distinct values with --id-column",
+            )
+        ids[row["prompt_id"]] = number
+    for name in {row["verifier"] for row in rows} - {None}:
+        lookup.module("verifiers", str(name).partition(":")[0])
+    wanted = schema.schema("prompts")
+    columns = {name: [row[name] for row in rows] for name in wanted.names}
+    try:
+        table = pa.table(columns, wanted)
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise UserError(f"the rows do not fit the prompts schema: {error}") from error
+    content = {"rows": len(rows), "content": content_hash(*columns.values())}
+    parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
+    return fill(
+        out,
+        Plan("prompts", "prompts", {**params, **content}, {}, parts),
+        lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),
+        share=share,
+        summarise=lambda shards: {"prompts": shards.rows},
+        on_part=on_part,
+    )
+
+
+def make_whole(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:
+    """`make` without shares: the directory is complete when it returns."""
+    made = make(rows, out, params=params)
+    assert made is not None, "all parts are of this share"
+    return made
+
+
+def content_hash(*columns: Any) -> str:
+    """sha256 over columns of plain values."""
+    whole = hashlib.sha256()
+    for column in columns:
+        whole.update(json.dumps(column).encode())
+    return whole.hexdigest()

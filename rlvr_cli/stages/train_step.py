@@ -1,0 +1,271 @@
+"""The stage that updates a policy on advantages."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli import files, objective, schema, seeds
+from rlvr_cli import policy as policies
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.fill import OnPart, fill_whole
+from rlvr_cli.objective import Objective, Totals
+from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
+from rlvr_cli.protocols import Row, TrainingEngine
+from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import common
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """The kept rows of an advantages directory, with the number of each row's group."""
+
+    rows: list[Row]
+    groups: list[int]
+    behaviour_logp: list[list[float] | None]
+
+
+def run(
+    advantages: Shards,
+    out: Path,
+    policy: Policy,
+    options: UpdateOptions,
+    *,
+    algo: str | None = None,
+    seed: int = 0,
+    rollouts: Path | None = None,
+    logprobs: Shards | None = None,
+    off_policy: bool = False,
+    engine: Callable[[], TrainingEngine] | None = None,
+    on_part: OnPart = lambda index, state: None,
+) -> Shards:
+    """A steps directory, with the updated policy in its `checkpoint` folder.
+
+    One row an optimizer step. The objective is the one that made the advantages. The checkpoint
+    is written before the manifest, so a complete directory always has a whole one.
+    """
+    spec = _same_algo(advantages, algo)
+    goal = objective.build(spec)
+    sampled = advantages.parent("rollouts", rollouts)
+    _check_policy(sampled, policy, off_policy)
+    plan = Plan(
+        "steps",
+        "train-step",
+        {**vars(options), "algo": spec, "seed": seed, "policy": policy.digest},
+        {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {}),
+        parts=1,
+        paths={"policy": policy.named_from(out)},
+    )
+
+    def make(_: int) -> pa.Table:
+        made = engine() if engine else local_engine(policies.load(policy), options)
+        batch = _read(advantages, sampled, logprobs, goal, options)
+        table = _update(made, batch, goal, options, sampled.params, seed)
+        _save(made, out)
+        return table
+
+    return fill_whole(out, plan, make, summarise=summarise, on_part=on_part)
+
+
+def local_engine(loaded: Loaded, options: UpdateOptions) -> TrainingEngine:
+    """The policy with its optimizer, on one device."""
+    from rlvr_cli.training.local import Engine
+
+    return Engine(
+        loaded,
+        weight_decay=options.weight_decay,
+        max_grad_norm=options.max_grad_norm,
+        micro_batch_tokens=options.micro_batch_tokens,
+    )
+
+
+def _same_algo(advantages: Shards, algo: str | None) -> str:
+    made_by = advantages.params["algo"]
+    if algo is not None and objective.canonical(algo) != made_by:
+        raise UsageError(
+            f"`{advantages.path}` was made by {made_by}, --algo is {objective.canonical(algo)}",
+            "leave --algo out, or make the advantages again with it",
+        )
+    return made_by
+
+
+def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
+    sampled = rollouts.params.get("policy")
+    if sampled not in (None, policy.digest) and not off_policy:
+        raise UsageError(
+            f"`{rollouts.path}` was sampled from another policy than `{policy.name}`",
+            "name that policy with --model, or allow it with --off-policy",
+        )
+    params = rollouts.params
+    if params.get("temperature") == 0 or params.get("top_p", 1) < 1 or params.get("top_k", 0):
+        raise UsageError(
+            f"`{rollouts.path}` was sampled at temperature {params['temperature']}, top_p "
+            f"{params['top_p']}, top_k {params['top_k']}, not from the policy itself",
+            "sample again at a temperature above 0, with top_p 1 and top_k 0",
+        )
+
+
+def _read(
+    advantages: Shards,
+    rollouts: Shards,
+    logprobs: Shards | None,
+    goal: Objective,
+    options: UpdateOptions,
+) -> Batch:
+    needed = {"ref_logp"} & goal.needs
+    if options.old_logprobs == "stored":
+        needed |= {"old_logp"}
+    held = set() if logprobs is None else set(logprobs.part(0).column_names)
+    if missing := sorted(needed - held):
+        flags = " --ref-model MODEL" if "ref_logp" in missing else ""
+        raise DataError(
+            f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
+            f"make it with `rlvr logprob {rollouts.path} --columns {','.join(missing)}{flags}`",
+        )
+    scores = advantages.parent("scores")
+    sources = [rollouts, scores, advantages] + ([logprobs] if logprobs else [])
+    kept = [_kept(common.aligned(i, *sources), rollouts) for i in range(len(advantages))]
+    table = pa.concat_tables(kept)
+    if not table.num_rows:
+        raise DataError(
+            f"`{advantages.path}` keeps no rows to train on",
+            "look at its status and reward columns in the scores",
+        )
+    old = {"rollout": "behaviour_logp", "stored": "old_logp"}.get(options.old_logprobs)
+    rows = [
+        Row(
+            prompt_token_ids=row["prompt_token_ids"],
+            token_ids=row["token_ids"],
+            advantage=row["advantage"],
+            old_logp=row[old] if old else None,
+            ref_logp=row.get("ref_logp"),
+            columns={name: row[name] for name in goal.columns if row[name] is not None},
+        )
+        for row in table.to_pylist()
+    ]
+    groups = common.group_codes(table["prompt_id"].to_pylist()).tolist()
+    return Batch(rows, groups, table["behaviour_logp"].to_pylist())
+
+
+def _kept(columns: dict[str, pa.ChunkedArray], rollouts: Shards) -> pa.Table:
+    table = pa.table(columns)
+    common.require_tokens(rollouts, table)
+    nonempty = pc.greater(pc.list_value_length(table["token_ids"]), 0)
+    return table.filter(pc.and_(table["keep"], nonempty))
+
+
+def _update(
+    engine: TrainingEngine,
+    batch: Batch,
+    goal: Objective,
+    options: UpdateOptions,
+    sampling: dict[str, Any],
+    seed: int,
+) -> pa.Table:
+    temperature = sampling.get("temperature") or 1.0
+    epochs = range(options.epochs)
+    mini_batches = [list(_mini_batches(batch.groups, options, seed, epoch)) for epoch in epochs]
+    rows = list(batch.rows)
+    if options.old_logprobs == "recompute":
+        for indices in mini_batches[0]:
+            logps = engine.logp([rows[i] for i in indices], temperature)
+            for i, logp in zip(indices, logps, strict=True):
+                rows[i] = dataclasses.replace(rows[i], old_logp=logp)
+    gap = _sampler_gap(rows, batch.behaviour_logp)
+    longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
+    records = []
+    for epoch, cuts in enumerate(mini_batches):
+        for number, indices in enumerate(cuts):
+            chosen = [rows[i] for i in indices]
+            tokens = sum(len(row.token_ids) for row in chosen)
+            totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
+            sums = engine.accumulate(chosen, goal, totals, temperature)
+            norm = engine.update(options.learning_rate)
+            records.append(
+                {
+                    "epoch": epoch,
+                    "mini_batch": number,
+                    "loss": sums["loss"],
+                    "grad_norm": norm,
+                    "learning_rate": options.learning_rate,
+                    "entropy": sums["entropy"] / tokens,
+                    "clip_fraction": sums["clipped"] / tokens,
+                    "clamp_count": int(sums["clamped"]),
+                    "ratio_mean": sums["ratio"] / tokens,
+                    "ratio_min": sums["ratio_min"],
+                    "ratio_max": sums["ratio_max"],
+                    "kl": sums["kl"] / tokens,
+                    "sequences": len(chosen),
+                    "tokens": tokens,
+                    "sampler_gap": gap,
+                }
+            )
+    return pa.Table.from_pylist(records, schema.schema("steps"))
+
+
+def _mini_batches(
+    groups: list[int], options: UpdateOptions, seed: int, epoch: int
+) -> Iterator[list[int]]:
+    """Row indices of each mini-batch: whole groups, shuffled anew each epoch."""
+    members: dict[int, list[int]] = {}
+    for index, group in enumerate(groups):
+        members.setdefault(group, []).append(index)
+    order = sorted(members, key=lambda group: seeds.derive("mini-batch", seed, epoch, group))
+    size = options.mini_batch_prompts or len(order)
+    for start in range(0, len(order), size):
+        yield [index for group in order[start : start + size] for index in members[group]]
+
+
+def _sampler_gap(rows: list[Row], behaviour: list[list[float] | None]) -> float | None:
+    """The largest difference in nats between the sampler's and the trainer's log-probs."""
+    gaps = [
+        abs(old - sampled)
+        for row, logps in zip(rows, behaviour, strict=True)
+        if logps is not None
+        for old, sampled in zip(row.old_logp or [], logps, strict=True)
+    ]
+    return max(gaps) if gaps else None
+
+
+def _save(engine: TrainingEngine, out: Path) -> None:
+    """Writes the checkpoint whole or not at all."""
+    final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        engine.save(temporary)
+        for path in temporary.iterdir():
+            files.sync_file(path)
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        files.sync_folder(out)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise files.write_error(final, error) from error
+
+
+def summarise(steps: Shards) -> dict[str, Any]:
+    """The updates in short, and what identifies the checkpoint."""
+    rows = steps.table().to_pylist()
+    first, last = rows[0], rows[-1]
+    made = policies.resolve(str(steps.path))
+    return {
+        "updates": len(rows),
+        "loss": first["loss"],
+        "grad_norm": sum(row["grad_norm"] for row in rows) / len(rows),
+        "entropy": first["entropy"],
+        "kl": last["kl"],
+        "clip_fraction": sum(row["clip_fraction"] for row in rows) / len(rows),
+        "clamp_count": sum(row["clamp_count"] for row in rows),
+        "first_ratio_min": first["ratio_min"],
+        "first_ratio_max": first["ratio_max"],
+        "tokens": sum(row["tokens"] for row in rows),
+        "sampler_gap": first["sampler_gap"],
+        "policy": made.digest,
+        "trainer": made.trainer_digest,
+    }
