@@ -15,7 +15,6 @@ def command(a: Path, b: Path, json: options.Json = False) -> None:
     made = comparison.compare(a, b)
     if json:
         return console.result(b, made.as_json(), as_json=True)
-    rows = {name: cells for name, cells in made.rows.items()}
-    console.stdout.print(
-        reporting.comparison_table(made.title, [str(a), str(b)], rows, "second - first")
-    )
+    rows = dict(made.rows)
+    console.stdout.print(f"{made.title}, mean [95% interval]", markup=False)
+    console.stdout.print(reporting.comparison_table(["first", "second"], rows, "second - first"))

@@ -28,9 +28,9 @@ def command(
     tallied, scores = evaluate.tally(path, id_column=id_column, correct_column=correct_column)
     ks = options.ks(k) or evaluate.default_ks(tallied)
     measures = evaluate.pass_measures(tallied, ks)
-    made = None
-    if out:
-        params = {"k": ks, "source": str(path)}
-        made = evaluate.write(out, "eval-passk", scores, tallied, measures, params)
+    parts, params = console.Parts("eval-passk", 1), {"k": ks, "source": str(path)}
+    made = (
+        evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
+    )
     summary = evaluate.summary(tallied, measures)
-    console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json)
+    console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts)

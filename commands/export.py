@@ -11,7 +11,9 @@ from rlvr_cli import console, options
 def command(
     source: options.Source = None,
     out: Annotated[Path | None, typer.Option("--out", help="the file to write")] = None,
-    format: Annotated[Literal["jsonl", "verl"], typer.Option("--format")] = "jsonl",
+    format: Annotated[
+        Literal["jsonl", "verl"], typer.Option(help="JSON lines, or Parquet as verl reads it")
+    ] = "jsonl",
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.shards import Shards
@@ -19,7 +21,8 @@ def command(
 
     shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
     suffix = {"jsonl": ".jsonl", "verl": ".parquet"}[format]
-    out = out or shards.path.with_name(shards.path.name + suffix)
+    path = shards.path.resolve()
+    out = out or path.with_name(path.name + suffix)
     rows = exchange.send_out(shards, out, format)
     console.say(f"export: {rows} rows of `{shards.path}` -> `{out}`")
     console.result(out, {"rows": rows}, as_json=json)

@@ -13,7 +13,7 @@ from rlvr_cli import console, options
 
 
 def command(
-    source: Path,
+    source: Annotated[Path, typer.Argument(help="a JSONL, Parquet or CSV file")],
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("imported"),
     model: options.Model = None,
     id_column: options.IdColumn = None,
@@ -33,10 +33,14 @@ def command(
         correct_column=correct_column, reward_column=reward_column,
     )  # fmt: skip
     policy = policies.resolve(model) if model else None
+    parts = console.Parts("import", 1)
     made = exchange.bring_in(
-        found, source, out, policy=policy, prompt_column=prompt_column, answer_column=answer_column
-    )
+        found, source, out, policy=policy, prompt_column=prompt_column,
+        answer_column=answer_column, on_part=parts,
+    )  # fmt: skip
     for shards in made:
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
+    if not parts.counts["made"]:
+        console.say("import: nothing left to do, all of it was there")
     last = made[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in made}, as_json=json)

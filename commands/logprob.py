@@ -28,9 +28,12 @@ def command(
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"
-    wanted = tuple(columns.split(",")) if columns else logprob.POLICY_COLUMNS
+    wanted = (
+        tuple(name.strip() for name in columns.split(",")) if columns else logprob.POLICY_COLUMNS
+    )
     if ref_model and not columns:
         wanted = logprob.COLUMNS
+    logprob.check(wanted, has_reference=bool(ref_model))
     if dry_run:
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     reference = policies.resolve(ref_model) if ref_model else None

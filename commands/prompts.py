@@ -37,8 +37,8 @@ def command(
     if source.startswith("task:"):
         spec = source.removeprefix("task:") + (f":split={split}" if split else "")
         spec = lookup.canonical("tasks", spec)
-        params: dict = {"task": spec}
-        rows = prompts.from_task(spec)
+        params: dict = {"task": spec} | ({"verifier": verifier} if verifier else {})
+        rows = prompts.from_task(spec, verifier)
     else:
         params = {"source": source, "split": split, "verifier": verifier, **columns}
         rows = prompts.from_file(source, split=split, verifier=verifier, **columns)

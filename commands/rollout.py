@@ -32,8 +32,8 @@ def command(
     from rlvr_cli.stages import rollout
 
     chosen = config.make(config.RolloutOptions, knobs)
-    rollout.check(chosen)
     source = Shards.open(options.source(prompts), "prompts")
+    rollout.check(chosen)
     out = out or source.path.parent / "rollouts"
     if model is None:
         console.say("rollout: no --model given, taking the built-in tiny policy")

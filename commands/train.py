@@ -1,7 +1,7 @@
 """Runs the whole loop: rollout, score, advantage, train-step, and evaluation on held-out prompts.
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
-CPU, in about two minutes. Running the same command again goes on where it was stopped. All of it
+CPU, in a minute or two. Running the same command again goes on where it was stopped. All of it
 lies in the run directory: shards, metrics.jsonl, checkpoints.
 """
 
@@ -22,7 +22,7 @@ def command(
     train_step: dict,
     out: options.Out = None,
     configuration: Annotated[
-        Path | None, typer.Option("--config", help="a TOML file; flags go before it")
+        Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="write event files too (an extra)")
@@ -30,7 +30,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import live
+    from rlvr_cli import live, pipeline
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     chosen = config.load([configuration] if configuration else [], given)
@@ -38,6 +38,7 @@ def command(
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     out = out or Path("runs") / live.run_name(chosen)
     if dry_run:
+        pipeline.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
     live.train(out, chosen, tensorboard=tensorboard, as_json=json)

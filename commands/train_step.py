@@ -1,7 +1,7 @@
 """Updates a policy on advantages, and writes it with what exact resume needs.
 
 The rollouts and the policy are found through the lineage of the advantages. The new policy lies
-in the `checkpoint` folder of what is made; `--model` takes either path.
+in the `_checkpoint` folder of what is made; `--model` takes either path.
 """
 
 from pathlib import Path

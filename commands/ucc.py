@@ -18,7 +18,9 @@ def command(
     source: options.Source = None,
     k: Annotated[str | None, typer.Option("--k", help="as in 1,8,64; powers of two else")] = None,
     threshold: Annotated[float, typer.Option(help="of the cosine, above 0 up to 1")] = 0.8,
-    linkage: Annotated[Literal["single", "average", "complete"], typer.Option()] = "single",
+    linkage: Annotated[
+        Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
+    ] = "single",
     out: options.Out = None,
     id_column: options.IdColumn = None,
     completion_column: options.CompletionColumn = None,
@@ -34,8 +36,9 @@ def command(
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
     measures = evaluate.ucc_measures(tallied, ks, threshold=threshold, linkage=linkage)
+    parts = console.Parts("ucc", 1)
     params = {"k": ks, "threshold": threshold, "linkage": linkage, "source": str(path)}
-    made = evaluate.write(out, "ucc", scores, tallied, measures, params) if out else None
+    made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
     summary = {**evaluate.summary(tallied, measures), "threshold": threshold, "linkage": linkage}
     title = f"UCC@k of `{path}`, TF-IDF cosine {threshold}, {linkage} linkage"
-    console.evaluation(title, summary, made, as_json=json)
+    console.evaluation(title, summary, made, as_json=json, parts=parts)

@@ -75,14 +75,14 @@ def _chunk(
 def gumbel(seed_B: Tensor, position: int, vocabulary: int) -> Tensor:
     """Gumbel noise [B, V] that depends on a row's seed, the position and the token alone.
 
-    A hash of the counter (the finaliser of splitmix64, in wrapping int64) gives 53 bits u in
+    A hash of the counter (the finaliser of splitmix64, in wrapping int64) gives 52 bits u in
     (0, 1); the noise is -log(-log u), float64. argmax(logits + noise) samples softmax(logits).
     """
     token_V = torch.arange(vocabulary, dtype=torch.int64, device=seed_B.device)
     position_1 = torch.tensor([position], dtype=torch.int64, device=seed_B.device)
     key_B1 = _mix(seed_B ^ _mix(position_1))[:, None]
     bits_BV = _mix(key_B1 + (token_V + 1) * _GOLDEN)
-    u_BV = (_shift(bits_BV, 11).to(torch.float64) + 0.5) * 2.0**-53
+    u_BV = (_shift(bits_BV, 12).to(torch.float64) + 0.5) * 2.0**-52
     return -(-u_BV.log()).log()
 
 

@@ -3,6 +3,7 @@
 import ast
 import difflib
 import importlib
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -51,6 +52,12 @@ class Commands(TyperGroup):
             return None
         return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode="markdown")
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # typer would make it exit code 130 without a word
+            raise errors.Interrupted("interrupted; finished parts are kept") from error
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
         if args[0] not in command_names() and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], command_names(), n=2)
@@ -97,18 +104,18 @@ def run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
         return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+    except errors.Interrupted as error:
+        console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        return error.exit_code
     except errors.UserError as error:
         console.error(str(error), error.hint)
         return error.exit_code
     except _Refusal as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "rlvr"
-        console.error(error.format_message(), f"see `{name} --help`")
+        if message := error.format_message():
+            console.error(message, f"see `{name} --help`")
         return errors.USAGE
-    except (KeyboardInterrupt, typer.Abort):
-        again = " ".join(["rlvr", *arguments])
-        console.error("interrupted; finished parts are kept", f"go on with `{again}`")
-        return errors.INTERRUPTED
 
 
 def _stop(*_: object) -> None:

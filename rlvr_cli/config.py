@@ -2,6 +2,8 @@
 
 import dataclasses
 import difflib
+import json
+import math
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,7 +22,7 @@ def knob(default: Any, text: str, *, least: float | None = None, most: float | N
 @dataclass(frozen=True)
 class RolloutOptions:
     num_generations: int = knob(8, "completions a prompt", least=1)
-    max_new_tokens: int = knob(512, "the longest completion, in tokens", least=1)
+    max_new_tokens: int = knob(256, "the longest completion, in tokens", least=1)
     temperature: float = knob(1.0, "0 takes the likeliest token", least=0)
     top_p: float = knob(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
     top_k: int = knob(0, "sample from the likeliest tokens only; 0 means all", least=0)
@@ -38,7 +40,7 @@ class UpdateOptions:
     mini_batch_prompts: int = knob(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = knob(16384, "padded tokens in one forward pass", least=1)
     weight_decay: float = knob(0.0, "of AdamW", least=0)
-    max_grad_norm: float = knob(1.0, "the gradient's norm is clipped here", least=0)
+    max_grad_norm: float = knob(1.0, "the gradient's norm is clipped here; 0 never", least=0)
     old_logprobs: Literal["recompute", "rollout", "stored"] = knob(
         "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"
     )
@@ -76,8 +78,6 @@ class RunConfig:
 
 
 def _toml(value: Any) -> str:
-    import json
-
     return json.dumps(value)
 
 
@@ -88,6 +88,8 @@ def make(kind: type, given: dict[str, Any]) -> Any:
         least, most = knob_field.metadata["least"], knob_field.metadata["most"]
         if value is None:
             continue
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"--{_flag(name)} is {value}", "it must be a finite number")
         if least is not None and value < least:
             raise UsageError(f"--{_flag(name)} is {value}", f"{least} is the least it may be")
         if most is not None and value > most:
@@ -131,6 +133,8 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
     for table, values in raw.items():
         _check_known(path, table, known, "table")
+        if not isinstance(values, dict):
+            raise UsageError(f"`{path}`: `{table}` is {values!r}", f"write a table, [{table}]")
         named = {f.name: f for f in fields(known[table])}
         for key, value in values.items():
             _check_known(path, key, named, f"key of [{table}]")
@@ -153,9 +157,10 @@ def _typed(path: Path, knob_field: dataclasses.Field, value: Any) -> Any:
     else:
         fits = type(value) is kind or (kind is float and type(value) is int)
     if not fits:
+        choices = f"; it may be {', '.join(get_args(kind))}" if get_args(kind) else ""
         raise UsageError(
             f"`{path}`: `{knob_field.name}` is {value!r}",
-            f"write it as in `{knob_field.name} = {_toml(knob_field.default)}`",
+            f"write it as in `{knob_field.name} = {_toml(knob_field.default)}`{choices}",
         )
     return float(value) if kind is float else value
 

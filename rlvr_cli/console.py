@@ -100,18 +100,26 @@ def conclude(
     result(out, summary, as_json=as_json)
 
 
-def evaluation(title: str, summary: dict[str, Any], made: Any, *, as_json: bool) -> None:
+def evaluation(
+    title: str, summary: dict[str, Any], made: Any, *, as_json: bool, parts: Parts
+) -> None:
     """A table of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
     from rlvr_cli.reporting import metrics_table
 
     low, high = summary["n"]
     n = f"{low}" if low == high else f"{low} to {high}"
     notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
+    if summary["left_out"]:
+        notes += f", {len(summary['left_out'])} prompts without any verdict left out"
+    if parts.counts["kept"]:
+        say(f"{parts.name}: nothing left to do, `{made.path}` is complete")
     where = stdout if made is None and not as_json else stderr
-    where.print(metrics_table(title, summary["metrics"]))
+    where.print(title, soft_wrap=True, markup=False)
+    where.print(metrics_table(summary["metrics"]))
     where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True)
     if as_json:
-        sys.stdout.write(json.dumps(summary, allow_nan=False) + "\n")
+        paths = {} if made is None else {"path": str(made.path)}
+        sys.stdout.write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
     elif made is not None:
         sys.stdout.write(f"{made.path}\n")
 
@@ -130,6 +138,8 @@ def listing(found: dict[str, dict[str, str]], *, defaults: dict[str, str], as_js
     for heading, entries in found.items():
         stdout.print(f"[bold]{heading}[/bold]")
         for name, text in entries.items():
-            stdout.print(f"  {name:<14}{text}", markup=False)
+            stdout.print(f"  {name:<14}{text}", markup=False, soft_wrap=True)
             if ":" in defaults.get(name, ""):
-                stdout.print(f"  {'':<14}{defaults[name]}", markup=False, style="dim")
+                stdout.print(
+                    f"  {'':<14}{defaults[name]}", markup=False, style="dim", soft_wrap=True
+                )

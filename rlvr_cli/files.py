@@ -24,6 +24,8 @@ def pretty_json(value: Any) -> bytes:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Writes `path` whole or not at all: a temporary name, fsync, rename, fsync of the folder."""
+    if path.is_dir():
+        raise UserError(f"cannot write `{path}`: it is a directory", "name a file with --out")
     temporary = path.with_name(f"_tmp-{path.name}-{os.getpid()}")
     try:
         with open(temporary, "wb") as file:
@@ -98,9 +100,9 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if not shared:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the last one out removes the file
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
         os.close(descriptor)
 
 

@@ -134,20 +134,24 @@ def _is_whole(path: Path, entry: dict[str, Any]) -> bool:
 
 
 def _other_plan(path: Path, plan: Plan, manifest: dict[str, Any]) -> UserError:
-    theirs = {**manifest, "parents": {r: p["digest"] for r, p in manifest["parents"].items()}}
-    theirs["parts"] = manifest["planned_parts"]
-    changes = []
-    for key, new in plan.identity.items():
-        if key == "params" and plan.stage == theirs["stage"]:
-            names = sorted(new.keys() | theirs[key].keys())
-            pairs = [(name, theirs[key].get(name), new.get(name)) for name in names]
-        else:
-            pairs = [(key, theirs[key], new)]
-        changes += [f"{name} was {old}, is {now}" for name, old, now in pairs if old != now]
+    changes = _changes(manifest["params"], plan.params)
+    if plan.only and manifest["only"] != list(plan.only):
+        changes.append(f"columns was {manifest['only']}, is {list(plan.only)}")
+    if not changes or plan.stage != manifest["stage"]:
+        theirs = {**manifest, "parts": manifest["planned_parts"], "params": {}}
+        theirs["parents"] = {r: p["digest"] for r, p in manifest["parents"].items()}
+        changes = _changes(theirs, {**plan.identity, "params": {}})
     return UsageError(
         f"`{path}` was made with other parameters: {'; '.join(changes)[:300]}",
         "choose another --out, or remove the directory to make it anew",
     )
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What a reader can act on: a changed content hash only if nothing else changed."""
+    names = [name for name in new if old.get(name) != new[name]]
+    named = [name for name in names if name != "content"] or names
+    return [f"{name} was {old.get(name)}, is {new[name]}" for name in named]
 
 
 @contextlib.contextmanager

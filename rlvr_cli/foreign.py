@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import io
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +56,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def is_known(path: Path) -> bool:
+    """Whether the file's ending is one that `read` reads."""
+    return _suffix(path) in _SUFFIXES
+
+
 def _suffix(path: Path) -> str:
     return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
@@ -61,8 +68,8 @@ def _suffix(path: Path) -> str:
 def _text(path: Path) -> str:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return data.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        return data.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"cannot read `{path}`: {error}", "check the file") from error
 
 
@@ -91,11 +98,24 @@ def _json(path: Path) -> Iterator[dict[str, Any]]:
 def _checked(path: Path, number: int, row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise DataError(f"`{path}` row {number} is no object: {str(row)[:60]}", "one object a row")
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"`{path}` row {number} holds half a surrogate pair, which is no text: {error}",
+            "remove it; a tool cut the text between the two halves of a character",
+        ) from error
     return row
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    return csv.DictReader(_text(path).splitlines())
+    for number, row in enumerate(csv.DictReader(io.StringIO(_text(path), newline="")), 1):
+        if None in row:
+            raise DataError(
+                f"`{path}` row {number} has more cells than the header: {str(row[None])[:60]}",
+                "put quotes around text that holds commas",
+            )
+        yield row
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -128,7 +148,7 @@ def column(
 ) -> str | None:
     """The name of a column: the one given, or the first of the known names that the file has."""
     for name in [given] if given else known:
-        if any(look_up(row, name) is not None for row in rows[:1000]):
+        if any(look_up(row, name) is not None for row in rows):
             return name
     if given:
         raise DataError(
@@ -179,10 +199,15 @@ def generations(
         lists = {key: value for key, value in values.items() if isinstance(value, list)}
         if len({len(value) for value in lists.values()}) > 1:
             sizes = ", ".join(f"{len(value)} in `{names[key]}`" for key, value in lists.items())
-            raise DataError(f"`{path}` row {number} holds lists of other lengths: {sizes}")
+            raise DataError(f"`{path}` row {number} holds lists of different lengths: {sizes}")
         prompt_id = look_up(row, id_name)
         if prompt_id is None:
             raise DataError(f"`{path}` row {number} has no `{id_name}`", "every row needs one")
+        if any(not value for value in lists.values()):
+            raise DataError(
+                f"`{path}` row {number} holds an empty list for prompt `{prompt_id}`",
+                "remove the row, or fill it",
+            )
         for index in range(max([len(value) for value in lists.values()], default=1)):
             found["id"].append(str(prompt_id))
             found["row"].append(row)
@@ -233,6 +258,6 @@ def _number(value: Any, number: int, path: Path, names: dict[str, str | None]) -
     if abs(result) == float("inf"):
         raise DataError(
             f"`{path}` completion {number} has `{names['reward']}` = `{str(value)[:40]}`",
-            "write a finite number, or name another column with --reward-column",
+            "write a finite number, or name another column",
         )
     return result

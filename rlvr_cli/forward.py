@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rlvr_cli.errors import DataError
 from rlvr_cli.kernels.reference import token_stats
 from rlvr_cli.protocols import Row
 
@@ -43,6 +44,8 @@ def completion_stats(
     Rows are padded at the right; masks come from the stored lengths, never from a pad id.
     """
     device = next(model.parameters()).device
+    if not all(row.prompt_token_ids for row in rows):
+        raise DataError("a completion has no prompt")
     sequences = [row.prompt_token_ids + row.token_ids for row in rows]
     length = max(map(len, sequences))
     input_BS = torch.tensor([s + [0] * (length - len(s)) for s in sequences], device=device)

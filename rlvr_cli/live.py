@@ -30,6 +30,8 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
     with _display(config.train.steps) as show, _events(out, tensorboard) as write:
         for record in run.train():
             records.append(record)
+            if len(records) == 2:
+                console.say(_agreement_line(record))
             show(record)
             write(record)
     seconds = time.monotonic() - start
@@ -91,12 +93,16 @@ def _figures(record: dict[str, Any]) -> str:
 
 
 def _evaluation_line(record: dict[str, Any]) -> str:
-    shown = {name: values[0] for name, values in record["eval"].items() if name in _shown(record)}
+    shown = {name: record["eval"][name][0] for name in _shown(record)}
     values = ", ".join(f"{name} {reporting.number(name, value)}" for name, value in shown.items())
-    ratio = ""
-    if record["step"] and "first_ratio_max" in record:
-        ratio = f"; first ratio {record['first_ratio_min']:.7f} to {record['first_ratio_max']:.7f}"
-    return f"step {record['step']}: held-out {values}{ratio}"
+    return f"step {record['step']}: held-out {values}"
+
+
+def _agreement_line(record: dict[str, Any]) -> str:
+    """How far sampler and trainer are apart before the first update of this process."""
+    low, high, gap = (record[k] for k in ("first_ratio_min", "first_ratio_max", "sampler_gap"))
+    apart = "" if gap is None else f", sampler and trainer within {gap:.1g} nats"
+    return f"step {record['step']}: first importance ratio {low:.7f} to {high:.7f}{apart}"
 
 
 def _shown(record: dict[str, Any]) -> list[str]:
@@ -114,8 +120,8 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
     made = comparison.difference(before, after, "")
     rows = {name: made.rows[name] for name in _shown(last)}
     columns = [f"step {first['step']}", f"step {last['step']}"]
-    title = f"{len(before.prompt_id)} held-out prompts, mean [95% interval]"
-    console.stderr.print(reporting.comparison_table(title, columns, rows, "paired difference"))
+    console.say(f"{len(before.prompt_id)} held-out prompts, mean [95% interval]")
+    console.stderr.print(reporting.comparison_table(columns, rows, "paired difference"))
     names = [name for name in rows if name.startswith("pass@")]
     console.stderr.print(
         reporting.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False

@@ -32,8 +32,9 @@ def module(folder: str, name: str) -> Any:
     """The module behind a name; an error with the nearest names if there is none."""
     known = names(folder)
     if name not in known:
-        noun = folder.removesuffix("s")
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        engines = {"rollout": "rollout engine", "training": "training engine"}
+        noun = engines.get(folder, folder.removesuffix("s"))
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else ""
         raise UsageError(f"unknown {noun} `{name}`", hint or f"there are {', '.join(known)}")
     return importlib.import_module(f"rlvr_cli.{folder}.{name.replace('-', '_')}")
@@ -49,6 +50,7 @@ def parse(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
     name, colon, text = spec.strip().partition(":")
     known = options(folder, name)
     values = {key: parameter.default for key, parameter in known.items()}
+    given: set[str] = set()
     for item in filter(None, text.split(",")) if colon else ():
         key, equals, value = item.partition("=")
         key = key.strip()
@@ -59,6 +61,9 @@ def parse(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
             raise UsageError(
                 f"`{name}` has no option `{key}`", f"{start}the options of `{name}` are {listed}"
             )
+        if key in given:
+            raise UsageError(f"`{spec}` gives option `{key}` twice", "give each option once")
+        given.add(key)
         if not equals:
             raise UsageError(
                 f"option `{key}` of `{name}` has no value", f"write `{name}:{key}={values[key]}`"
@@ -79,7 +84,9 @@ def _convert(name: str, key: str, value: str, parameter: inspect.Parameter) -> A
             return {"true": True, "false": False}[value.lower()]
         else:
             expected = {int: "a whole number", float: "a number"}.get(kind, "text")
-            return kind(value)
+            made = kind(value)
+            if made == made:
+                return made
     except (ValueError, KeyError):
         pass
     raise UsageError(
@@ -105,4 +112,4 @@ def canonical(folder: str, spec: str) -> str:
 
 
 def _spell(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value).replace("e+", "e")

@@ -82,7 +82,7 @@ Modifier = Callable[[Objective], Objective]
 
 def build(spec: str) -> Objective:
     """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`."""
-    base, *modifiers = spec.split("+")
+    base, modifiers = _split(spec)
     objective = lookup.build("objectives", base)
     for modifier in modifiers:
         objective = lookup.build("modifiers", modifier)(objective)
@@ -91,12 +91,17 @@ def build(spec: str) -> Objective:
 
 def canonical(spec: str) -> str:
     """The one spelling of a spec: every option of every part written out."""
+    base, modifiers = _split(spec)
+    parts = [lookup.canonical("objectives", base)]
+    return "+".join(parts + [lookup.canonical("modifiers", m) for m in modifiers])
+
+
+def _split(spec: str) -> tuple[str, list[str]]:
     base, *modifiers = spec.split("+")
     names = [modifier.strip().partition(":")[0] for modifier in modifiers]
     if len(set(names)) < len(names):
         raise UsageError(f"`{spec}` names a modifier twice", "name each modifier once")
-    parts = [lookup.canonical("objectives", base)]
-    return "+".join(parts + [lookup.canonical("modifiers", m) for m in modifiers])
+    return base, modifiers
 
 
 def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
@@ -148,7 +153,7 @@ def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
     cost_BT = -gain_BT
     for penalty in objective.penalties:
         cost_BT = cost_BT + penalty(batch)
-    weight_BT = objective.weight(batch.mask_BT, totals).to(cost_BT.dtype)
+    weight_BT = objective.weight(batch.mask_BT.to(cost_BT.dtype), totals)
     value = (weight_BT * torch.where(batch.mask_BT, cost_BT, 0.0)).sum()
     return Loss(value, gain_BT.detach(), log_ratio_BT.detach())
 
@@ -158,12 +163,14 @@ def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict
     mask_BT = batch.mask_BT
     log_ratio_N = result.log_ratio_BT[mask_BT].double()
     ratio_N = log_ratio_N.clamp(-LIMIT, LIMIT).exp()
-    x_N = (batch.old_logp_BT - batch.logp_BT.detach())[mask_BT].double().clamp(-LIMIT, LIMIT)
+    x_N = (batch.logp_BT.detach() - batch.old_logp_BT)[mask_BT].double().clamp(-LIMIT, LIMIT)
     clipped = 0.0
     if objective.clip:
         low, high = objective.clip
-        up_N = (batch.advantage_B[:, None].expand_as(mask_BT)[mask_BT]) > 0
-        clipped = float(torch.where(up_N, ratio_N > 1 + high, ratio_N < 1 - low).sum())
+        advantage_N = batch.advantage_B[:, None].expand_as(mask_BT)[mask_BT]
+        above_N = (advantage_N > 0) & (ratio_N > 1 + high)
+        below_N = (advantage_N < 0) & (ratio_N < 1 - low)
+        clipped = float((above_N | below_N).sum())
     return {
         "loss": float(result.value.detach()),
         "entropy": float(batch.entropy_BT.detach()[mask_BT].double().sum()),

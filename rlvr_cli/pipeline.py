@@ -6,10 +6,12 @@ run/steps/000001/{rollouts,scores,logprobs,advantages,update}
 run/eval/000000/{rollouts,scores,logprobs}
 """
 
+import contextlib
 import dataclasses
 import json
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,8 @@ from rlvr_cli import policy as policies
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
-from rlvr_cli.rollout.transformers import Engine as RolloutEngine
 from rlvr_cli.protocols import TrainingEngine
+from rlvr_cli.rollout.transformers import Engine as RolloutEngine
 from rlvr_cli.shards import MANIFEST, Shards
 from rlvr_cli.stages import advantage, evaluate, logprob, prompts, rollout, score, train_step
 
@@ -42,15 +44,24 @@ class Run:
 
     def train(self) -> Iterator[dict[str, Any]]:
         """Runs or goes on with the loop; one record a step, the first for where it starts."""
+        self.check()
         files.make_folder(self.path)
         with files.locked(self.path / "_lock"):
             self._claim()
             self._prepare()
             last = self._last_step()
+            logged = self._mend_log(last)
             self._load(last)
-            yield self._settle(last, {})
+            yield self._settle(last, {}, log=not logged)
             for step in range(last + 1, self.config.train.steps + 1):
                 yield self._settle(step, self._step(step))
+
+    def check(self) -> None:
+        """Refuses a policy or prompts that are not there, without making anything."""
+        self.start = policies.resolve(self.config.train.model)
+        for given in (self.config.train.prompts, self.config.train.heldout):
+            if given:
+                Shards.open(Path(given), "prompts")
 
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
@@ -103,24 +114,24 @@ class Run:
     def _claim(self) -> None:
         """Writes the configuration, or refuses to go on with another one."""
         path = self.path / "config.toml"
-        text = self.config.to_toml()
-        if path.exists() and path.read_text() != text:
+        if path.exists():
+            before, now = (tomllib.loads(t) for t in (path.read_text(), self.config.to_toml()))
             changes = [
-                f"{new.split(' = ')[0]} was {old.split(' = ')[1]}, is {new.split(' = ')[1]}"
-                for old, new in zip(path.read_text().split("\n"), text.split("\n"), strict=False)
-                if old != new and new.split(" = ")[0] not in _MAY_CHANGE
+                f"{key} was {before.get(table, {}).get(key)}, is {value}"
+                for table, values in now.items()
+                for key, value in values.items()
+                if key not in _MAY_CHANGE and before.get(table, {}).get(key) != value
             ]
             if changes:
                 raise UsageError(
                     f"`{self.path}` was started with other parameters: {'; '.join(changes)}",
                     "start another run with --out, or leave those as they were",
                 )
-        files.write_atomic(path, text.encode())
+        files.write_atomic(path, self.config.to_toml().encode())
 
     def _prepare(self) -> None:
         self.prompts = self._prompts("train", self.config.train.prompts)
         self.heldout = self._prompts("heldout", self.config.train.heldout)
-        self.start = policies.resolve(self.config.train.model)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
 
     def _prompts(self, split: str, given: str) -> Shards:
@@ -154,15 +165,17 @@ class Run:
     def _sampler(self) -> RolloutEngine:
         return RolloutEngine(self.loaded)
 
-    def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
+    def _settle(self, step: int, seconds: dict[str, float], *, log: bool = True) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
-        record = {"step": step, **self._summary(step)}
+        record = {"step": step, **self._summary(step), "seconds": seconds}
         if every and (step % every == 0 or step == steps):
             record["eval"] = self.evaluate(step).intervals()
-        self._log(record | ({"seconds": seconds} if seconds else {}))
+        if log:
+            with open(self.path / "metrics.jsonl", "a") as file:
+                file.write(json.dumps(record, allow_nan=False) + "\n")
         self._prune(step)
-        return record | {"seconds": seconds}
+        return record
 
     def _summary(self, step: int) -> dict[str, Any]:
         if not step:
@@ -179,23 +192,24 @@ class Run:
             **{name: update[name] for name in update if name not in ("policy", "trainer")},
         }
 
-    def _log(self, record: dict[str, Any]) -> None:
-        """Appends to metrics.jsonl, after mending what a killed run left there."""
+    def _mend_log(self, last: int) -> bool:
+        """Makes metrics.jsonl hold one line for each step before the last; whether it has that.
+
+        A killed run may have left a torn line, or none, for a step that is complete; the seconds
+        of such a step are not known.
+        """
         path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if _step_of(line) < record["step"]]
-        have = {_step_of(line) for line in kept}
-        kept += [
-            json.dumps({"step": step, **self._summary(step)})
-            for step in range(record["step"])
-            if step not in have
+        found = {}
+        for line in path.read_text().splitlines() if path.exists() else []:
+            with contextlib.suppress(ValueError):
+                found[json.loads(line)["step"]] = line
+        lines = [
+            found.get(step) or json.dumps({"step": step, **self._summary(step), "seconds": {}})
+            for step in range(last)
         ]
-        text = "\n".join([*sorted(kept, key=_step_of), json.dumps(record, allow_nan=False)])
-        if lines and lines == kept:
-            with open(path, "a") as file:
-                file.write(json.dumps(record, allow_nan=False) + "\n")
-        else:
-            files.write_atomic(path, (text + "\n").encode())
+        lines += [found[last]] if last in found else []
+        files.write_atomic(path, "".join(line + "\n" for line in lines).encode())
+        return last in found
 
     def _prune(self, step: int) -> None:
         """Removes the checkpoints that are neither among the newest nor the best."""
@@ -214,13 +228,6 @@ class Run:
             for path in sorted(self.path.glob(f"eval/*/scores/{MANIFEST}"))
         }
         return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
-
-
-def _step_of(line: str) -> int:
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return 1 << 62
 
 
 class _Clock:

@@ -5,6 +5,7 @@ A policy is a Hugging Face directory. `builtin` is the tiny one that is installe
 
 import functools
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
 BUILTIN = "builtin"
-CHECKPOINT = "checkpoint"
+CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
 TRAINER_STATE = "trainer.safetensors"
 _BUILTIN_PATH = Path(__file__).parent / "fixtures" / "policy"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
@@ -139,13 +140,27 @@ def load_tokenizer(policy: Policy) -> Any:
     from transformers import AutoTokenizer
 
     quiet()
-
     try:
         return AutoTokenizer.from_pretrained(policy.path)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a broken file may raise anything
         raise DataError(
-            f"cannot load the tokenizer of `{policy.path}`: {_first_line(error)}"
+            f"cannot load the tokenizer of `{policy.path}`: {_first_line(error)}",
+            "copy or save it again",
         ) from error
+
+
+def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
+    """Every end-of-sequence id that the generation config declares, else the tokenizer's."""
+    path = policy.path / "generation_config.json"
+    declared = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+    if declared is None:
+        declared = tokenizer.eos_token_id
+    if declared is None:
+        raise DataError(
+            f"`{policy.path}` declares no end-of-sequence token",
+            "set eos_token_id in its generation_config.json",
+        )
+    return tuple(declared) if isinstance(declared, list) else (declared,)
 
 
 def quiet() -> None:
@@ -172,17 +187,11 @@ def load(policy: Policy) -> Loaded:
     tokenizer = load_tokenizer(policy)
     try:
         model = AutoModelForCausalLM.from_pretrained(policy.path, dtype=torch.float32).eval()
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot load `{policy.path}`: {_first_line(error)}") from error
-    declared = model.generation_config.eos_token_id
-    if declared is None:
-        declared = tokenizer.eos_token_id
-    eos_ids = tuple(declared) if isinstance(declared, list | tuple) else (declared,)
-    if None in eos_ids:
+    except Exception as error:  # a broken file may raise anything
         raise DataError(
-            f"`{policy.path}` declares no end-of-sequence token",
-            "set eos_token_id in its generation_config.json",
-        )
+            f"cannot load `{policy.path}`: {_first_line(error)}", "copy or save the model again"
+        ) from error
+    eos_ids = end_ids(policy, tokenizer)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
     if model.num_parameters() < _SMALL:

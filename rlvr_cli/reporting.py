@@ -18,7 +18,7 @@ def number(name: str, value: float | None, *, sign: bool = False) -> str:
     plus = "+" if sign else ""
     if name.startswith(PERCENT):
         return f"{100 * value:{plus}.1f}%"
-    return f"{value:{plus}.3f}"
+    return f"{value:{plus}.2f}"
 
 
 def interval(name: str, values: Interval, *, sign: bool = False) -> str:
@@ -27,8 +27,9 @@ def interval(name: str, values: Interval, *, sign: bool = False) -> str:
     return mean if values[1] is None else f"{mean} [{low}, {high}]"
 
 
-def metrics_table(title: str, metrics: Mapping[str, Interval]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+def metrics_table(metrics: Mapping[str, Interval]) -> Table:
+    """One row a metric: its mean and interval."""
+    table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     table.add_column("mean [95% interval]", justify="right")
     for name, values in metrics.items():
@@ -37,13 +38,12 @@ def metrics_table(title: str, metrics: Mapping[str, Interval]) -> Table:
 
 
 def comparison_table(
-    title: str,
     columns: Sequence[str],
     rows: Mapping[str, Sequence[Interval]],
     difference: str,
 ) -> Table:
     """One row a metric: its value in each column, and the paired difference last, signed."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     for column in [*columns, difference]:
         table.add_column(column, justify="right")

@@ -70,7 +70,7 @@ _SCHEMAS = {
         _field("ratio_mean", pa.float64()),
         _field("ratio_min", pa.float64()),
         _field("ratio_max", pa.float64()),
-        _field("kl", pa.float64(), "nats a token, k3 from the old policy"),
+        _field("kl", pa.float64(), "nats a token, KL(old || new) by k3"),
         _field("sequences", pa.int64()),
         _field("tokens", pa.int64()),
         _field("sampler_gap", pa.float64(), "nats, the largest of the rollout batch", null=True),

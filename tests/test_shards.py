@@ -293,7 +293,7 @@ def test_a_null_where_none_may_be_is_refused(tmp_path):
     def make(index):
         return rows(index).set_column(5, "status", pa.array(["ok", None, "ok", "ok"]))
 
-    with pytest.raises(ValueError, match="status.*null values to non-nullable"):
+    with pytest.raises(ValueError, match=r"status.*null values to non-nullable"):
         fill(tmp_path / "a", plan(), make)
 
 

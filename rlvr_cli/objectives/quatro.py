@@ -1,5 +1,6 @@
 """QUATRO: the exact trust region of each prompt, without clipping (arXiv:2602.04620)."""
 
+import math
 from typing import Literal
 
 from rlvr_cli.objective import Objective
@@ -20,6 +21,8 @@ def build(
 
     `max_gap` bounds (R_max - R_min) / lam where no such lam exists (eq. 15).
     """
+    if not (0 < delta < math.inf and 0 < max_gap < math.inf):
+        raise ValueError("delta and max_gap must be above 0 and finite")
     log_ratio = {"sequence": ratios.sequence, "length-normalized": ratios.length_normalized}[ratio]
     return Objective(
         advantage=lambda step: dual.trust_region(

@@ -25,8 +25,6 @@ def trust_region(
     from above. From below lam is floored at (R_max - R_min) / max_gap: with m completions at the
     maximum no lam reaches delta >= log(G / m). A group of equal rewards has A = 0 and no lam.
     """
-    if delta <= 0 or max_gap <= 0:
-        raise ValueError("delta and max_gap must be above 0")
     low_N, high_N = groups.extremes(reward_N, group_N)
     gap_N = high_N - low_N
     constant_N = gap_N <= 0
@@ -34,7 +32,7 @@ def trust_region(
     floor = torch.as_tensor(1 / max_gap, dtype=torch.float64).log()
     below_N = floor.expand_as(reward_N)
     above_N = torch.as_tensor(1 / (8 * delta) ** 0.5, dtype=torch.float64).log().expand_as(reward_N)
-    floored_N = (_kl(scaled_N, below_N, group_N) < delta) | (below_N >= above_N)
+    floored_N = _kl(scaled_N, below_N, group_N) < delta
     for _ in range(_BISECTIONS):
         middle_N = (below_N + above_N) / 2
         inside_N = _kl(scaled_N, middle_N, group_N) < delta

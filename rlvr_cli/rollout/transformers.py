@@ -16,6 +16,8 @@ BATCH_SIZE = 256
 
 def build(*, batch_size: int = BATCH_SIZE):
     """An engine that samples `batch_size` completions at a time."""
+    if batch_size < 1:
+        raise ValueError("batch_size must be 1 or more")
     return lambda policy: Engine(policies.load(policy), batch_size)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from rlvr_cli import objective, schema
+from rlvr_cli import groups, objective, schema
 from rlvr_cli.errors import DataError
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.objective import Objective, Step
@@ -107,8 +107,8 @@ def _check_rewards(
             f"`{prompt_ids[row]}`",
             "a reward must be finite; mend the verifier and score again",
         )
-    size_P = torch.bincount(step.group_N[step.present_N])
-    small_N = step.present_N & (size_P[step.group_N] < 2) if len(size_P) else step.present_N
+    size_N = groups.total(step.present_N.to(torch.int64), step.group_N)
+    small_N = step.present_N & (size_N < 2)
     if goal.group_relative and not allow_singletons and bool(small_N.any()):
         prompt_id = prompt_ids[int(small_N.nonzero()[0])]
         raise DataError(

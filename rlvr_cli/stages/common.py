@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
@@ -61,9 +62,16 @@ def training_rows(table: pa.Table) -> list[Row]:
 
 
 def require_tokens(rollouts: Shards, table: pa.Table) -> None:
-    """An error if the completions came without token ids, as imported text does."""
+    """An error if completions or prompts came without token ids, as imported text does."""
     if table["token_ids"].null_count:
         raise DataError(
             f"`{rollouts.path}` holds text without token ids",
             "import it again with `rlvr import --model MODEL`, the policy whose tokens they are",
+        )
+    lengths = pc.list_value_length(table["prompt_token_ids"])
+    if pc.any(pc.equal(lengths, 0)).as_py():
+        row = pc.index(lengths, 0).as_py()
+        raise DataError(
+            f"prompt `{table['prompt_id'][row]}` of `{rollouts.path}` has no tokens",
+            "import it again with --prompt-column",
         )

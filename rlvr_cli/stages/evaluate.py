@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rlvr_cli import foreign, schema
 from rlvr_cli.errors import DataError
-from rlvr_cli.fill import fill_whole
+from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.metrics import bootstrap, passk, ucc
 from rlvr_cli.shards import MANIFEST, Plan, Shards
 from rlvr_cli.stages import common
@@ -21,13 +21,17 @@ from rlvr_cli.stages import common
 
 @dataclass(frozen=True)
 class Tally:
-    """What is known of each prompt's completions; those without a verdict are excluded."""
+    """What is known of each prompt's completions; those without a verdict are excluded.
+
+    A prompt without any verdict is left out of all means, and named.
+    """
 
     prompt_id: list[str]
     n_P: np.ndarray
     correct_P: np.ndarray
     excluded_P: np.ndarray
     texts: list[list[str]] | None  # of the correct completions
+    left_out: list[str]  # the prompts without any verdict
 
 
 @dataclass(frozen=True)
@@ -101,17 +105,19 @@ def _tally(
     names = list(dict.fromkeys(prompt_ids))
     known_N = np.array([c is not None for c in correct], dtype=bool)
     right_N = np.array([bool(c) for c in correct], dtype=bool)
-    texts: list[list[str]] | None = None
-    if completions is not None:
-        texts = [[] for _ in names]
-        for row in np.flatnonzero(right_N).tolist():
-            texts[codes_N[row]].append(completions[row] or "")
+    n_P = np.bincount(codes_N[known_N], minlength=len(names))
+    measured = np.flatnonzero(n_P).tolist()
+    texts: list[list[str]] = [[] for _ in names]
+    for row in np.flatnonzero(right_N).tolist() if completions is not None else ():
+        assert completions is not None
+        texts[codes_N[row]].append(completions[row] or "")
     return Tally(
-        names,
-        np.bincount(codes_N[known_N], minlength=len(names)),
-        np.bincount(codes_N[right_N], minlength=len(names)),
-        np.bincount(codes_N[~known_N], minlength=len(names)),
-        texts,
+        [names[p] for p in measured],
+        n_P[measured],
+        np.bincount(codes_N[right_N], minlength=len(names))[measured],
+        np.bincount(codes_N[~known_N], minlength=len(names))[measured],
+        None if completions is None else [texts[p] for p in measured],
+        [name for name, n in zip(names, n_P, strict=True) if n == 0],
     )
 
 
@@ -150,6 +156,8 @@ def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
     row_of = {prompt_id: row for row, prompt_id in enumerate(prompt_ids)}
     sums_PM = np.zeros((len(prompt_ids), 3))
     for row in logprobs.table().to_pylist():
+        if row["prompt_id"] not in row_of:
+            continue
         sums_PM[row_of[row["prompt_id"]]] += (
             sum(row["entropy"]),
             sum(row["old_logp"]) - sum(row["ref_logp"]),
@@ -184,17 +192,19 @@ def joined(*measures: Measures) -> Measures:
 
 def require_measurable(tallied: Tally) -> None:
     if not tallied.prompt_id:
-        raise DataError("there are no prompts to measure", "check that the stage before made rows")
-    empty = [p for p, n in zip(tallied.prompt_id, tallied.n_P, strict=True) if n == 0]
-    if empty:
         raise DataError(
-            f"prompt `{empty[0]}` has no completion with a verdict",
-            "look at its status, and score again",
+            "no prompt has a completion with a verdict", "look at the status column of the scores"
         )
 
 
 def write(
-    out: Path, stage: str, scores: Shards | None, tallied: Tally, measures: Measures, params: dict
+    out: Path,
+    stage: str,
+    scores: Shards | None,
+    tallied: Tally,
+    measures: Measures,
+    params: dict,
+    on_part: OnPart,
 ) -> Shards:
     """A metrics directory: one row a prompt, the means and intervals in the summary."""
     columns: dict[str, Any] = {
@@ -212,6 +222,7 @@ def write(
         Plan("metrics", stage, params, {"scores": scores} if scores else {}, 1, extra=extra),
         lambda _: table,
         summarise=lambda _: summary(tallied, measures),
+        on_part=on_part,
     )
 
 
@@ -221,6 +232,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "prompts": len(tallied.prompt_id),
         "n": [int(tallied.n_P.min()), int(tallied.n_P.max())],
         "excluded": int(tallied.excluded_P.sum()),
+        "left_out": tallied.left_out,
         "interval": "95%, expanded percentile bootstrap over prompts",
         "metrics": measures.intervals(),
     }

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from rlvr_cli import files, foreign, schema
 from rlvr_cli import policy as policies
-from rlvr_cli.fill import fill_whole
+from rlvr_cli.errors import DataError
+from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.foreign import Generations
 from rlvr_cli.policy import Policy
 from rlvr_cli.shards import Plan, Shards
@@ -26,36 +27,46 @@ def bring_in(
     policy: Policy | None = None,
     prompt_column: str | None = None,
     answer_column: str | None = None,
+    on_part: OnPart = lambda index, state: None,
 ) -> list[Shards]:
     """Directories `prompts`, `rollouts` and, if the file has verdicts, `scores` under `out`.
 
-    Completions of one prompt are brought together, in the file's order; `policy` gives token ids.
+    Completions of one prompt are brought together, in the file's order. `policy` gives token ids,
+    with its end-of-sequence token behind each completion that the file does not call cut.
     """
     order: dict[str, list[int]] = {}
     for row, prompt_id in enumerate(found.prompt_id):
         order.setdefault(prompt_id, []).append(row)
     if not found.has_completions:
         names = ", ".join(map(str, found.rows[0]))
-        raise foreign.DataError(
+        raise DataError(
             f"`{source}` has no completions; it has {names}", "name them with --completion-column"
         )
     rows = _prompt_rows(found, order, source, prompt_column, answer_column)
     made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
-    encode = _encoder(policy)
+    encode, ends = _encoder(policy)
+    if policy and not any(row["messages"] != '""' for row in rows):
+        raise DataError(
+            f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
+        )
     cuts = _cuts(order)
     texts = {row["prompt_id"]: json.loads(row["messages"]) for row in rows}
 
     def rollouts_part(index: int) -> pa.Table:
         keys = [(p, i, row) for p in cuts[index] for i, row in enumerate(order[p])]
         completions = [found.completion[row] or "" for _, _, row in keys]
+        finished = [_finish_reason(found.rows[row]) for _, _, row in keys]
         columns = {
             "prompt_id": [key[0] for key in keys],
             "sample_index": [key[1] for key in keys],
             "prompt_token_ids": [encode(texts[key[0]]) or [] for key in keys],
             "completion": completions,
-            "token_ids": [encode(text) for text in completions],
+            "token_ids": [
+                (encode(text) or []) + ends * (finish == "stop") if policy else None
+                for text, finish in zip(completions, finished, strict=True)
+            ],
             "behaviour_logp": [None] * len(keys),
-            "finish_reason": ["stop"] * len(keys),
+            "finish_reason": finished,
             "status": ["ok"] * len(keys),
             "seed": [None] * len(keys),
             "policy": [None] * len(keys),
@@ -77,10 +88,12 @@ def bring_in(
     params = {"tokenizer": policy.digest if policy else None, "completions": len(found.prompt_id)}
     params["content"] = prompts.content_hash(found.completion, found.reward, found.correct)
     plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(cuts))
-    made.append(fill_whole(out / "rollouts", plan, rollouts_part))
+    made.append(fill_whole(out / "rollouts", plan, rollouts_part, on_part=on_part))
     if found.has_verdicts:
         plan = Plan("scores", "import", params, {"rollouts": made[1]}, len(cuts))
-        made.append(fill_whole(out / "scores", plan, scores_part, summarise=_score_summary))
+        made.append(
+            fill_whole(out / "scores", plan, scores_part, summarise=_score_summary, on_part=on_part)
+        )
     return made
 
 
@@ -121,11 +134,18 @@ def _prompt_rows(
     return made
 
 
-def _encoder(policy: Policy | None) -> Any:
+def _encoder(policy: Policy | None) -> tuple[Any, list[int]]:
+    """What gives a text its token ids, and the token that ends a completion."""
     if policy is None:
-        return lambda text: None
+        return lambda text: None, []
     tokenizer = policies.load_tokenizer(policy)
-    return lambda text: tokenizer(str(text))["input_ids"]
+    ends = list(policies.end_ids(policy, tokenizer)[:1])
+    return lambda text: tokenizer(str(text), add_special_tokens=False)["input_ids"], ends
+
+
+def _finish_reason(row: dict[str, Any]) -> str:
+    """`length` where the row says that its completion was cut, else `stop`."""
+    return "length" if foreign.look_up(row, "finish_reason") == "length" else "stop"
 
 
 def _cuts(order: dict[str, list[int]]) -> list[list[str]]:
@@ -141,6 +161,20 @@ def _cuts(order: dict[str, list[int]]) -> list[list[str]]:
     return cuts
 
 
+_MESSAGE = pa.struct([("role", pa.string()), ("content", pa.large_string())])
+_VERL = pa.schema(
+    [
+        ("data_source", pa.string()),
+        ("prompt", pa.list_(_MESSAGE)),
+        ("ability", pa.string()),
+        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.large_string())])),
+        ("extra_info", pa.struct([("index", pa.string()), ("extra", pa.large_string())])),
+        ("responses", pa.list_(pa.large_string())),
+        ("scores", pa.list_(pa.float64())),
+    ]
+)
+
+
 def send_out(shards: Shards, out: Path, format: str) -> int:
     """Writes one file, whole or not at all; the number of its rows.
 
@@ -152,7 +186,7 @@ def send_out(shards: Shards, out: Path, format: str) -> int:
     if format == "jsonl":
         files.write_atomic(out, "".join(json.dumps(row) + "\n" for row in rows).encode())
         return len(rows)
-    table = pa.Table.from_pylist(_verl(rows))
+    table = pa.Table.from_pylist(_verl(rows), _VERL)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     files.write_atomic(out, sink.getvalue().to_pybytes())

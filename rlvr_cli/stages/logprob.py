@@ -37,11 +37,7 @@ def run(
     `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp; the loaded ones
     stand for them where they are in memory already.
     """
-    for name in columns:
-        if name not in COLUMNS:
-            raise UsageError(f"unknown column `{name}`", f"the columns are {', '.join(COLUMNS)}")
-        if name == "ref_logp" and reference is None:
-            raise UsageError("ref_logp needs a reference policy", "name it with --ref-model")
+    check(columns, has_reference=reference is not None)
     temperature = rollouts.params.get("temperature") or 1.0
     models = _Models(policy, reference, loaded, loaded_reference)
     wanted = schema.schema("logprobs", only=columns)
@@ -69,6 +65,15 @@ def run(
         "logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=tuple(columns)
     )
     return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+
+
+def check(columns: tuple[str, ...], *, has_reference: bool) -> None:
+    """Refuses columns that this stage cannot make."""
+    for name in columns:
+        if name not in COLUMNS:
+            raise UsageError(f"unknown column `{name}`", f"the columns are {', '.join(COLUMNS)}")
+        if name == "ref_logp" and not has_reference:
+            raise UsageError("ref_logp needs a reference policy", "name it with --ref-model")
 
 
 class _Models:

@@ -8,17 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import foreign, lookup, schema
-from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.errors import DataError
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 
 PROMPTS_PER_PART = 1024
 
 
-def from_task(spec: str) -> list[dict[str, Any]]:
+def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
     """The rows of a built-in task, as in `expression:split=heldout`."""
     return [
-        {**row, "messages": json.dumps(row["prompt"]), "extra": _json_or_none(row["extra"])}
+        {
+            **row,
+            "messages": json.dumps(row["prompt"]),
+            "extra": _json_or_none(row["extra"]),
+            "verifier": verifier or row["verifier"],
+        }
         for row in lookup.build("tasks", spec)
     ]
 
@@ -40,6 +45,10 @@ def from_file(
     path = Path(source)
     if split is None and path.exists():
         rows = foreign.read(path)
+    elif source.startswith((".", "/")) or foreign.is_known(path) or source.count("/") > 1:
+        if not path.exists():
+            raise DataError(f"`{source}` does not exist", "check the path")
+        rows = _from_datasets(source, split or "train")
     else:
         rows = _from_datasets(source, split or "train")
     id_name = foreign.column(rows, id_column, foreign.ID, "--id-column", path)
@@ -79,8 +88,9 @@ def _json_or_none(value: Any) -> str | None:
 
 
 def _from_datasets(source: str, split: str) -> list[dict[str, Any]]:
-    from datasets import load_dataset
+    from datasets import disable_progress_bars, load_dataset
 
+    disable_progress_bars()
     try:
         return load_dataset(source, split=split).to_list()
     except Exception as error:
@@ -115,7 +125,7 @@ def make(
     try:
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise UserError(f"the rows do not fit the prompts schema: {error}") from error
+        raise DataError(f"the rows do not fit the prompts schema: {error}") from error
     content = {"rows": len(rows), "content": content_hash(*columns.values())}
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
     return fill(

@@ -93,7 +93,7 @@ def check(options: RolloutOptions) -> None:
             f"temperature 0 gives {options.num_generations} times the same completion",
             "use `--num-generations 1`, or a temperature above 0",
         )
-    lookup.parse("rollout", options.engine)
+    lookup.build("rollout", options.engine)
 
 
 def _params(options: RolloutOptions) -> dict[str, Any]:
@@ -196,7 +196,12 @@ def _encode(
         raise DataError(f"prompt `{prompt['prompt_id']}` is empty", "remove it from the prompts")
     if len(token_ids) <= room:
         return token_ids, "ok"
-    if overlong == "error" or room < 1:
+    if room < 1:
+        raise UsageError(
+            f"the new tokens leave room for {max(room, 0)} prompt tokens in the policy's context",
+            f"lower --max-new-tokens by {1 - room} or more",
+        )
+    if overlong == "error":
         raise DataError(
             f"prompt `{prompt['prompt_id']}` has {len(token_ids)} tokens, the policy's context "
             f"leaves room for {room}",

@@ -44,7 +44,7 @@ def run(
     engine: Callable[[], TrainingEngine] | None = None,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards:
-    """A steps directory, with the updated policy in its `checkpoint` folder.
+    """A steps directory, with the updated policy in its `_checkpoint` folder.
 
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
     is written before the manifest, so a complete directory always has a whole one.
@@ -123,9 +123,15 @@ def _read(
     held = set() if logprobs is None else set(logprobs.part(0).column_names)
     if missing := sorted(needed - held):
         flags = " --ref-model MODEL" if "ref_logp" in missing else ""
+        flags += f" --out {rollouts.path.parent / 'more-logprobs'}" if logprobs else ""
         raise DataError(
             f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
             f"make it with `rlvr logprob {rollouts.path} --columns {','.join(missing)}{flags}`",
+        )
+    if logprobs and logprobs.manifest["parents"]["rollouts"]["digest"] != rollouts.digest:
+        raise DataError(
+            f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
+            "make it again with `rlvr logprob`, or name the right one with --logprobs",
         )
     scores = advantages.parent("scores")
     sources = [rollouts, scores, advantages] + ([logprobs] if logprobs else [])
@@ -137,6 +143,10 @@ def _read(
             "look at its status and reward columns in the scores",
         )
     old = {"rollout": "behaviour_logp", "stored": "old_logp"}.get(options.old_logprobs)
+    if old and table[old].null_count:
+        raise DataError(
+            f"`{rollouts.path}` has completions without {old}", "use `--old-logprobs recompute`"
+        )
     rows = [
         Row(
             prompt_token_ids=row["prompt_token_ids"],

@@ -64,7 +64,8 @@ class Engine:
 
     def update(self, learning_rate: float) -> float:
         """One AdamW step; an error, and no step, if the gradient is not finite."""
-        norm = float(torch.nn.utils.clip_grad_norm_(self._named.values(), self._max_grad_norm))
+        limit = self._max_grad_norm or float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self._named.values(), limit))
         if not norm < float("inf"):
             raise UserError(
                 f"the gradient's norm is {norm}: the update was not made",

@@ -103,4 +103,4 @@ def test_no_text_makes_it_raise(completion, answer):
     ).filter(lambda text: len(text) > 1)
 )
 def test_value_is_the_one_that_python_computes(expression):
-    assert build()(expression, answer=str(eval(expression)), extra={}).reward == 1.0  # noqa: S307
+    assert build()(expression, answer=str(eval(expression)), extra={}).reward == 1.0

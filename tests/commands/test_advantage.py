@@ -1,0 +1,163 @@
+import json
+import math
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlvr_cli.fill import fill_whole
+from rlvr_cli.shards import Plan, Shards
+
+
+def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
+    ran = rlvr("advantage", known / "scores", "--out", tmp_path / "made")
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
+    assert ran.err.startswith("advantage: 2 of 2 groups carry signal, 0 rewards missing; ")
+    assert len(ran.err.splitlines()) == 1
+    table = pq.read_table(tmp_path / "made")
+    half, quarter = 0.5 / math.sqrt(1 / 3), 0.25 / 0.5  # rewards 1010 and 1000, ddof 1
+    expected = [half, -half, half, -half, 3 * quarter, -quarter, -quarter, -quarter]
+    assert table["advantage"].to_pylist() == pytest.approx(expected, rel=1e-5)
+    assert table["group_mean"].to_pylist() == [0.5] * 4 + [0.25] * 4
+    assert table["keep"].to_pylist() == [True] * 8
+
+
+def test_quatro_records_the_dual_of_each_prompt(rlvr, known, tmp_path):
+    words = ("--algo", "quatro:delta=0.05", "--out", tmp_path / "made", "--json")
+    ran = rlvr("advantage", known / "scores", *words)
+    made = json.loads(ran.out)
+    assert (made["path"], made["groups"], made["floored"]) == (str(tmp_path / "made"), 2, 0)
+    kl = pq.read_table(tmp_path / "made")["achieved_kl"].to_pylist()
+    assert kl == pytest.approx([0.05] * 8, abs=1e-9)
+
+
+def test_two_shares_make_the_bytes_of_one_run(rlvr, copy, chain, files_of):
+    for share in ("0/2", "1/2"):
+        rlvr("advantage", copy / "scores", "--out", copy / "two", "--shard", share)
+    assert files_of(copy / "two") == files_of(chain / "advantages")
+
+
+def test_the_directory_lies_beside_the_scores(rlvr, copy):
+    shutil.rmtree(copy / "advantages")
+    assert rlvr("advantage", copy / "scores").out == f"{copy / 'advantages'}\n"
+
+
+def test_dry_run_says_what_it_would_make_and_makes_nothing(rlvr, chain, tmp_path):
+    ran = rlvr("advantage", chain / "scores", "--out", tmp_path / "made", "--dry-run")
+    assert (ran.code, ran.out) == (0, "")
+    assert "24 rows by grpo:clip_low=0.2" in ran.err
+    assert not (tmp_path / "made").exists()
+
+
+def test_running_again_changes_nothing_and_says_so(rlvr, chain, files_of):
+    before = files_of(chain / "advantages")
+    ran = rlvr("advantage", chain / "scores", "--algo", "grpo:clip_low=0.2")
+    assert (ran.code, ran.out) == (0, f"{chain / 'advantages'}\n")
+    assert "nothing left to do" in ran.err
+    assert files_of(chain / "advantages") == before
+
+
+def test_another_algorithm_is_refused_with_the_old_and_the_new_one(refused, chain):
+    err = refused(2, "advantage", chain / "scores", "--algo", "quatro")
+    assert "algo was grpo:" in err and "is quatro:delta=0.1" in err
+
+
+def test_another_directory_than_scores_is_refused(refused, chain):
+    assert "scores were expected" in refused(3, "advantage", chain / "rollouts")
+
+
+@pytest.mark.parametrize(
+    ("algo", "found"),
+    [
+        ("gropo", "did you mean `grpo`?"),
+        ("GRPO", "grpo"),
+        ("", "there are grpo, quatro"),
+        ("grpo:clip_lo=0.1", "the options of `grpo` are clip_low, clip_high, eps, ddof"),
+        ("grpo:gamma=1", "the options of `grpo` are clip_low, clip_high, eps, ddof"),
+        ("grpo:clip_low=wide", "a number was expected"),
+        ("grpo:clip_low=nan", "clip_low"),
+        ("grpo:ddof=0.5", "a whole number was expected"),
+        ("grpo:clip_low", "has no value"),
+        ("quatro:ratio=token", "one of sequence, length-normalized"),
+        ("quatro:delta=0", "above 0"),
+        ("grpo+lk", "did you mean `kl`?"),
+        ("grpo+", "there are"),
+        ("grpo+kl+kl:beta=1", "names a modifier twice"),
+    ],
+)
+def test_a_wrong_algorithm_is_a_usage_error(refused, chain, tmp_path, algo, found):
+    words = ("--algo", algo, "--out", tmp_path / "made")
+    assert found in refused(2, "advantage", chain / "scores", *words)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_group_of_one_is_refused_unless_allowed(rlvr, refused, jsonl, tmp_path):
+    source = jsonl({"id": "a", "completion": "2+3", "correct": True})
+    rlvr("import", source, "--out", tmp_path)
+    err = refused(3, "advantage", tmp_path / "scores")
+    assert "prompt `a` has one completion" in err and "--allow-singletons" in err
+    assert rlvr("advantage", tmp_path / "scores", "--allow-singletons").code == 0
+    assert pq.read_table(tmp_path / "advantages")["advantage"].to_pylist() == [0]
+
+
+def test_a_missing_reward_leaves_the_statistics_and_is_not_kept(rlvr, jsonl, tmp_path):
+    rewards = [1.0, 0.0, None, 1.0]
+    source = jsonl(*({"id": "a", "completion": "2+3", "reward": reward} for reward in rewards))
+    rlvr("import", source, "--out", tmp_path)
+    assert "1 rewards missing" in rlvr("advantage", tmp_path / "scores").err
+    table = pq.read_table(tmp_path / "advantages")
+    assert table["keep"].to_pylist() == [True, True, False, True]
+    assert table["advantage"].to_pylist()[2] is None
+    assert table["group_mean"].to_pylist()[0] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_group_without_any_reward_is_not_kept(rlvr, jsonl, tmp_path, first):
+    groups = [("a", None), ("a", None), ("b", 1.0), ("b", 0.0)]
+    rows = [{"id": n, "completion": "2+3", "reward": r} for n, r in sorted(groups, reverse=first)]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    assert rlvr("advantage", tmp_path / "scores").code == 0
+    keep = pq.read_table(tmp_path / "advantages").select(["prompt_id", "keep"]).to_pylist()
+    assert {row["prompt_id"]: row["keep"] for row in keep} == {"a": False, "b": True}
+
+
+def test_groups_of_equal_rewards_can_be_left_out(rlvr, jsonl, tmp_path):
+    rows = [("a", 1.0), ("a", 1.0), ("b", 1.0), ("b", 0.0)]
+    rlvr("import", jsonl(*({"id": n, "completion": "", "reward": r} for n, r in rows)),
+         "--out", tmp_path)  # fmt: skip
+    rlvr("advantage", tmp_path / "scores", "--drop-uninformative")
+    keep = pq.read_table(tmp_path / "advantages")["keep"].to_pylist()
+    assert keep == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([0, 1, 2], "3 completions of prompt `expression-002`, 4 were expected"),
+        ([0, 1, 2, 2], "one of them twice"),
+    ],
+)
+def test_an_incomplete_group_is_refused_by_its_prompt(refused, copy, rows, found):
+    """Rows of the first group are taken out of the rollouts and of the scores."""
+    rollouts = Shards.open(copy / "rollouts")
+    scores = Shards.open(copy / "scores")
+    made = _with_first_group(rollouts, copy / "cut", {"prompts": rollouts.parent("prompts")}, rows)
+    _with_first_group(scores, copy / "cut-scores", {"rollouts": made}, rows)
+    words = ("--out", copy / "made")
+    assert found in refused(3, "advantage", copy / "cut-scores", *words)
+
+
+def _with_first_group(shards, out, parents, rows):
+    def make(index):
+        table = shards.part(index)
+        return table if index else pa.concat_tables([table.take(rows), table.slice(4)])
+
+    stage, params = shards.manifest["stage"], shards.params
+    return fill_whole(out, Plan(shards.kind, stage, params, parents, len(shards)), make)
+
+
+def test_rollouts_that_moved_are_named_with_a_flag(rlvr, copy):
+    shutil.move(copy / "rollouts", copy / "elsewhere")
+    words = ("--rollouts", copy / "elsewhere", "--out", copy / "made")
+    assert rlvr("advantage", copy / "scores", *words).code == 0

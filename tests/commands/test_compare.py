@@ -1,0 +1,61 @@
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def better(rlvr, jsonl, tmp_path):
+    """The prompts of `known` with every completion right."""
+    rows = [
+        {"id": name, "prompt": f"{answer}=", "answer": str(answer), "correct": True,
+         "completion": f"{answer - i}+{i}"}
+        for name, answer in (("b", 6), ("a", 5)) for i in range(1, 5)
+    ]  # fmt: skip
+    rlvr("import", jsonl(*rows), "--out", tmp_path / "better")
+    return tmp_path / "better" / "scores"
+
+
+def test_the_difference_is_second_minus_first(rlvr, known, better):
+    ran = rlvr("compare", known / "scores", better)
+    assert ran.code == 0 and ran.err == ""
+    (row,) = [line for line in ran.out.splitlines() if line.startswith("pass@1")]
+    assert "37.5%" in row and "100.0%" in row and "+62.5%" in row
+
+
+def test_json_is_one_object_with_both_and_the_difference(rlvr, known, better):
+    made = json.loads(rlvr("compare", known / "scores", better, "--json").out)
+    cells = made["metrics"]["pass@1"]
+    assert [cells[name][0] for name in ("first", "second", "difference")] == [0.375, 1, 0.625]
+
+
+def test_a_directory_differs_in_nothing_from_itself(rlvr, known):
+    made = json.loads(rlvr("compare", known / "scores", known / "scores", "--json").out)
+    assert {tuple(cells["difference"]) for cells in made["metrics"].values()} == {(0, 0, 0)}
+
+
+def test_other_prompts_are_refused_by_one_of_them(refused, known, chain):
+    err = refused(3, "compare", known / "scores", chain / "scores")
+    assert "`a` is in one of them only" in err or "`expression-" in err
+
+
+@pytest.mark.parametrize(
+    ("second", "found"), [("rollouts", "scores were expected"), ("nope", "does not exist")]
+)
+def test_another_directory_than_scores_is_refused(refused, known, second, found):
+    assert found in refused(3, "compare", known / "scores", known / second)
+
+
+def test_a_run_without_an_evaluation_is_refused(refused, known, tmp_path):
+    (tmp_path / "config.toml").write_text("")
+    assert "no complete evaluation" in refused(3, "compare", known / "scores", tmp_path)
+
+
+def test_one_path_is_not_enough(refused, known):
+    assert "argument" in refused(2, "compare", known / "scores")
+
+
+def test_rollouts_that_are_gone_are_named(refused, known, tmp_path):
+    shutil.copytree(known / "scores", tmp_path / "scores")
+    err = refused(3, "compare", known / "scores", tmp_path / "scores")
+    assert f"`{tmp_path / 'rollouts'}` does not exist" in err

@@ -1,0 +1,135 @@
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+ROWS = [{"id": "a", "correct": c} for c in (True, True, False, False)] + [
+    {"id": "b", "correct": c} for c in (True, False, False, False)
+]
+
+
+def test_known_verdicts_give_the_exact_figures(rlvr, known):
+    ran = rlvr("eval-passk", known / "scores", "--k", "1,2,4")
+    assert ran.code == 0 and ran.err == ""
+    lines = {line.split()[0]: line.split()[1] for line in ran.out.splitlines() if "@" in line}
+    assert lines["pass@1"] == "37.5%"
+    assert lines["pass@2"] == "66.7%"  # the mean of 5/6 and 1/2
+    assert lines["pass@4"] == "100.0%"
+    assert "2 prompts, 4 completions each, 0 excluded" in ran.out
+
+
+def test_json_is_one_object_with_intervals(rlvr, known):
+    made = json.loads(rlvr("eval-passk", known / "scores", "--json").out)
+    assert (made["prompts"], made["n"], made["excluded"]) == (2, [4, 4], 0)
+    assert list(made["metrics"]) == ["pass@1", "pass@2", "pass@4", "avg@k"]
+    mean, low, high = made["metrics"]["pass@2"]
+    assert mean == pytest.approx(2 / 3) and low <= mean <= high
+
+
+def test_out_keeps_one_row_a_prompt_and_stdout_is_its_path(rlvr, known, tmp_path):
+    ran = rlvr("eval-passk", known / "scores", "--k", "2", "--out", tmp_path / "made")
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
+    assert "pass@2" in ran.err
+    rows = pq.read_table(tmp_path / "made").to_pylist()
+    assert [(r["prompt_id"], r["n"], r["correct"]) for r in rows] == [("a", 4, 2), ("b", 4, 1)]
+    assert [r["pass@2"] for r in rows] == pytest.approx([5 / 6, 1 / 2])
+
+
+def test_json_names_the_directory_that_was_made(rlvr, known, tmp_path):
+    ran = rlvr("eval-passk", known / "scores", "--out", tmp_path / "made", "--json")
+    assert json.loads(ran.out)["path"] == str(tmp_path / "made")
+
+
+def test_running_again_changes_nothing_and_says_so(rlvr, known, tmp_path, files_of):
+    words = ("eval-passk", known / "scores", "--out", tmp_path / "made")
+    rlvr(*words)
+    before = files_of(tmp_path / "made")
+    ran = rlvr(*words)
+    assert files_of(tmp_path / "made") == before
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
+    assert "nothing left to do" in ran.err
+
+
+def test_other_ks_are_refused_with_the_old_and_the_new_ones(rlvr, refused, known, tmp_path):
+    rlvr("eval-passk", known / "scores", "--k", "1,2", "--out", tmp_path / "made")
+    words = ("--k", "1", "--out", tmp_path / "made")
+    assert "k was [1, 2], is [1]" in refused(2, "eval-passk", known / "scores", *words)
+
+
+def test_a_file_of_rows_gives_the_figures_of_its_scores(rlvr, jsonl):
+    made = json.loads(rlvr("eval-passk", jsonl(*ROWS), "--k", "2", "--json").out)
+    assert made["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
+
+
+def test_a_completion_without_a_verdict_is_excluded_and_counted(rlvr, jsonl):
+    source = jsonl(*ROWS, {"id": "a", "correct": None}, {"id": "b", "correct": "nan"})
+    made = json.loads(rlvr("eval-passk", source, "--k", "2", "--json").out)
+    assert (made["excluded"], made["n"]) == (2, [4, 4])
+    assert made["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
+
+
+def test_a_prompt_with_an_empty_list_is_not_lost(refused, jsonl):
+    source = jsonl({"id": "a", "correct": []}, {"id": "b", "correct": [True]})
+    assert "`a`" in refused(3, "eval-passk", source)
+
+
+def test_a_prompt_without_any_verdict_is_left_out_and_named(rlvr, jsonl):
+    source = jsonl({"id": "a", "correct": None}, {"id": "b", "correct": True})
+    assert "1 prompts without any verdict left out" in rlvr("eval-passk", source).out
+    made = json.loads(rlvr("eval-passk", source, "--json").out)
+    assert (made["left_out"], made["prompts"], made["metrics"]["pass@1"][0]) == (["a"], 1, 1.0)
+
+
+def test_prompts_that_all_lack_a_verdict_are_refused(refused, jsonl):
+    err = refused(3, "eval-passk", jsonl({"id": "a", "correct": ""}))
+    assert "no prompt has a completion with a verdict" in err
+
+
+@pytest.mark.parametrize("k", ["x", "0", "-1", "1.5", "1,,2", ""])
+def test_a_k_that_is_no_number_from_1_on_is_refused(refused, known, k):
+    err = refused(2, "eval-passk", known / "scores", f"--k={k}")
+    assert f"--k is `{k}`" in err and "as in --k 1,8,64" in err
+
+
+def test_a_k_above_the_smallest_group_is_refused(refused, known):
+    err = refused(3, "eval-passk", known / "scores", "--k", "1,8")
+    assert "`pass@8` needs 8 completions" in err and "up to 4" in err
+
+
+def test_another_directory_than_scores_is_refused(refused, known):
+    assert "scores were expected" in refused(3, "eval-passk", known / "rollouts")
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([], "no rows"),
+        ([{"id": "a", "completion": "x"}], "it has id, completion"),
+        ([{"correct": True}], "--id-column"),
+        ([{"id": None, "correct": True}, {"id": "a", "correct": True}], "row 1 has no `id`"),
+        ([{"id": "a", "correct": "maybe"}], "`correct` = `maybe`"),
+        ([{"id": "a", "correct": 2}], "`correct` = `2`"),
+        ([{"id": "a", "reward": "high"}], "`reward` = `high`"),
+        ([{"id": "a", "reward": 1e999}], "`reward` = `inf`"),
+        ([{"id": "a", "completion": ["x", "y"], "correct": [True]}], "row 1 holds lists"),
+    ],
+)
+def test_a_bad_row_is_refused_where_it_is_bad(refused, jsonl, rows, found):
+    assert found in refused(3, "eval-passk", jsonl(*rows))
+
+
+def test_a_hint_names_only_flags_that_the_command_has(rlvr, refused, jsonl):
+    hint = refused(3, "eval-passk", jsonl({"id": "a", "reward": "high"})).splitlines()[-1]
+    flags = [word.strip(".,`") for word in hint.split() if word.startswith("--")]
+    usage = rlvr("eval-passk", "--help").out
+    assert all(flag in usage for flag in flags), hint
+
+
+def test_an_unknown_column_is_answered_with_those_there_are(refused, jsonl):
+    for flag in ("--id-column", "--correct-column"):
+        err = refused(3, "eval-passk", jsonl(*ROWS), flag, "nope")
+        assert "no column `nope`; it has id, correct" in err and flag in err
+
+
+def test_a_missing_path_is_named(refused):
+    assert "`nope.jsonl` does not exist" in refused(3, "eval-passk", "nope.jsonl")

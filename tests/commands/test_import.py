@@ -1,0 +1,120 @@
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+
+def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
+    out = tmp_path / "made"
+    ran = rlvr("import", known / "rows.jsonl", "--out", out)
+    assert (ran.code, ran.out) == (0, f"{out / 'scores'}\n")
+    assert ran.err.splitlines() == [
+        f"import: `{out / 'prompts'}` holds 2 prompts",
+        f"import: `{out / 'rollouts'}` holds 8 rollouts",
+        f"import: `{out / 'scores'}` holds 8 scores",
+    ]
+    prompt = pq.read_table(out / "prompts").to_pylist()[0]
+    assert (prompt["prompt_id"], prompt["messages"], prompt["answer"]) == ("a", '"5="', "5")
+    rollouts = pq.read_table(out / "rollouts")
+    assert rollouts["completion"].to_pylist()[:4] == ["2+3", "1+1", "9-4", "5"]
+    assert rollouts["token_ids"].null_count == 8
+    assert pq.read_table(out / "scores")["reward"].to_pylist() == [1, 0, 1, 0, 1, 0, 0, 0]
+
+
+def test_a_model_gives_the_token_ids_of_the_text(known, loaded):
+    for row in pq.read_table(known / "rollouts").to_pylist():
+        assert loaded.tokenizer.decode(row["token_ids"]) == row["completion"] + "<eos>"
+
+
+def test_json_is_one_object_with_the_path(rlvr, known, tmp_path):
+    made = json.loads(rlvr("import", known / "rows.jsonl", "--out", tmp_path, "--json").out)
+    assert made == {"path": str(tmp_path / "scores"), "prompts": 2, "rollouts": 8, "scores": 8}
+
+
+def test_the_directory_is_called_imported_unless_named(rlvr, known, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert rlvr("import", known / "rows.jsonl").out == "imported/scores\n"
+
+
+def test_running_again_changes_nothing_and_says_so(rlvr, known, tmp_path, files_of):
+    words = ("import", known / "rows.jsonl", "--out", tmp_path)
+    rlvr(*words)
+    before = files_of(tmp_path / "scores")
+    ran = rlvr(*words)
+    assert ran.code == 0 and files_of(tmp_path / "scores") == before
+    assert "nothing left to do" in ran.err
+
+
+def test_another_policy_is_refused_with_the_old_and_the_new_one(rlvr, refused, known, tmp_path):
+    rlvr("import", known / "rows.jsonl", "--out", tmp_path)
+    words = ("--out", tmp_path, "--model", "builtin")
+    assert "tokenizer was None, is " in refused(2, "import", known / "rows.jsonl", *words)
+
+
+def test_one_list_a_row_is_one_completion_each(rlvr, jsonl, known, tmp_path):
+    rows = [
+        {"id": "a", "prompt": "5=", "answer": "5", "completions": ["2+3", "1+1", "9-4", "5"],
+         "correct": [True, False, "true", 0]},
+        {"id": "b", "prompt": "6=", "answer": "6", "completions": ["3+3", "1+1", "9-4", "6"],
+         "correct": [1, "false", False, "0"]},
+    ]  # fmt: skip
+    rlvr("import", jsonl(*rows), "--out", tmp_path / "made", "--model", "builtin")
+    for kind in ("prompts", "rollouts", "scores"):
+        assert pq.read_table(tmp_path / "made" / kind).equals(pq.read_table(known / kind))
+
+
+def test_completions_of_a_prompt_are_brought_together(rlvr, jsonl, tmp_path):
+    names = ["a", "b", "a", "b", "b"]
+    rows = [{"id": name, "completion": str(i), "correct": True} for i, name in enumerate(names)]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    table = pq.read_table(tmp_path / "rollouts")
+    assert table["prompt_id"].to_pylist() == ["a", "a", "b", "b", "b"]
+    assert table["sample_index"].to_pylist() == [0, 1, 0, 1, 2]
+    assert table["completion"].to_pylist() == ["0", "2", "1", "3", "4"]
+
+
+def test_text_without_verdicts_ends_at_the_rollouts(rlvr, jsonl, tmp_path):
+    ran = rlvr("import", jsonl({"id": "a", "completion": "2+3"}), "--out", tmp_path)
+    assert ran.out == f"{tmp_path / 'rollouts'}\n"
+    assert not (tmp_path / "scores").exists()
+
+
+def test_imported_text_goes_through_every_later_stage(rlvr, known, tmp_path):
+    root = shutil.copytree(known, tmp_path / "root")
+    for words in (
+        ("eval-passk", root / "scores"),
+        ("ucc", root / "scores"),
+        ("advantage", root / "scores", "--algo", "quatro", "--out", root / "by-quatro"),
+        ("train-step", root / "by-quatro", "--model", "builtin", "--out", root / "trained"),
+        ("check", root / "trained"),
+    ):
+        assert rlvr(*words).code == 0, words
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "found"),
+    [
+        ([], (), "no rows"),
+        ([{"id": "a", "prompt": "5="}], (), "no completions; it has id, prompt"),
+        ([{"completion": "5"}], (), "--id-column"),
+        ([{"id": "a", "completion": "5"}], ("--completion-column", "nope"), "it has id, compl"),
+        ([{"id": "a", "completion": "5"}], ("--prompt-column", "nope"), "--prompt-column"),
+        ([{"id": "a", "completion": "5"}], ("--answer-column", "nope"), "--answer-column"),
+        ([{"id": "a", "completion": "5"}], ("--reward-column", "nope"), "--reward-column"),
+        ([{"id": "a", "completion": "5"}], ("--model", "nope"), "`nope`"),
+        ([{"id": "a", "completion": "5", "correct": "maybe"}], (), "`correct` = `maybe`"),
+    ],
+)
+def test_a_bad_file_is_refused_where_it_is_bad(refused, jsonl, tmp_path, rows, words, found):
+    assert found in refused(3, "import", jsonl(*rows), *words, "--out", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_text_that_is_no_unicode_is_refused_by_its_row(refused, jsonl, tmp_path):
+    source = jsonl({"id": "a", "completion": "\ud800", "correct": True})
+    assert str(source) in refused(3, "import", source, "--out", tmp_path / "made")
+
+
+def test_a_missing_file_is_named(refused, tmp_path):
+    assert "does not exist" in refused(3, "import", tmp_path / "nope.jsonl")

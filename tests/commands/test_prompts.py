@@ -1,0 +1,214 @@
+import json
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+
+
+def rows_of(path):
+    return pq.read_table(path).to_pylist()
+
+
+@pytest.fixture
+def six(tmp_path):
+    return ("prompts", "task:expression", "--limit", 6, "--out", tmp_path / "made")
+
+
+def test_a_task_becomes_prompts_and_stdout_is_their_path(rlvr, six):
+    ran = rlvr(*six)
+    assert (ran.code, ran.out) == (0, f"{six[-1]}\n")
+    assert ran.err.startswith("prompts: 6 prompts; ") and len(ran.err.splitlines()) == 1
+    assert len(rows_of(six[-1])) == 6
+    assert rows_of(six[-1])[0] == {
+        "prompt_id": "expression-002",
+        "messages": '"2="',
+        "answer": "2",
+        "verifier": "expression",
+        "source": "expression-train",
+        "extra": None,
+    }
+
+
+def test_json_is_one_object_with_the_path(rlvr, six):
+    assert json.loads(rlvr(*six, "--json").out) == {"path": str(six[-1]), "prompts": 6}
+
+
+def test_the_directory_is_called_prompts_unless_named(rlvr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert rlvr("prompts", "task:expression").out == "prompts\n"
+    assert (tmp_path / "prompts" / "_manifest.json").exists()
+
+
+def test_dry_run_says_what_it_would_make_and_makes_nothing(rlvr, six):
+    ran = rlvr(*six, "--dry-run")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"prompts: 6 prompts of `task:expression` would go to `{six[-1]}`\n"
+    assert not six[-1].exists()
+
+
+def test_running_again_changes_nothing_and_says_so(rlvr, six, files_of):
+    rlvr(*six)
+    before = files_of(six[-1])
+    ran = rlvr(*six)
+    assert (ran.code, ran.out) == (0, f"{six[-1]}\n")
+    assert "nothing left to do" in ran.err
+    assert files_of(six[-1]) == before
+
+
+def test_another_limit_is_refused_with_the_old_and_the_new_one(rlvr, refused, six):
+    rlvr(*six)
+    err = refused(2, "prompts", "task:expression", "--limit", 5, "--out", six[-1])
+    assert "limit was 6, is 5" in err and "another --out" in err
+
+
+def test_a_directory_of_another_kind_is_not_written_into(refused, copy):
+    err = refused(2, "prompts", "task:expression", "--out", copy / "scores")
+    assert "kind was scores, is prompts" in err
+
+
+def test_two_shares_make_the_bytes_of_one_run(rlvr, jsonl, tmp_path, files_of):
+    source = jsonl(*({"prompt": f"{i}=", "answer": i} for i in range(1030)))
+    for share in ("0/2", "1/2"):
+        assert rlvr("prompts", source, "--out", tmp_path / "two", "--shard", share).code == 0
+    rlvr("prompts", source, "--out", tmp_path / "one")
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+    assert len(files_of(tmp_path / "one")) == 3
+
+
+def test_the_first_share_says_that_others_are_missing(rlvr, jsonl, tmp_path):
+    source = jsonl(*({"prompt": f"{i}=", "answer": i} for i in range(1030)))
+    ran = rlvr("prompts", source, "--out", tmp_path / "two", "--shard", "0/2")
+    assert ran.code == 0 and "other shares are still missing" in ran.err
+
+
+def test_the_splits_of_the_task_share_no_prompt(rlvr, tmp_path):
+    for split in ("train", "heldout"):
+        rlvr("prompts", "task:expression", "--split", split, "--out", tmp_path / split)
+    train, heldout = ({r["prompt_id"] for r in rows_of(tmp_path / s)} for s in ("train", "heldout"))
+    assert len(train | heldout) == 99 and not train & heldout
+
+
+@pytest.mark.parametrize(
+    ("row", "messages", "answer"),
+    [
+        ({"prompt": "5=", "answer": "5"}, '"5="', "5"),
+        ({"question": "5=", "solution": 5}, '"5="', "5"),
+        ({"problem": "5=", "label": 2.5}, '"5="', "2.5"),
+        ({"prompt": "5=", "reward_model": {"ground_truth": "5", "style": "x"}}, '"5="', "5"),
+        ({"instruction": "5=", "ground_truth": ["5", "6"]}, '"5="', '["5", "6"]'),
+        (
+            {"messages": [{"role": "user", "content": "5="}], "answer": True},
+            '[{"role": "user", "content": "5="}]',
+            "true",
+        ),
+    ],
+)
+def test_columns_are_found_under_the_names_that_others_use(
+    rlvr, jsonl, tmp_path, row, messages, answer
+):
+    rlvr("prompts", jsonl(row), "--out", tmp_path / "made")
+    (made,) = rows_of(tmp_path / "made")
+    assert (made["messages"], made["answer"]) == (messages, answer)
+    assert (made["prompt_id"], made["source"]) == ("rows-000001", "rows")
+
+
+def test_columns_can_be_named_and_the_rest_is_kept_as_extra(rlvr, jsonl, tmp_path):
+    source = jsonl({"n": 7, "q": "5=", "a": "5", "level": 3, "digits": [2, 3]})
+    words = ("--id-column", "n", "--prompt-column", "q", "--answer-column", "a")
+    rlvr("prompts", source, "--out", tmp_path / "made", *words, "--verifier", "expression")
+    (made,) = rows_of(tmp_path / "made")
+    assert (made["prompt_id"], made["verifier"]) == ("7", "expression")
+    assert json.loads(made["extra"]) == {"digits": [2, 3], "level": 3}
+
+
+def test_a_data_set_folder_is_read_by_datasets(rlvr, jsonl, tmp_path):
+    (tmp_path / "set").mkdir()
+    jsonl({"prompt": "5=", "answer": "5"}, {"prompt": "6=", "answer": "6"}, name="set/train.jsonl")
+    ran = rlvr("prompts", tmp_path / "set", "--split", "train", "--out", tmp_path / "made")
+    assert ran.code == 0
+    assert [r["answer"] for r in rows_of(tmp_path / "made")] == ["5", "6"]
+    assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["prompts"]
+
+
+def test_a_split_that_the_data_set_lacks_is_refused(refused, jsonl, tmp_path):
+    (tmp_path / "set").mkdir()
+    jsonl({"prompt": "5=", "answer": "5"}, name="set/train.jsonl")
+    err = refused(3, "prompts", tmp_path / "set", "--split", "test", "--out", tmp_path / "made")
+    assert "split `test`" in err and "train" in err
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "./missing", "data/missing.parquet"])
+def test_a_missing_file_is_named_without_asking_the_hub(refused, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: pytest.fail("asked the hub"))
+    assert f"`{name}` does not exist" in refused(3, "prompts", name, "--out", "made")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("empty.jsonl", "", ["empty.jsonl", "no rows"]),
+        ("empty.csv", "", ["empty.csv", "no rows"]),
+        ("empty.parquet", "", ["empty.parquet", "Parquet"]),
+        ("a.txt", "5=", ["a.txt", ".jsonl"]),
+        ("a.jsonl", '{"prompt": "5=", "answer": "5"}\n\n{"prompt": \n', ["a.jsonl", "line 3"]),
+        ("a.jsonl", '{"prompt": "5=", "answer": "5"}\n[1, 2]\n', ["row 2", "[1, 2]"]),
+        ("a.json", '[{"prompt": "5=", "answer": "5"}, 3]', ["row 2", "3"]),
+        ("a.jsonl", '{"prompt": "5=", "answer": "5"}\n{"prompt": "6="}\n', ["row 2", "`answer`"]),
+        ("a.jsonl", '{"prompt": "5=", "answer": null}\n{"prompt": "", "answer": 1}', ["row 1"]),
+        ("a.jsonl", '{"prompt": "", "answer": "5"}\n{"prompt": "6=", "answer": 1}', ["`prompt`"]),
+        ("a.jsonl", '{"text": "5=", "n": 1}\n', ["none of the columns", "text, n", "--prompt-col"]),
+        ("a.jsonl", '{"prompt": "5=", "n": 1}\n', ["none of the columns", "--answer-column"]),
+        (
+            "a.jsonl",
+            '{"id": "x", "prompt": "5=", "answer": 1}\n{"id": "y", "prompt": "5=", "answer": 1}\n'
+            '{"id": "x", "prompt": "6=", "answer": 1}\n',
+            ["rows 1 and 3", "`x`"],
+        ),
+        ("a.csv", "prompt,answer\n5=,5\n6=,\n", ["row 2", "`answer`"]),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_refused_where_it_is_bad(refused, tmp_path, name, text, found):
+    (tmp_path / name).write_text(text)
+    err = refused(3, "prompts", tmp_path / name, "--out", tmp_path / "made")
+    assert all(part in err for part in found), err
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["level", "id"])
+def test_a_csv_row_with_a_cell_too_many_is_refused_by_its_number(refused, tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"prompt,answer,{name},n\n5=,5,1,1\n6=,6,2,2,2\n")
+    assert "row 2" in refused(3, "prompts", tmp_path / "a.csv", "--out", tmp_path / "made")
+
+
+@pytest.mark.parametrize("flag", ["--id-column", "--prompt-column", "--answer-column"])
+def test_an_unknown_column_is_answered_with_those_there_are(refused, jsonl, tmp_path, flag):
+    source = jsonl({"id": "x", "prompt": "5=", "answer": "5"})
+    err = refused(3, "prompts", source, flag, "nope", "--out", tmp_path / "made")
+    assert "no column `nope`; it has id, prompt, answer" in err and flag in err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["task:expresion"], "did you mean `expression`?"),
+        (["task:expression", "--split", "test"], "train, heldout"),
+        (["task:expression", "--shard", "4/4"], "--shard is `4/4`"),
+        (["task:expression", "--shard", "x"], "--shard is `x`"),
+        (["task:expression", "--limit", "0"], "--limit"),
+        (["task:expression", "--limit", "many"], "--limit"),
+        (["task:expression", "--lmit", "1"], "--lmit"),
+        (["task:expression", "--verifier", "expresion"], "did you mean `expression`?"),
+        ([], "source"),
+    ],
+)
+def test_a_wrong_word_is_a_usage_error(refused, tmp_path, words, found):
+    assert found in refused(2, "prompts", *words, "--out", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_an_unknown_verifier_is_refused_before_anything_is_made(refused, jsonl, tmp_path):
+    source = jsonl({"prompt": "5=", "answer": "5"})
+    words = ("--verifier", "expresion", "--out", tmp_path / "made")
+    assert "did you mean `expression`?" in refused(2, "prompts", source, *words)
+    assert not (tmp_path / "made").exists()

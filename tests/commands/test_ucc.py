@@ -1,0 +1,79 @@
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+
+def test_known_completions_give_the_exact_figures(rlvr, known):
+    made = json.loads(rlvr("ucc", known / "scores", "--k", "1,4", "--json").out)["metrics"]
+    means = {name: values[0] for name, values in made.items()}  # clusters: 2 of a, 1 of b
+    assert means == pytest.approx({"ucc@1": 0.375, "ucc@4": 1.5, "clusters": 1.5, "ucr": 0.375})
+
+
+def test_the_table_is_on_stdout_where_no_path_is(rlvr, known):
+    ran = rlvr("ucc", known / "scores", "--k", "4")
+    assert ran.code == 0 and ran.err == ""
+    assert {"ucc@4", "clusters", "ucr"} <= {line.partition(" ")[0] for line in ran.out.split("\n")}
+
+
+def test_the_threshold_and_the_linkage_are_part_of_the_figures(rlvr, known):
+    words = ("--threshold", 0.5, "--linkage", "complete", "--json")
+    made = json.loads(rlvr("ucc", known / "scores", *words).out)
+    assert (made["threshold"], made["linkage"], made["prompts"]) == (0.5, "complete", 2)
+
+
+def test_a_higher_threshold_never_finds_fewer_clusters(rlvr, jsonl):
+    texts = ["the sum is two plus three", "the sum is two plus four", "a product of primes"]
+    source = jsonl(*({"id": "a", "completion": text, "correct": True} for text in texts))
+    found = [
+        json.loads(rlvr("ucc", source, "--threshold", t, "--json").out)["metrics"]["clusters"][0]
+        for t in (0.01, 0.5, 1.0)
+    ]
+    assert found == sorted(found) and found[0] < found[-1] == 3
+
+
+def test_out_keeps_one_row_a_prompt_and_stdout_is_its_path(rlvr, known, tmp_path):
+    ran = rlvr("ucc", known / "scores", "--k", "4", "--out", tmp_path / "made")
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
+    assert pq.read_table(tmp_path / "made")["clusters"].to_pylist() == [2, 1]
+
+
+def test_running_again_changes_nothing_and_says_so(rlvr, known, tmp_path, files_of):
+    words = ("ucc", known / "scores", "--out", tmp_path / "made")
+    rlvr(*words)
+    before = files_of(tmp_path / "made")
+    ran = rlvr(*words)
+    assert files_of(tmp_path / "made") == before
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
+    assert "nothing left to do" in ran.err
+
+
+def test_another_threshold_is_refused_with_the_old_and_the_new_one(rlvr, refused, known, tmp_path):
+    rlvr("ucc", known / "scores", "--out", tmp_path / "made")
+    words = ("--threshold", 0.5, "--out", tmp_path / "made")
+    assert "threshold was 0.8, is 0.5" in refused(2, "ucc", known / "scores", *words)
+
+
+def test_a_file_without_completions_is_refused(refused, jsonl):
+    err = refused(3, "ucc", jsonl({"id": "a", "correct": True}))
+    assert "has no completions; it has id, correct" in err and "--completion-column" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "found"),
+    [
+        (("--threshold", 0), 2, "threshold 0"),
+        (("--threshold", 1.1), 2, "threshold 1.1"),
+        (("--threshold", "nan"), 2, "threshold nan"),
+        (("--threshold", "x"), 2, "--threshold"),
+        (("--linkage", "ward"), 2, "'single', 'average', 'complete'"),
+        (("--k", "x"), 2, "--k is `x`"),
+        (("--k", 8), 3, "`ucc@8` needs 8 completions"),
+    ],
+)
+def test_a_wrong_word_is_refused(refused, known, words, code, found):
+    assert found in refused(code, "ucc", known / "scores", *words)
+
+
+def test_another_directory_than_scores_is_refused(refused, known):
+    assert "scores were expected" in refused(3, "ucc", known / "rollouts")

@@ -1,0 +1,110 @@
+"""What several test files share."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlvr_cli import app, policy
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def loaded():
+    """The built-in policy in memory; tests that change its weights load their own."""
+    return policy.load(policy.resolve("builtin"))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def rlvr(capsys):
+    """Runs a command in this process."""
+
+    def run(*words: object) -> Ran:
+        capsys.readouterr()
+        code = app.run([str(word) for word in words])
+        return Ran(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(rlvr):
+    """Runs a command that must end with `code`, one error line and at most one hint; its stderr."""
+
+    def run(code: int, *words: object) -> str:
+        ran = rlvr(*words)
+        starts = [line.partition(" ")[0] for line in ran.err.splitlines()]
+        assert (ran.code, ran.out) == (code, ""), ran
+        assert starts.count("error:") == 1 and starts.count("hint:") <= 1, ran.err
+        assert starts[-2:] == ["error:", "hint:"] or starts[-1] == "error:", ran.err
+        return ran.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def chain(tmp_path_factory):
+    """prompts, rollouts, scores and advantages of six prompts, in two parts; not to be changed."""
+    root = tmp_path_factory.mktemp("chain")
+    for words in (
+        ["prompts", "task:expression", "--limit", "6", "--out", f"{root}/prompts"],
+        ["rollout", f"{root}/prompts", "-n4", "--max-new-tokens=16", "--prompts-per-part=3"],
+        ["score", f"{root}/rollouts"],
+        ["advantage", f"{root}/scores"],
+    ):
+        assert app.run(words) == 0
+    return root
+
+
+@pytest.fixture
+def copy(chain, tmp_path):
+    """The chain, to be changed."""
+    return shutil.copytree(chain, tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def known(tmp_path_factory):
+    """A chain imported as text with token ids; prompt a has 2 right of 4, prompt b 1 of 4."""
+    root = tmp_path_factory.mktemp("known")
+    rows = [
+        {"id": name, "prompt": prompt, "answer": prompt[0], "completion": text, "correct": right}
+        for name, prompt, texts in (
+            ("a", "5=", {"2+3": True, "1+1": False, "9-4": True, "5": False}),
+            ("b", "6=", {"3+3": True, "1+1": False, "9-4": False, "6": False}),
+        )
+        for text, right in texts.items()
+    ]
+    (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["import", f"{root}/rows.jsonl", "--out", str(root), "--model", "builtin"]
+    assert app.run(words) == 0
+    return root
+
+
+@pytest.fixture
+def jsonl(tmp_path):
+    """Writes rows to a JSONL file; its path."""
+
+    def write(*rows: object, name: str = "rows.jsonl") -> Path:
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def files_of():
+    """The files of a directory and their bytes; the empty lock of shared work is none of them."""
+    return lambda path: {p.name: p.read_bytes() for p in path.glob("*.*")}

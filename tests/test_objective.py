@@ -1,0 +1,591 @@
+"""What holds of every objective and modifier in the folders, and numbers for each.
+
+Shapes: B rows, T completion tokens.
+"""
+
+import dataclasses
+import math
+from itertools import pairwise
+from typing import Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+from torch import tensor
+
+from rlvr_cli import lookup, objective
+from rlvr_cli.errors import UsageError
+from rlvr_cli.objective import Step, TokenBatch, Totals
+
+# A gradient at r = 1 is -weight A at each token, but for a ratio of the whole completion each
+# token carries the weights of all.
+WHOLE_COMPLETION = {"quatro", "quatro:ratio=sequence"}
+
+
+def spellings(folder):
+    """Each name of a folder, and each choice of its options that are choices."""
+    for name in lookup.names(folder):
+        yield name
+        for key, option in lookup.options(folder, name).items():
+            if get_origin(option.annotation) is Literal:
+                yield from (f"{name}:{key}={choice}" for choice in get_args(option.annotation))
+
+
+BASES = list(spellings("objectives"))
+MODIFIERS = list(spellings("modifiers"))
+SPECS = BASES + [f"{base}+{modifier}" for base in BASES for modifier in MODIFIERS]
+every_spec = pytest.mark.parametrize("spec", SPECS)
+every_base = pytest.mark.parametrize("spec", BASES)
+
+
+def make_batch(goal, seed=0, *, drift=0.3, rows=7, width=6, dtype=torch.float64):
+    """Random rows of 0 to `width` tokens, some within untrained, with garbage where masked."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+    length_B = torch.randint(0, width + 1, (rows,), generator=rng)
+    length_B[0], length_B[1] = width, 0
+    mask_BT = torch.arange(width) < length_B[:, None]
+    mask_BT &= torch.rand(rows, width, generator=rng) < 0.9
+    logp_BT = -normal(rows, width).abs()
+    garbage_BT = 300 * normal(rows, width)
+
+    def masked(value_BT):
+        return torch.where(mask_BT, value_BT, garbage_BT).to(dtype)
+
+    return TokenBatch(
+        logp_BT=masked(logp_BT).requires_grad_(),
+        old_logp_BT=masked(logp_BT - drift * normal(rows, width)),
+        mask_BT=mask_BT,
+        advantage_B=normal(rows).to(dtype),
+        entropy_BT=masked(normal(rows, width).abs()).requires_grad_(),
+        ref_logp_BT=masked(logp_BT - 0.5 * normal(rows, width)),
+        columns={name: normal(rows).abs().to(dtype) for name in goal.columns},
+    )
+
+
+def totals_of(batch):
+    tokens, sequences = int(batch.mask_BT.sum()), len(batch.mask_BT)
+    return Totals(tokens=tokens, sequences=sequences, max_length=2 * batch.mask_BT.shape[1])
+
+
+def weights_of(goal, batch):
+    return goal.weight(batch.mask_BT.double(), totals_of(batch))
+
+
+def loss_and_gradients(goal, batch, totals=None):
+    """The loss and its gradient by the log-probs and by the entropies, as leaves of their own."""
+    logp_BT = batch.logp_BT.detach().clone().requires_grad_()
+    entropy_BT = batch.entropy_BT.detach().clone().requires_grad_()
+    batch = dataclasses.replace(batch, logp_BT=logp_BT, entropy_BT=entropy_BT)
+    value = objective.loss(goal, batch, totals or totals_of(batch)).value
+    by_logp, by_entropy = torch.autograd.grad(value, (logp_BT, entropy_BT), allow_unused=True)
+    zero_BT = torch.zeros_like(logp_BT)
+    return value.detach(), by_logp, zero_BT if by_entropy is None else by_entropy
+
+
+def transform(batch, change):
+    """The batch with a change made to each of its tensors, [B] ones as well as [B, T]."""
+    made = {k: change(v) for k, v in vars(batch).items() if isinstance(v, torch.Tensor)}
+    columns = {name: change(value) for name, value in batch.columns.items()}
+    return dataclasses.replace(batch, **made, columns=columns)
+
+
+def assert_same(made, expected):
+    for one, other in zip(made, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-15)
+
+
+@every_spec
+def test_splitting_a_batch_changes_nothing(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+    totals = totals_of(batch)
+    for cuts in ([0, 1, 2, 3, 4, 5, 6, 7], [0, 4, 7], [0, 2, 3, 7]):
+        parts = []
+        for start, end in pairwise(cuts):
+            part = transform(batch, lambda value, rows=slice(start, end): value[rows])
+            parts.append(loss_and_gradients(goal, part, totals))
+        value = torch.stack([part[0] for part in parts]).sum()
+        by_logp, by_entropy = (torch.cat([part[i] for part in parts]) for i in (1, 2))
+        assert_same((value, by_logp, by_entropy), loss_and_gradients(goal, batch))
+
+
+@every_spec
+def test_padding_changes_nothing(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+
+    def widen(value):
+        if value.ndim == 1:
+            return value
+        filler = torch.full((len(value), 3), False if value.dtype == torch.bool else 55.0)
+        return torch.cat([value, filler.to(value.dtype)], 1)
+
+    value, *gradients = loss_and_gradients(goal, transform(batch, widen), totals_of(batch))
+    width = batch.mask_BT.shape[1]
+    made = (value, *(gradient[:, :width] for gradient in gradients))
+    assert_same(made, loss_and_gradients(goal, batch))
+    assert all(bool((gradient[:, width:] == 0).all()) for gradient in gradients)
+
+
+@every_spec
+def test_the_order_of_the_rows_changes_nothing(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+    order = tensor([3, 6, 0, 2, 5, 1, 4])
+    value, *gradients = loss_and_gradients(goal, batch)
+    expected = (value, *(gradient[order] for gradient in gradients))
+    made = loss_and_gradients(goal, transform(batch, lambda value: value[order]))
+    assert_same(made, expected)
+
+
+@every_spec
+def test_masked_tokens_get_no_gradient_and_trained_tokens_get_one(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal, drift=0.05)
+    _, by_logp, by_entropy = loss_and_gradients(goal, batch)
+    assert bool((by_logp[~batch.mask_BT] == 0).all())
+    assert bool((by_entropy[~batch.mask_BT] == 0).all())
+    assert bool((by_logp[batch.mask_BT] != 0).all())
+
+
+@every_spec
+def test_nothing_that_stands_at_a_masked_token_reaches_the_loss(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+    mask_BT = batch.mask_BT
+    spoilt = dataclasses.replace(
+        batch,
+        old_logp_BT=torch.where(mask_BT, batch.old_logp_BT, -torch.inf),
+        ref_logp_BT=torch.where(mask_BT, batch.ref_logp_BT, torch.inf),
+        entropy_BT=torch.where(mask_BT, batch.entropy_BT, torch.nan),
+    )
+    value, *gradients = loss_and_gradients(goal, spoilt)
+    expected, *clean = loss_and_gradients(goal, batch)
+    made = (value, *(gradient[mask_BT] for gradient in gradients))
+    assert_same(made, (expected, *(gradient[mask_BT] for gradient in clean)))
+
+
+@every_spec
+def test_a_batch_without_a_trained_token_has_loss_and_gradient_zero(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+    batch = dataclasses.replace(batch, mask_BT=torch.zeros_like(batch.mask_BT))
+    made = loss_and_gradients(goal, batch)
+    assert all(bool((value == 0).all()) for value in made)
+
+
+@every_spec
+def test_two_hundred_nats_of_drift_are_finite_in_float32(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal, dtype=torch.float32)
+    drift_BT = torch.where(torch.arange(6) % 2 == 0, 200.0, -200.0).expand(7, 6)
+    for sign in (1, -1):
+        for pattern_BT in (drift_BT, drift_BT.abs()):
+            moved = dataclasses.replace(
+                batch,
+                old_logp_BT=batch.logp_BT.detach() - sign * pattern_BT,
+                ref_logp_BT=batch.logp_BT.detach() + sign * pattern_BT,
+            )
+            made = loss_and_gradients(goal, moved)
+            assert all(bool(value.isfinite().all()) for value in made)
+
+
+@every_base
+def test_without_drift_the_gradient_is_minus_weight_times_advantage(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal, drift=0.0)
+    weight_BT = weights_of(goal, batch)
+    if spec in WHOLE_COMPLETION:
+        weight_BT = weight_BT.sum(-1, keepdim=True) * batch.mask_BT
+    _, by_logp, _ = loss_and_gradients(goal, batch)
+    assert_same([by_logp], [-weight_BT * batch.advantage_B[:, None]])
+
+
+@every_base
+def test_the_kl_modifier_adds_its_cost_with_the_objectives_own_weights(spec):
+    plain, charged = objective.build(spec), objective.build(f"{spec}+kl:beta=0.5,estimator=k2")
+    batch = make_batch(plain)
+    weight_BT = weights_of(plain, batch)
+    drift_BT = torch.where(batch.mask_BT, batch.logp_BT - batch.ref_logp_BT, 0.0).detach()
+    before, after = (loss_and_gradients(goal, batch) for goal in (plain, charged))
+    assert_same(
+        (after[0] - before[0], after[1] - before[1]),
+        ((weight_BT * 0.25 * drift_BT**2).sum(), weight_BT * 0.5 * drift_BT),
+    )
+
+
+@every_base
+def test_the_entropy_modifier_takes_its_bonus_off_with_the_objectives_own_weights(spec):
+    plain, bonus = objective.build(spec), objective.build(f"{spec}+entropy:coef=0.5")
+    batch = make_batch(plain)
+    weight_BT = weights_of(plain, batch)
+    before, after = (loss_and_gradients(goal, batch) for goal in (plain, bonus))
+    entropy_BT = torch.where(batch.mask_BT, batch.entropy_BT, 0.0).detach()
+    assert_same(
+        (after[0] - before[0], after[1], after[2]),
+        (-(weight_BT * 0.5 * entropy_BT).sum(), before[1], -0.5 * weight_BT),
+    )
+
+
+def test_kl_on_errors_charges_completions_below_zero_alone():
+    plain, everywhere, on_errors = (
+        objective.build(f"grpo{modifier}")
+        for modifier in ("", "+kl:beta=1", "+kl:beta=1,on=errors")
+    )
+    batch = make_batch(plain)
+    zero_B = batch.advantage_B.clone()
+    zero_B[3] = 0.0
+    batch = dataclasses.replace(batch, advantage_B=zero_B)
+    without, charged, errors = (
+        loss_and_gradients(goal, batch)[1] for goal in (plain, everywhere, on_errors)
+    )
+    negative_B = batch.advantage_B < 0
+    assert_same([errors[negative_B]], [charged[negative_B]])
+    assert_same([errors[~negative_B]], [without[~negative_B]])
+
+
+def test_what_the_loss_reads_is_declared():
+    assert objective.build("grpo").needs == frozenset()
+    assert objective.build("quatro+kl+entropy").needs == {"ref_logp", "entropy"}
+
+
+def test_two_modifiers_both_count():
+    batch = make_batch(objective.build("grpo"))
+    plain, kl, entropy, both = (
+        loss_and_gradients(objective.build(spec), batch)
+        for spec in ("grpo", "grpo+kl", "grpo+entropy", "grpo+kl+entropy")
+    )
+    for i in range(3):
+        assert_same([both[i] - plain[i]], [kl[i] - plain[i] + entropy[i] - plain[i]])
+
+
+# Advantages of a rollout batch.
+
+
+def step_of(reward, group, present=None):
+    reward_N = tensor(reward, dtype=torch.float64)
+    present_N = torch.ones(len(reward_N)).bool() if present is None else tensor(present)
+    length_N = torch.arange(1, len(reward_N) + 1)
+    return Step(reward_N, present_N, tensor(group), length_N)
+
+
+@every_spec
+def test_a_missing_reward_leaves_the_statistics_and_is_not_kept(spec):
+    goal = objective.build(spec)
+    present = [True, False, True, True, False, True, True]
+    made = objective.advantages(
+        goal, step_of([1, 0, 0, 0, 0, 1, 0.5], [0, 0, 0, 1, 1, 1, 0], present)
+    )
+    without = objective.advantages(goal, step_of([1, 0, 0, 1, 0.5], [0, 0, 1, 1, 0]))
+    present_N = tensor(present)
+    assert made["keep"].tolist() == present
+    assert made["group_size"].tolist() == [3, 3, 3, 2, 2, 2, 3]
+    assert made["group_mean"].tolist() == [0.5] * 7
+    for name in ("advantage", *goal.columns):
+        torch.testing.assert_close(made[name][present_N], without[name], rtol=0, atol=0)
+        assert bool(made[name][~present_N].isnan().all())
+
+
+@every_spec
+def test_a_batch_without_any_reward_has_no_advantage(spec):
+    goal = objective.build(spec)
+    made = objective.advantages(goal, step_of([0, 0, 0], [0, 0, 1], [False] * 3))
+    assert bool(made["advantage"].isnan().all())
+    assert made["keep"].tolist() == [False] * 3
+    assert made["group_size"].tolist() == [0] * 3
+    assert bool(made["group_mean"].isnan().all()) and bool(made["group_std"].isnan().all())
+
+
+@every_spec
+def test_a_group_of_equal_rewards_gets_exactly_zero_and_stays(spec):
+    goal = objective.build(spec)
+    third, float32 = 1 / 3, float(torch.tensor(0.3))
+    rewards = [0.3] * 6 + [third] * 3 + [1, 0] + [float32] * 6
+    groups = [0] * 6 + [1] * 3 + [2] * 2 + [3] * 6
+    made = objective.advantages(goal, step_of(rewards, groups))
+    equal = tensor(groups) != 2
+    assert made["advantage"][equal].tolist() == [0] * 15
+    assert bool((made["advantage"][~equal] != 0).all())
+    assert made["constant"].tolist() == equal.tolist()
+    assert bool(made["keep"].all())
+
+
+def test_a_tiny_eps_does_not_turn_rounding_into_an_advantage():
+    # The float64 mean of ten times 0.1 is not 0.1.
+    goal = objective.build("grpo:eps=1e-12")
+    for reward, size in [(0.1, 10), (0.3, 6), (float(torch.tensor(0.3)), 6), (0.7, 9)]:
+        made = objective.advantages(goal, step_of([reward] * size, [0] * size))
+        assert made["advantage"].tolist() == [0] * size
+
+
+@every_spec
+def test_a_constant_added_to_the_rewards_changes_no_advantage(spec):
+    goal = objective.build(spec)
+    reward, group = np.array([1, 0.25, 0, 0.5, 1, 0.0]), [0, 0, 1, 1, 1, 0]
+    made = objective.advantages(goal, step_of(reward, group))["advantage"]
+    moved = objective.advantages(goal, step_of(reward + 2, group))["advantage"]
+    torch.testing.assert_close(moved, made, rtol=1e-12, atol=1e-14)
+
+
+@every_spec
+def test_every_declared_column_is_made_for_every_row(spec):
+    goal = objective.build(spec)
+    made = objective.advantages(goal, step_of([1, 0, 1, 0, 0], [0, 0, 1, 1, 1]))
+    names = ("advantage", *goal.columns)
+    assert {made[name].dtype for name in names} == {torch.float64}
+    assert {made[name].shape for name in names} == {(5,)}
+
+
+# Two oracles, from the equations, row by row.
+
+
+def grpo_oracle(reward, group, logp, old_logp, *, low, high, eps, ddof):
+    """Advantages, loss and gradient of GRPO (arXiv:2402.03300, eq. 3)."""
+    advantage = [
+        (r - np.mean(reward[group == g])) / (np.std(reward[group == g], ddof=ddof) + eps)
+        for r, g in zip(reward, group, strict=True)
+    ]
+    loss, gradients = 0.0, []
+    for a, new, old in zip(advantage, logp, old_logp, strict=True):
+        share = 1 / (len(reward) * max(len(new), 1))
+        row = []
+        for r in np.exp(np.array(new) - np.array(old)):
+            flat = (a > 0 and r > 1 + high) or (a < 0 and r < 1 - low)
+            bound = 1 + high if a > 0 else 1 - low
+            loss -= share * (bound if flat else r) * a
+            row.append(0.0 if flat else -share * r * a)
+        gradients.append(row)
+    return advantage, loss, gradients
+
+
+def quatro_oracle(reward, group, logp, old_logp, *, delta, max_gap, normalized):
+    """Advantages, loss and gradient of QUATRO (arXiv:2602.04620, eq. 14 and 15)."""
+    advantage = np.zeros(len(reward))
+    for g in set(group.tolist()):
+        rewards = reward[group == g]
+        gap = np.ptp(rewards)
+        if gap == 0:
+            continue
+
+        def share(lam, rewards=rewards):
+            weight = np.exp((rewards - rewards.max()) / lam)
+            return weight / weight.sum()
+
+        def excess(lam, n=len(rewards), share=share):
+            p = share(lam)
+            return np.sum(p * np.log(np.maximum(p * n, 1e-300))) - delta
+
+        floor = gap / max_gap
+        top = max(gap / np.sqrt(8 * delta), floor) * 1.01
+        lam = brentq(excess, floor, top, xtol=1e-15) if excess(floor) > 0 else floor
+        advantage[group == g] = np.log(share(lam) * len(rewards))
+    loss, gradients = 0.0, []
+    for a, new, old in zip(advantage, logp, old_logp, strict=True):
+        length = max(len(new), 1)
+        log_rho = np.sum(np.array(new) - np.array(old)) / (length if normalized else 1)
+        if len(new):
+            loss -= np.exp(log_rho) * (a - log_rho) / len(reward)
+        slope = -np.exp(log_rho) * (a - log_rho) / len(reward) / (length if normalized else 1)
+        gradients.append([slope] * len(new))
+    return advantage, loss, gradients
+
+
+def random_rollouts(rng):
+    """Rewards, groups, and the log-probs of rows of ragged length, some of length 0."""
+    sizes = rng.integers(2, 7, size=rng.integers(1, 5))
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    graded = rng.random(len(group)).round(2)
+    reward = graded if rng.random() < 0.4 else (graded < 0.5).astype(float)
+    lengths = rng.integers(0, 9, size=len(group))
+    logp = [(-rng.exponential(size=n)).tolist() for n in lengths]
+    scale = rng.choice([0.02, 0.3, 1.0])
+    old = [(np.array(row) - scale * rng.normal(size=len(row))).tolist() for row in logp]
+    return reward, group, logp, old
+
+
+def measured(spec, reward, group, logp, old_logp):
+    """Advantages, loss and gradients as the objective makes them, from one padded batch."""
+    goal = objective.build(spec)
+    lengths = [len(row) for row in logp]
+    width = max(lengths)
+
+    def pad(rows):
+        return tensor([r + [0.0] * (width - len(r)) for r in rows], dtype=torch.float64)
+
+    mask_BT = torch.arange(width) < tensor(lengths)[:, None]
+    made = objective.advantages(goal, step_of(reward.tolist(), group.tolist()))
+    batch = TokenBatch(
+        logp_BT=pad(logp).reshape(len(logp), width),
+        old_logp_BT=pad(old_logp).reshape(len(logp), width),
+        mask_BT=mask_BT,
+        advantage_B=made["advantage"],
+        entropy_BT=torch.zeros(len(logp), width),
+        columns={name: made[name] for name in goal.columns},
+    )
+    value, by_logp, _ = loss_and_gradients(goal, batch)
+    gradients = [row[:n].tolist() for row, n in zip(by_logp, lengths, strict=True)]
+    return made["advantage"].tolist(), float(value), gradients
+
+
+def assert_matches(spec, oracle, *, seed, **options):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        rollouts = random_rollouts(rng)
+        made, truth = measured(spec, *rollouts), oracle(*rollouts, **options)
+        np.testing.assert_allclose(made[0], truth[0], rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(made[1], truth[1], rtol=1e-9, atol=1e-11)
+        flat = (np.concatenate([*gradients, []]) for gradients in (made[2], truth[2]))
+        np.testing.assert_allclose(*flat, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "spec, low, high, eps, ddof",
+    [
+        ("grpo", 0.2, 0.2, 1e-6, 1),
+        ("grpo:clip_low=0.1,clip_high=0.4,eps=0.01,ddof=0", 0.1, 0.4, 0.01, 0),
+    ],
+)
+def test_grpo_is_its_equations(spec, low, high, eps, ddof):
+    assert_matches(spec, grpo_oracle, seed=1, low=low, high=high, eps=eps, ddof=ddof)
+
+
+@pytest.mark.parametrize(
+    "spec, delta, max_gap, normalized",
+    [
+        ("quatro", 0.1, 20, False),
+        ("quatro:delta=0.01,ratio=length-normalized,max_gap=5", 0.01, 5, True),
+    ],
+)
+def test_quatro_is_its_equations(spec, delta, max_gap, normalized):
+    assert_matches(spec, quatro_oracle, seed=2, delta=delta, max_gap=max_gap, normalized=normalized)
+
+
+# Numbers of a micro-batch.
+
+
+def four_tokens(spec, ratios, advantages, *, logp=-1.0, entropy=0.5):
+    """The metrics of rows of one trained and one masked token, at these ratios."""
+    rows = len(ratios)
+    drift_BT = tensor([[math.log(ratio), 7.0] for ratio in ratios], dtype=torch.float64)
+    goal = objective.build(spec)
+    batch = TokenBatch(
+        logp_BT=torch.full((rows, 2), logp, dtype=torch.float64, requires_grad=True),
+        old_logp_BT=logp - drift_BT,
+        mask_BT=tensor([[True, False]] * rows),
+        advantage_B=tensor(advantages, dtype=torch.float64),
+        entropy_BT=torch.full((rows, 2), entropy, dtype=torch.float64),
+    )
+    result = objective.loss(goal, batch, Totals(tokens=rows, sequences=rows, max_length=2))
+    return objective.token_metrics(goal, batch, result)
+
+
+def test_the_metrics_of_the_four_corners_of_the_clip():
+    made = four_tokens("grpo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    kl = [math.exp(x) - x - 1 for x in (math.log(1.5), math.log(0.5))]
+    assert made == pytest.approx(
+        {
+            "loss": -(1.2 + 0.5 - 1.5 - 0.8) / 4,
+            "entropy": 4 * 0.5,
+            "clipped": 2,
+            "clamped": 0,
+            "kl": 2 * sum(kl),
+            "ratio": 4,
+            "ratio_min": 0.5,
+            "ratio_max": 1.5,
+        },
+        rel=1e-12,
+    )
+
+
+def test_the_clip_fraction_uses_the_bound_of_its_own_side():
+    made = four_tokens("grpo:clip_low=0.1,clip_high=0.3", [1.25, 1.35, 0.85, 0.95], [1, 1, -1, -1])
+    assert made["clipped"] == 2
+
+
+def test_an_advantage_of_zero_is_never_clipped():
+    assert four_tokens("grpo", [1.5, 0.5], [0.0, 0.0])["clipped"] == 0
+
+
+def test_an_objective_without_a_clip_clips_nothing():
+    assert four_tokens("quatro", [9.0, 0.1], [1.0, -1.0])["clipped"] == 0
+
+
+def test_clamped_tokens_are_counted_and_bound_the_ratios():
+    made = four_tokens("grpo", [math.exp(21), math.exp(-25), math.exp(19.9)], [1.0, 1.0, 1.0])
+    assert made["clamped"] == 2
+    assert made["ratio_max"] == pytest.approx(math.exp(20))
+    assert made["ratio_min"] == pytest.approx(math.exp(-20))
+    assert made["kl"] == pytest.approx(
+        (math.exp(20) - 21) + (math.exp(-20) + 19) + (math.exp(19.9) - 20.9)
+    )
+
+
+@every_spec
+def test_a_micro_batch_without_a_trained_token_has_harmless_metrics(spec):
+    goal = objective.build(spec)
+    batch = make_batch(goal)
+    batch = dataclasses.replace(batch, mask_BT=torch.zeros_like(batch.mask_BT))
+    result = objective.loss(goal, batch, totals_of(batch))
+    made = objective.token_metrics(goal, batch, result)
+    assert (made.pop("ratio_min"), made.pop("ratio_max")) == (1, 1)
+    assert set(made.values()) == {0}
+
+
+# Spelling.
+
+
+def test_the_canonical_spelling_writes_every_option_out():
+    assert objective.canonical("grpo") == "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1"
+    spec = "quatro:ratio=length-normalized+entropy+kl:on=errors,beta=0.01"
+    assert objective.canonical(spec) == (
+        "quatro:delta=0.1,ratio=length-normalized,max_gap=20.0"
+        "+entropy:coef=0.0001+kl:beta=0.01,estimator=k3,on=errors"
+    )
+
+
+def test_spaces_and_the_order_of_options_do_not_matter():
+    spec = " grpo:clip_high=0.3, clip_low=0.1 + kl:beta=1e-3 "
+    assert objective.canonical(spec) == objective.canonical("grpo:clip_low=0.10,clip_high=0.3+kl")
+
+
+@every_spec
+def test_the_canonical_spelling_is_its_own(spec):
+    made = objective.canonical(spec)
+    assert objective.canonical(made) == made
+    batch = make_batch(objective.build(spec))
+    one, other = (loss_and_gradients(objective.build(s), batch) for s in (spec, made))
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("value", ["1e16", "12345678901234567890", "1e300"])
+def test_a_large_number_survives_the_canonical_spelling(value):
+    made = objective.canonical(f"quatro:max_gap={value}")
+    assert objective.canonical(made) == made
+
+
+@pytest.mark.parametrize(
+    "spec", ["grpo+kl+kl", "grpo+kl+entropy+kl:beta=1", "quatro+ kl + kl:on=all"]
+)
+def test_a_modifier_named_twice_is_refused(spec):
+    with pytest.raises(UsageError, match="names a modifier twice"):
+        objective.canonical(spec)
+
+
+@pytest.mark.parametrize("spec", ["grpo+klx", "grpo+", "+kl", "grpo+grpo", ""])
+def test_a_part_that_is_in_no_folder_is_refused(spec):
+    for read in (objective.canonical, objective.build):
+        with pytest.raises(UsageError, match=r"unknown (objective|modifier)"):
+            read(spec)
+
+
+@pytest.mark.parametrize(
+    "option", ["delta=0", "delta=-0.1", "delta=nan", "max_gap=0", "max_gap=inf"]
+)
+def test_a_trust_region_that_is_none_is_refused_when_it_is_named(option):
+    with pytest.raises(UsageError, match=r"delta|max_gap"):
+        objective.build(f"quatro:{option}")
