@@ -1,0 +1,103 @@
+"""Kills training runs at random moments and compares what is left with an undisturbed run.
+
+    python tests/crash.py --kills 50
+
+Each attempt is a fork of this process, so that the libraries are loaded once and the kills fall
+into the loop, not into imports. Run it from anywhere but the repository's root.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import torch
+
+from rlvr_cli import config, pipeline
+from rlvr_cli.errors import UserError
+
+torch.set_num_threads(1)
+CONFIG = config.RunConfig(
+    train=config.RunOptions(
+        algo="quatro+kl", steps=6, prompts_per_step=4, eval_every=2, eval_num_generations=2
+    ),
+    rollout=config.RolloutOptions(num_generations=4, max_new_tokens=16, prompts_per_part=2),
+    train_step=config.UpdateOptions(learning_rate=3e-4, mini_batch_prompts=2),
+)
+
+
+def content(run: Path) -> dict[str, str]:
+    """A hash of every file of a run; of metrics.jsonl without its seconds."""
+    found = {}
+    for path in sorted(run.rglob("*")):
+        if path.is_file() and path.name != "_lock":
+            data = path.read_bytes()
+            if path.name == "metrics.jsonl":
+                lines = [json.loads(line) for line in data.decode().splitlines()]
+                for line in lines:
+                    line.pop("seconds", None)
+                data = json.dumps(lines).encode()
+            found[str(path.relative_to(run))] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def attempt(run: Path, seconds: float | None, number: int = signal.SIGKILL) -> int:
+    """Runs or goes on with the run in a fork, killed after so many seconds; its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 0
+        try:
+            for _ in pipeline.Run(run, CONFIG).train():
+                pass
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            code = error.exit_code
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        os._exit(code)
+    if seconds is not None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.002)
+        os.kill(child, number)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    kills = runs = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        start = time.monotonic()
+        assert attempt(Path(scratch) / "undisturbed", None) == 0
+        whole = time.monotonic() - start
+        expected = content(Path(scratch) / "undisturbed")
+        while kills < given.kills:
+            run, code = Path(scratch) / f"run-{runs}", 1
+            while code != 0:
+                code = attempt(run, chance.uniform(0, whole / 3) if kills < given.kills else None)
+                assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
+                kills += code != 0
+            found = content(run)
+            other = {name for name in expected | found if expected.get(name) != found.get(name)}
+            assert not other, f"run {runs} differs in {sorted(other)[:5]}"
+            runs += 1
+    print(f"{kills} kills over {runs} runs of {len(expected)} files: every file equal")
+
+
+if __name__ == "__main__":
+    main()

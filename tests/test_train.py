@@ -1,0 +1,182 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rlvr_cli import app, config, pipeline
+from rlvr_cli.errors import DataError, UsageError
+
+FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
+UPDATE = ["--learning-rate", "3e-4", "--mini-batch-prompts", "2", "--epochs", "2"]
+SMALL = [*FLAGS, *UPDATE, *["--eval-every", "2", "--eval-num-generations", "2"]]
+
+
+def train(out: Path, *arguments: str) -> int:
+    return app.run(["train", "--algo", "quatro", "--out", str(out), *SMALL, *arguments])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if path.name != "metrics.jsonl"}
+
+
+def lines_of(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("train") / "run"
+    assert train(out, "--steps", "2", "--keep", "9") == 0
+    return out
+
+
+def test_stages_typed_by_hand_make_the_same_bytes(run, tmp_path):
+    hand = tmp_path / "hand"
+    for split in ("train", "heldout"):
+        out = ["--out", str(hand / "prompts" / split)]
+        assert app.run(["prompts", "task:expression", "--split", split, *out]) == 0
+    model = "builtin"
+    for step in (1, 2):
+        here = hand / "steps" / f"{step:06d}"
+        flags = ["--model", model, "--step", str(step), "--out", str(here / "rollouts"), *FLAGS]
+        for stage, source, options in (
+            ("rollout", hand / "prompts" / "train", flags),
+            ("score", here / "rollouts", []),
+            ("advantage", here / "scores", ["--algo", "quatro"]),
+            ("train-step", here / "advantages", UPDATE),
+        ):
+            assert app.run([stage, str(source), *options]) == 0
+        model = str(here / "update")
+    assert files_of(hand / "steps") == files_of(run / "steps")
+    assert files_of(hand / "prompts") == files_of(run / "prompts")
+
+
+def test_a_shell_pipeline_makes_the_same_update(run, tmp_path):
+    """The pipeline of the README, each command reading the path before it from stdin."""
+    prompts = tmp_path / "prompts"
+    assert app.run(["prompts", "task:expression", "--split", "train", "--out", str(prompts)]) == 0
+    rollout = " ".join(["--step 1", *FLAGS, "--model builtin"])
+    line = (
+        f"rlvr rollout {prompts} {rollout} | rlvr score | rlvr advantage --algo quatro"
+        f" | rlvr train-step {' '.join(UPDATE)}"
+    )
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'update'}\n"
+    made = files_of(tmp_path / "update" / "_checkpoint")
+    assert made == files_of(run / "steps" / "000001" / "update" / "_checkpoint")
+
+
+def test_the_first_ratio_of_each_step_is_one(run):
+    for line in lines_of(run)[1:]:
+        assert abs(line["first_ratio_min"] - 1) < 1e-6
+        assert abs(line["first_ratio_max"] - 1) < 1e-6
+        assert line["sampler_gap"] < 1e-3
+
+
+def test_two_steps_and_two_more_are_four(run, tmp_path):
+    halves, whole = tmp_path / "halves", tmp_path / "whole"
+    assert train(halves, "--steps", "2") == 0
+    assert train(halves, "--steps", "4") == 0
+    assert train(whole, "--steps", "4") == 0
+    assert files_of(halves) == files_of(whole)
+    assert [line["step"] for line in lines_of(halves)] == [0, 1, 2, 3, 4]
+
+
+def test_running_again_says_that_nothing_is_left(run, capsys):
+    before = files_of(run)
+    assert train(run, "--steps", "2", "--keep", "9") == 0
+    assert "nothing left to do" in capsys.readouterr().err
+    assert files_of(run) == before
+
+
+def test_another_parameter_is_refused_by_name(run, capsys):
+    assert train(run, "--steps", "2", "--seed", "7") == 2
+    assert "seed was 0, is 7" in capsys.readouterr().err
+
+
+def test_old_checkpoints_go_and_the_newest_and_the_best_stay(tmp_path):
+    assert train(tmp_path / "run", "--steps", "4", "--keep", "2") == 0
+    kept = sorted(int(p.parts[-3]) for p in (tmp_path / "run").glob("steps/*/update/_checkpoint"))
+    best = pipeline.Run(tmp_path / "run", config.RunConfig()).best_step()
+    assert kept == sorted({3, 4, best} - {0})
+    assert not list((tmp_path / "run").rglob("_pruned"))
+
+
+def test_a_checkpoint_that_was_changed_is_refused(run, tmp_path):
+    broken = tmp_path / "run"
+    subprocess.run(["cp", "-r", str(run), str(broken)], check=True)
+    weights = broken / "steps" / "000002" / "update" / "_checkpoint" / "trainer.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert train(broken, "--steps", "3", "--keep", "9") == DataError.exit_code
+
+
+def test_a_torn_last_line_of_the_metrics_is_mended(run, tmp_path):
+    torn = tmp_path / "run"
+    subprocess.run(["cp", "-r", str(run), str(torn)], check=True)
+    text = (torn / "metrics.jsonl").read_text()
+    (torn / "metrics.jsonl").write_text(text[:-30])
+    assert train(torn, "--steps", "2", "--keep", "9") == 0
+    assert [line["step"] for line in lines_of(torn)] == [0, 1, 2]
+    assert lines_of(torn)[:2] == [json.loads(line) for line in text.splitlines()[:2]]
+
+
+def test_a_group_larger_than_the_prompts_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="prompts was asked for"):
+        list(
+            pipeline.Run(
+                tmp_path, config.RunConfig(config.RunOptions(prompts_per_step=999))
+            ).train()
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(tmp_path, number):
+    out = tmp_path / "run"
+    rlvr = Path(sys.executable).parent / "rlvr"
+    arguments = [
+        str(rlvr),
+        "train",
+        "--algo",
+        "quatro",
+        "--out",
+        str(out),
+        "--steps",
+        "500",
+        *SMALL,
+    ]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    end = time.monotonic() + 120
+    while not list(out.glob("steps/*/rollouts")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 75, stderr
+    assert "interrupted; finished parts are kept" in stderr
+    assert f"go on with `rlvr train --algo quatro --out {out}" in stderr
+    assert "Traceback" not in stderr
+
+
+def test_no_kill_loses_or_changes_anything():
+    """At least 8 kills with SIGKILL at random moments; every file equals an undisturbed run's."""
+    script = Path(__file__).parent / "crash.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--kills", "8"], capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "every file equal" in done.stdout
