@@ -1,4 +1,4 @@
-"""Says whether a shard directory is whole, what it holds and who made it."""
+"""Says whether a directory is whole, and who made it."""
 
 from rlvr_cli import console, options
 

@@ -1,4 +1,4 @@
-"""What two runs did to the same held-out prompts: paired differences with intervals.
+"""Paired differences of two runs over the same prompts.
 
 Takes two run directories of train (their last evaluations), or two scores directories.
 """
@@ -16,5 +16,5 @@ def command(a: Path, b: Path, json: options.Json = False) -> None:
     if json:
         return console.result(b, made.as_json(), as_json=True)
     rows = dict(made.rows)
-    console.stdout.print(f"{made.title}, mean [95% interval]", markup=False)
-    console.stdout.print(reporting.comparison_table(["first", "second"], rows, "second - first"))
+    console.stdout().print(f"{made.title}, mean [95% interval]", markup=False)
+    console.stdout().print(reporting.comparison_table(["first", "second"], rows, "second - first"))

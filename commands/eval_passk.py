@@ -1,4 +1,4 @@
-"""Pass@k for every k and Avg@k, exact, with intervals that resample prompts.
+"""Pass@k for every k, exact, with intervals over prompts.
 
     Pass@k = 1 - C(n - c, k) / C(n, k), per prompt, then the mean over prompts
 

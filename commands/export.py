@@ -1,4 +1,4 @@
-"""Writes completions with their scores for other tools: JSON lines or verl's Parquet."""
+"""Writes completions and their scores for other tools."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""Makes prompts, rollouts and scores of completions that another tool stored.
+"""Makes shards of completions that another tool stored.
 
 Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
 that policy's token ids, which train-step needs. Scores are made if the file says what is correct.

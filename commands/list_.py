@@ -1,4 +1,4 @@
-"""Lists what is installed: objectives, modifiers, verifiers, engines, tasks."""
+"""Lists objectives, modifiers, verifiers, engines and tasks."""
 
 from typing import Annotated
 

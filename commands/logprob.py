@@ -1,4 +1,4 @@
-"""Computes log-probs and entropies of stored completions under a policy and a reference."""
+"""Computes log-probs and entropies of stored completions."""
 
 from typing import Annotated
 

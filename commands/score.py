@@ -1,4 +1,4 @@
-"""Verifies completions: a reward, or the reason why there is none.
+"""Verifies completions: a reward, or why there is none.
 
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
 verifier never generates anything: give it another `--out`.

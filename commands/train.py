@@ -1,4 +1,4 @@
-"""Runs the whole loop: rollout, score, advantage, train-step, and evaluation on held-out prompts.
+"""Runs the whole loop, with evaluation on held-out prompts.
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
 CPU, in a minute or two. Running the same command again goes on where it was stopped. All of it

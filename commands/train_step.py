@@ -1,4 +1,4 @@
-"""Updates a policy on advantages, and writes it with what exact resume needs.
+"""Updates a policy on advantages, ready for exact resume.
 
 The rollouts and the policy are found through the lineage of the advantages. The new policy lies
 in the `_checkpoint` folder of what is made; `--model` takes either path.

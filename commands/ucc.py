@@ -1,10 +1,10 @@
-"""UCC@k for every k: how many different correct completions k samples find; and UCR.
+"""UCC@k: how many different correct completions k samples find.
 
-    UCC@k = sum over clusters j of (1 - C(n - s_j, k) / C(n, k))        (QUATRO, eq. 20)
+    UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
-Correct completions of a prompt are in one cluster if their TF-IDF cosine reaches the threshold,
-directly or through others (`--linkage single`). The paper names no threshold: the value is ours,
-and the figure depends on it.
+(QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their TF-IDF cosine reaches
+the threshold, directly or through others (`--linkage single`). The paper names no threshold: the
+value is ours, and the figure depends on it.
 """
 
 from typing import Annotated, Literal

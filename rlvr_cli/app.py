@@ -50,7 +50,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         if cmd_name not in command_names():
             return None
-        return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode="markdown")
+        return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode=None)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -74,8 +74,9 @@ def _load(name: str) -> Any:
     return typer.main.get_command(single)
 
 
+# The list of commands is plain text: rich would cost more than all the rest of `rlvr --help`.
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False
+    cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 
 

@@ -1,27 +1,40 @@
 """What a command says: its result on stdout, all else on stderr."""
 
+import functools
 import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
-stdout = Console(highlight=False)
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PLAIN_EVERY_S = 10.0
 
 
+@functools.cache
+def stderr() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@functools.cache
+def stdout() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
 def say(text: str) -> None:
-    stderr.print(text, markup=False)
+    stderr().print(text, markup=False)
 
 
 def error(message: str, hint: str) -> None:
-    stderr.print(f"[red]error:[/red] {_escape(message)}")
+    stderr().print(f"[red]error:[/red] {_escape(message)}")
     if hint:
-        stderr.print(f"[yellow]hint:[/yellow] {_escape(hint)}")
+        stderr().print(f"[yellow]hint:[/yellow] {_escape(hint)}")
 
 
 def _escape(text: str) -> str:
@@ -51,11 +64,11 @@ class Parts:
         self._task: Any = None
 
     def __enter__(self) -> "Parts":
-        if stderr.is_terminal and self._parts > 1:
+        if stderr().is_terminal and self._parts > 1:
             from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
             columns = [*Progress.get_default_columns()[:-1], MofNCompleteColumn()]
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=stderr, transient=True)
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=stderr(), transient=True)
             self._task = self._bar.add_task(self.name, total=self._parts)
             self._bar.start()
         return self
@@ -113,7 +126,7 @@ def evaluation(
         notes += f", {len(summary['left_out'])} prompts without any verdict left out"
     if parts.counts["kept"]:
         say(f"{parts.name}: nothing left to do, `{made.path}` is complete")
-    where = stdout if made is None and not as_json else stderr
+    where = stdout() if made is None and not as_json else stderr()
     where.print(title, soft_wrap=True, markup=False)
     where.print(metrics_table(summary["metrics"]))
     where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True)
@@ -136,10 +149,10 @@ def listing(found: dict[str, dict[str, str]], *, defaults: dict[str, str], as_js
         sys.stdout.write(json.dumps(found) + "\n")
         return
     for heading, entries in found.items():
-        stdout.print(f"[bold]{heading}[/bold]")
+        stdout().print(f"[bold]{heading}[/bold]")
         for name, text in entries.items():
-            stdout.print(f"  {name:<14}{text}", markup=False, soft_wrap=True)
+            stdout().print(f"  {name:<14}{text}", markup=False, soft_wrap=True)
             if ":" in defaults.get(name, ""):
-                stdout.print(
+                stdout().print(
                     f"  {'':<14}{defaults[name]}", markup=False, style="dim", soft_wrap=True
                 )

@@ -47,7 +47,7 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
 @contextlib.contextmanager
 def _display(steps: int) -> Iterator[Any]:
     """A live line with a bar on a terminal, a plain line every few seconds elsewhere."""
-    if not console.stderr.is_terminal:
+    if not console.stderr().is_terminal:
         yield _PlainLines(steps)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -59,7 +59,7 @@ def _display(steps: int) -> Iterator[Any]:
         TextColumn("left"),
         Left(elapsed_when_finished=True),
     ]
-    with Progress(*columns, console=console.stderr) as progress:
+    with Progress(*columns, console=console.stderr()) as progress:
         task = progress.add_task("starting", total=steps)
 
         def show(record: dict[str, Any]) -> None:
@@ -121,9 +121,9 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
     rows = {name: made.rows[name] for name in _shown(last)}
     columns = [f"step {first['step']}", f"step {last['step']}"]
     console.say(f"{len(before.prompt_id)} held-out prompts, mean [95% interval]")
-    console.stderr.print(reporting.comparison_table(columns, rows, "paired difference"))
+    console.stderr().print(reporting.comparison_table(columns, rows, "paired difference"))
     names = [name for name in rows if name.startswith("pass@")]
-    console.stderr.print(
+    console.stderr().print(
         reporting.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
     )
     _next_steps(run, out)

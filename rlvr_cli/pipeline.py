@@ -21,8 +21,7 @@ from rlvr_cli import policy as policies
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
-from rlvr_cli.protocols import TrainingEngine
-from rlvr_cli.rollout.transformers import Engine as RolloutEngine
+from rlvr_cli.protocols import RolloutEngine, TrainingEngine
 from rlvr_cli.shards import MANIFEST, Shards
 from rlvr_cli.stages import advantage, evaluate, logprob, prompts, rollout, score, train_step
 
@@ -59,7 +58,13 @@ class Run:
     def check(self) -> None:
         """Refuses a policy or prompts that are not there, without making anything."""
         self.start = policies.resolve(self.config.train.model)
-        for given in (self.config.train.prompts, self.config.train.heldout):
+        options = self.config.train
+        if options.prompts and options.eval_every and not options.heldout:
+            raise UsageError(
+                "there are prompts to train on and none to evaluate on",
+                "name some with `--heldout DIR`, or leave evaluation out with `--eval-every 0`",
+            )
+        for given in (options.prompts, options.heldout):
             if given:
                 Shards.open(Path(given), "prompts")
 
@@ -131,7 +136,8 @@ class Run:
 
     def _prepare(self) -> None:
         self.prompts = self._prompts("train", self.config.train.prompts)
-        self.heldout = self._prompts("heldout", self.config.train.heldout)
+        if self.config.train.eval_every:
+            self.heldout = self._prompts("heldout", self.config.train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
 
     def _prompts(self, split: str, given: str) -> Shards:
@@ -163,7 +169,8 @@ class Run:
         return self._start
 
     def _sampler(self) -> RolloutEngine:
-        return RolloutEngine(self.loaded)
+        build = lookup.build("rollout", self.config.rollout.engine)
+        return build(self.policy, self.loaded)
 
     def _settle(self, step: int, seconds: dict[str, float], *, log: bool = True) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli import app, config, pipeline
@@ -134,6 +135,25 @@ def test_a_torn_last_line_of_the_metrics_is_mended(run, tmp_path):
     assert train(torn, "--steps", "2", "--keep", "9") == 0
     assert [line["step"] for line in lines_of(torn)] == [0, 1, 2]
     assert lines_of(torn)[:2] == [json.loads(line) for line in text.splitlines()[:2]]
+
+
+def test_stored_rollouts_can_be_trained_on_again(run, tmp_path):
+    """The engine of the options samples: replay gives the same update without sampling."""
+    engine = f"replay:path={run / 'steps' / '000001' / 'rollouts'}"
+    replayed = tmp_path / "run"
+    assert train(replayed, "--steps", "1", "--eval-every", "0", "--engine", engine) == 0
+    weights = "steps/000001/update/_checkpoint/model.safetensors"
+    assert (run / weights).read_bytes() == (replayed / weights).read_bytes()
+    rows = [
+        pq.read_table(folder / "steps" / "000001" / "scores").to_pylist()
+        for folder in (run, replayed)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_prompts_without_heldout_ones_are_refused(run, tmp_path, capsys):
+    assert train(tmp_path / "run", "--prompts", str(run / "prompts" / "train")) == 2
+    assert "none to evaluate on" in capsys.readouterr().err
 
 
 def test_a_group_larger_than_the_prompts_is_refused(tmp_path):

@@ -11,7 +11,7 @@ def build(*, path: str = ""):
     """An engine that answers each request with the completion stored under its seed."""
     if not path:
         raise ValueError("path must name a rollouts directory, as in `replay:path=run/rollouts`")
-    return lambda policy: Engine(Shards.open(Path(path), "rollouts"))
+    return lambda policy, loaded=None: Engine(Shards.open(Path(path), "rollouts"))
 
 
 class Engine:

@@ -18,7 +18,7 @@ def build(*, batch_size: int = BATCH_SIZE):
     """An engine that samples `batch_size` completions at a time."""
     if batch_size < 1:
         raise ValueError("batch_size must be 1 or more")
-    return lambda policy: Engine(policies.load(policy), batch_size)
+    return lambda policy, loaded=None: Engine(loaded or policies.load(policy), batch_size)
 
 
 class Engine:
