@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 
 demo: $(BIN)/rlvr
 	@start=$$(date +%s); $(BIN)/rlvr train --algo $(ALGO) --out $(OUT) || exit $$?; \
-	echo "installed in $$(cat $(VENV)/install_s) s, trained in $$(($$(date +%s) - start)) s"
+	echo "installed in $$(cat $(VENV)/install_s) s, trained in $$(($$(date +%s) - start)) s;" \
+		"the command is $(BIN)/rlvr"
 
 test: $(VENV)/dev
 	$(BIN)/ruff check .

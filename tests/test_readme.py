@@ -1,0 +1,29 @@
+import re
+from pathlib import Path
+
+from rlvr_cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_table_of_commands_is_the_one_that_the_folder_gives():
+    rows = [f"| `rlvr {name}` | {app.summary(name)} |" for name in app.command_names()]
+    found = re.findall(r"^\| `rlvr .*$", README, re.M)
+    assert found == rows, "paste this into README.md:\n" + "\n".join(rows)
+
+
+def test_the_algorithm_that_the_readme_shows_is_the_file():
+    source = (ROOT / "rlvr_cli" / "objectives" / "grpo.py").read_text()
+    assert f"```python\n{source}```" in README
+
+
+def test_every_command_that_the_readme_types_exists():
+    typed = set(re.findall(r"(?:^ {4}|\| |`)rlvr ([a-z-]+)", README, re.M))
+    assert typed <= set(app.command_names())
+
+
+def test_the_two_commands_are_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\ndemo:" in makefile and "\ntest:" in makefile
+    assert "    make demo" in README and "    make test" in README
