@@ -30,4 +30,4 @@ $(VENV)/dev: $(BIN)/rlvr
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info

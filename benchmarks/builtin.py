@@ -9,6 +9,7 @@ Held-out figures before and after with 95% intervals over prompts, and the wall 
 import argparse
 import json
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ def run(algo: str, seed: int, out: Path) -> dict:
     path = out / f"{algo}-seed{seed}"
     kept = path / "summary.json"
     if not kept.exists():
+        shutil.rmtree(path, ignore_errors=True)
         start = time.monotonic()
         arguments = ["train", "--algo", algo, "--seed", str(seed), "--out", str(path), "--json"]
         done = subprocess.run([RLVR, *arguments], stdout=subprocess.PIPE, check=True)

@@ -28,7 +28,7 @@ def command(
     tallied, scores = evaluate.tally(path, id_column=id_column, correct_column=correct_column)
     ks = options.ks(k) or evaluate.default_ks(tallied)
     measures = evaluate.pass_measures(tallied, ks)
-    parts, params = console.Parts("eval-passk", 1), {"k": ks, "source": str(path)}
+    parts, params = console.Parts("eval-passk", 1), {"k": ks}
     made = (
         evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
     )

@@ -1,8 +1,9 @@
 """Runs the whole loop, with evaluation on held-out prompts.
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
-CPU, in a minute or two. Running the same command again goes on where it was stopped. All of it
-lies in the run directory: shards, metrics.jsonl, checkpoints.
+CPU, in a minute or two, with the knobs of `recipes/builtin.toml` (`--dry-run` shows them). Running
+the same command again goes on where it was stopped. All of it lies in the run directory: shards,
+metrics.jsonl, checkpoints.
 """
 
 from pathlib import Path

@@ -37,7 +37,7 @@ def command(
     ks = options.ks(k) or evaluate.default_ks(tallied)
     measures = evaluate.ucc_measures(tallied, ks, threshold=threshold, linkage=linkage)
     parts = console.Parts("ucc", 1)
-    params = {"k": ks, "threshold": threshold, "linkage": linkage, "source": str(path)}
+    params = {"k": ks, "threshold": threshold, "linkage": linkage}
     made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
     summary = {**evaluate.summary(tallied, measures), "threshold": threshold, "linkage": linkage}
     title = f"UCC@k of `{path}`, TF-IDF cosine {threshold}, {linkage} linkage"

@@ -3,6 +3,7 @@
 import ast
 import difflib
 import importlib
+import os
 import shlex
 import signal
 import sys
@@ -117,6 +118,12 @@ def run(arguments: list[str]) -> int:
         if message := error.format_message():
             console.error(message, f"see `{name} --help`")
         return errors.USAGE
+    except Exception as error:
+        if os.environ.get("RLVR_DEBUG"):
+            raise
+        where = f"{type(error).__name__}: {error}"
+        console.error(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
+        return errors.FAILED
 
 
 def _stop(*_: object) -> None:

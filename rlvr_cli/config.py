@@ -57,7 +57,7 @@ class RunOptions:
     eval_every: int = knob(20, "evaluate on held-out prompts every so many steps; 0 never", least=0)
     eval_num_generations: int = knob(16, "completions a held-out prompt", least=1)
     max_error_rate: float = knob(0.01, "stop if the verifier fails on more", least=0, most=1)
-    keep: int = knob(1, "newest checkpoints kept, beside the best one", least=1)
+    keep: int = knob(2, "newest checkpoints kept, beside the best one", least=1)
     seed: int = knob(0, "of sampling and of the order of prompts", least=0)
 
 
@@ -78,7 +78,7 @@ class RunConfig:
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def make(kind: type, given: dict[str, Any]) -> Any:

@@ -104,12 +104,15 @@ def conclude(
     else:
         words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
     new = parts.counts["made"] + parts.counts["mended"]
-    if not new:
+    if made is None:
+        say(f"{parts.name}: {words}")
+    elif not new:
         say(f"{parts.name}: nothing left to do, `{out}` is complete: {words}")
     else:
         kept = f", {parts.counts['kept']} of its parts were there" if parts.counts["kept"] else ""
-        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate in summary else ""
-        say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed if not kept else ''}{kept}")
+        whole = new == len(made)
+        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and whole else ""
+        say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed}{kept}")
     result(out, summary, as_json=as_json)
 
 

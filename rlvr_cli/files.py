@@ -91,12 +91,13 @@ def read_bytes(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Holds the lock file `path`; a second holder is refused at once.
+def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
+    """Holds the lock file `path`; a second holder is refused at once, or waits.
 
     The kernel frees the lock when its process dies, so a killed run never blocks the next one.
     """
-    descriptor = _acquire(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    descriptor = _acquire(path, mode if wait else mode | fcntl.LOCK_NB)
     try:
         yield
     finally:
@@ -113,7 +114,7 @@ def _acquire(path: Path, mode: int) -> int:
         except OSError as error:
             raise write_error(path.parent, error) from error
         try:
-            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, mode)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except FileNotFoundError:
@@ -122,6 +123,9 @@ def _acquire(path: Path, mode: int) -> int:
             os.close(descriptor)
             raise UserError(
                 f"another process is writing `{path.parent}`",
-                "wait for it, or stop it; to share the work start each with its own --shard i/n",
+                "wait for it, or stop it; stage commands share their work with --shard i/n",
             ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise write_error(path, error) from error
         os.close(descriptor)

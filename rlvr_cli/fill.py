@@ -30,32 +30,37 @@ def fill(
     share: Share = WHOLE,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
     on_part: OnPart = lambda index, state: None,
+    is_intact: Callable[[Shards], bool] = lambda shards: True,
 ) -> Shards | None:
     """Makes the parts of `path` that are missing or damaged, then its manifest.
 
     Running it again goes on where it stopped; on a complete directory it makes nothing. Another
     plan is refused. None if parts of other shares are still missing. `on_part` hears of every
-    part of this share: kept, made, or mended (found damaged and made again).
+    part of this share: kept, made, or mended (found damaged and made again). `is_intact` says of a
+    complete directory whether what it holds beside its parts is whole; if not, all is made again.
     """
     mine = range(share.index, plan.parts, share.count)
     listed = _listed_parts(path, plan)
     whole = {i: e for i, e in listed.items() if _is_whole(path / e["name"], e)}
-    if (path / MANIFEST).exists() and all(i in whole for i in mine) and not _leftovers(path):
+    if (path / MANIFEST).exists() and not is_intact(Shards.open(path)):
+        whole = {}
+    elif (path / MANIFEST).exists() and all(i in whole for i in mine) and not _leftovers(path):
         for index in mine:
             on_part(index, "kept")
         return Shards.open(path)
     files.make_folder(path)
     with _writing(path, share):
         _sweep(path, share)
-        partial = path / ("_partial.json" if share.count == 1 else _share_name("_partial", share))
         done = {i: e for i, e in whole.items() if i in mine}
         for index in mine:
             state = "kept" if index in done else "mended" if index in listed else "made"
             if state != "kept":
                 done[index] = _write_part(path, plan, index, make(index))
-                files.write_atomic(partial, seal(_manifest(path, plan, done)))
+                if share.count > 1 or index != mine[-1]:
+                    _write_manifest(_partial(path, share), _manifest(path, plan, done))
             on_part(index, state)
-        return _finish(path, plan, partial, summarise)
+        with files.locked(path / "_lock-finish", wait=True):
+            return _finish(path, plan, share, done, summarise)
 
 
 def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards:
@@ -66,23 +71,37 @@ def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **option
 
 
 def _finish(
-    path: Path, plan: Plan, partial: Path, summarise: Callable[[Shards], dict[str, Any]]
+    path: Path,
+    plan: Plan,
+    share: Share,
+    done: dict[int, dict[str, Any]],
+    summarise: Callable[[Shards], dict[str, Any]],
 ) -> Shards | None:
-    listed = _listed_parts(path, plan)
+    """Writes the manifest once every share is done; what this share made wins over old listings."""
+    listed = _listed_parts(path, plan) | done
     if len(listed) < plan.parts:
         return None
     draft = Shards(path, _manifest(path, plan, listed))
     complete = {**draft.manifest, "summary": summarise(draft)}
-    files.write_atomic(partial, seal(complete))
-    os.replace(partial, path / MANIFEST)
-    for leftover in _leftovers(path):
-        files.remove(leftover)
+    _write_manifest(_partial(path, share), complete)
+    os.replace(_partial(path, share), path / MANIFEST)
+    for listing in path.glob("_partial*.json"):
+        files.remove(listing)
     files.sync_folder(path)
     return Shards(path, complete)
 
 
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    files.write_atomic(path, seal(manifest))
+
+
+def _partial(path: Path, share: Share) -> Path:
+    suffix = f"-{share.index}of{share.count}" if share.count > 1 else ""
+    return path / f"_partial{suffix}.json"
+
+
 def _leftovers(path: Path) -> list[Path]:
-    return [p for pattern in ("_partial*.json", "_lock-*", "_tmp-*") for p in path.glob(pattern)]
+    return [p for pattern in ("_partial*.json", "_lock*", "_tmp-*") for p in path.glob(pattern)]
 
 
 def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -159,13 +178,8 @@ def _writing(path: Path, share: Share) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(files.locked(path / "_lock", shared=share.count > 1))
         if share.count > 1:
-            stack.enter_context(files.locked(path / _share_name("_lock", share)))
+            stack.enter_context(files.locked(path / f"_lock-{share.index}of{share.count}"))
         yield
-
-
-def _share_name(stem: str, share: Share) -> str:
-    suffix = ".json" if stem == "_partial" else ""
-    return f"{stem}-{share.index}of{share.count}{suffix}"
 
 
 def _sweep(path: Path, share: Share) -> None:

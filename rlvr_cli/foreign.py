@@ -179,7 +179,10 @@ def generations(
     correct_column: str | None = None,
     reward_column: str | None = None,
 ) -> Generations:
-    """Completions and what is known of them; lists in a row are one completion each."""
+    """Completions and what is known of them; lists in a row are one completion each.
+
+    Rewards of 0 and 1 say what is correct where no column does; graded ones do not.
+    """
     rows = read(path)
     id_name = required(rows, id_column, ID, "--id-column", path)
     names = {
@@ -196,6 +199,7 @@ def generations(
     }
     for number, row in enumerate(rows, 1):
         values: dict[str, Any] = {key: name and look_up(row, name) for key, name in names.items()}
+        values["completion"] = _spoken(values["completion"])
         lists = {key: value for key, value in values.items() if isinstance(value, list)}
         if len({len(value) for value in lists.values()}) > 1:
             sizes = ", ".join(f"{len(value)} in `{names[key]}`" for key, value in lists.items())
@@ -216,8 +220,8 @@ def generations(
     where = (path, names)
     correct = [_boolean(value, n, *where) for n, value in enumerate(found["correct"], 1)]
     reward = [_number(value, n, *where) for n, value in enumerate(found["reward"], 1)]
-    if names["reward"] and not names["correct"]:
-        correct = [None if value is None else value > 0 for value in reward]
+    if names["reward"] and not names["correct"] and set(reward) <= {0.0, 1.0, None}:
+        correct = [None if value is None else value == 1 for value in reward]
     if names["correct"] and not names["reward"]:
         reward = [None if value is None else float(value) for value in correct]
     return Generations(
@@ -229,6 +233,15 @@ def generations(
         names["completion"] is not None,
         bool(names["correct"] or names["reward"]),
     )
+
+
+def _spoken(value: Any) -> Any:
+    """The text of a completion that is a list of messages; a list of such lists one by one."""
+    if not isinstance(value, list) or not value:
+        return value
+    if all(isinstance(message, dict) and "content" in message for message in value):
+        return "".join(str(message["content"]) for message in value)
+    return [_spoken(item) for item in value]
 
 
 def _boolean(value: Any, number: int, path: Path, names: dict[str, str | None]) -> bool | None:

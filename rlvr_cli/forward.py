@@ -13,6 +13,9 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.kernels.reference import token_stats
 from rlvr_cli.protocols import Row
 
+_SMALL = 20_000_000  # parameters
+_THREADS = torch.get_num_threads()
+
 
 class Stats(NamedTuple):
     mask_BT: Tensor
@@ -36,6 +39,14 @@ def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[Row]]:
         yield batch
 
 
+def fit_threads(model: Any) -> None:
+    """One thread for a small model: a second one costs more than it gives.
+
+    By the model alone, so that results do not depend on what else a process has loaded.
+    """
+    torch.set_num_threads(1 if model.num_parameters() < _SMALL else _THREADS)
+
+
 def completion_stats(
     model: Any, rows: list[Row], *, temperature: float, entropy_gradient: bool = False
 ) -> Stats:
@@ -43,6 +54,7 @@ def completion_stats(
 
     Rows are padded at the right; masks come from the stored lengths, never from a pad id.
     """
+    fit_threads(model)
     device = next(model.parameters()).device
     if not all(row.prompt_token_ids for row in rows):
         raise DataError("a completion has no prompt")

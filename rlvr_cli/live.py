@@ -117,6 +117,7 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
     before, after = (
         evaluate.run_measures(run.folder("eval", line["step"])) for line in (first, last)
     )
+    before, after = comparison.over_common_prompts(before, after)
     made = comparison.difference(before, after, "")
     rows = {name: made.rows[name] for name in _shown(last)}
     columns = [f"step {first['step']}", f"step {last['step']}"]

@@ -121,7 +121,7 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
         "keep": present_N,
         "group_size": size_N,
         "group_mean": mean_N,
-        "group_std": std_N,
+        "group_std": torch.where(constant_N & (size_N > 0), 0.0, std_N),
         "constant": constant_N,
     }
 

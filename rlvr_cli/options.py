@@ -90,6 +90,6 @@ def ks(text: str | None) -> list[int]:
     if text is None:
         return []
     values = text.split(",")
-    if not all(value.strip().isdigit() and int(value) > 0 for value in values):
+    if not all(value.strip().isdecimal() and int(value) > 0 for value in values):
         raise UsageError(f"--k is `{text}`", "write whole numbers from 1 on, as in --k 1,8,64")
     return sorted({int(value) for value in values})

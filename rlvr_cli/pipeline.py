@@ -19,7 +19,7 @@ from typing import Any
 from rlvr_cli import files, lookup, objective
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RunConfig
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import RolloutEngine, TrainingEngine
 from rlvr_cli.shards import MANIFEST, Shards
@@ -40,18 +40,21 @@ class Run:
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
         rollout.check(config.rollout)
+        train_step.check_sampling(vars(config.rollout), "a run would sample")
 
     def train(self) -> Iterator[dict[str, Any]]:
         """Runs or goes on with the loop; one record a step, the first for where it starts."""
         self.check()
         files.make_folder(self.path)
         with files.locked(self.path / "_lock"):
+            for stale in self.path.glob("_tmp-*"):
+                files.remove(stale)
             self._claim()
             self._prepare()
             last = self._last_step()
-            logged = self._mend_log(last)
+            seconds = self._mend_log(last)
             self._load(last)
-            yield self._settle(last, {}, log=not logged)
+            yield self._settle(last, seconds) | {"seconds": {}}
             for step in range(last + 1, self.config.train.steps + 1):
                 yield self._settle(step, self._step(step))
 
@@ -59,14 +62,14 @@ class Run:
         """Refuses a policy or prompts that are not there, without making anything."""
         self.start = policies.resolve(self.config.train.model)
         options = self.config.train
+        for given in (options.prompts, options.heldout):
+            if given:
+                Shards.open(Path(given), "prompts")
         if options.prompts and options.eval_every and not options.heldout:
             raise UsageError(
                 "there are prompts to train on and none to evaluate on",
                 "name some with `--heldout DIR`, or leave evaluation out with `--eval-every 0`",
             )
-        for given in (options.prompts, options.heldout):
-            if given:
-                Shards.open(Path(given), "prompts")
 
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
@@ -82,6 +85,7 @@ class Run:
             logprobs = clock(
                 logprob.run, rollouts, here / "logprobs", columns=("ref_logp",),
                 reference=self.start, loaded_reference=self.loaded_start(),
+                micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
         advantages = clock(advantage.run, scores, here / "advantages", algo=config.train.algo)
         update = clock(
@@ -105,11 +109,14 @@ class Run:
             self.heldout, here / "rollouts", self.policy, options, selection, engine=self._sampler
         )
         assert rollouts is not None
-        score.run(rollouts, here / "scores")
+        scores = score.run(rollouts, here / "scores")
+        assert scores is not None
+        score.check_error_rate(scores, config.train.max_error_rate)
         logprob.run(
-            rollouts, here / "logprobs", columns=("old_logp", "entropy", "ref_logp"),
+            rollouts, here / "logprobs", columns=evaluate.TOKEN_COLUMNS,
             policy=self.policy, loaded=self.loaded,
             reference=self.start, loaded_reference=self.loaded_start(),
+            micro_batch_tokens=config.train_step.micro_batch_tokens,
         )  # fmt: skip
         return evaluate.run_measures(here)
 
@@ -120,7 +127,7 @@ class Run:
         """Writes the configuration, or refuses to go on with another one."""
         path = self.path / "config.toml"
         if path.exists():
-            before, now = (tomllib.loads(t) for t in (path.read_text(), self.config.to_toml()))
+            before, now = _read_toml(path), tomllib.loads(self.config.to_toml())
             changes = [
                 f"{key} was {before.get(table, {}).get(key)}, is {value}"
                 for table, values in now.items()
@@ -139,6 +146,22 @@ class Run:
         if self.config.train.eval_every:
             self.heldout = self._prompts("heldout", self.config.train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
+        self._claim_inputs()
+
+    def _claim_inputs(self) -> None:
+        """Keeps the digests of what the run reads, or refuses to go on with other content."""
+        path = self.path / "inputs.json"
+        inputs = {"policy": self.start.digest, "prompts": self.prompts.digest}
+        if self.config.train.eval_every:
+            inputs["heldout"] = self.heldout.digest
+        before = json.loads(path.read_text()) if path.exists() else inputs
+        changed = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
+        if changed:
+            raise UsageError(
+                f"`{self.path}` was started from other content: {', '.join(changed)} changed",
+                "start another run with --out, or bring the old content back",
+            )
+        files.write_atomic(path, files.pretty_json(inputs))
 
     def _prompts(self, split: str, given: str) -> Shards:
         if given:
@@ -149,13 +172,14 @@ class Run:
         )
 
     def _last_step(self) -> int:
-        """The newest complete step, 0 if there is none; its checkpoint must be whole."""
-        complete = sorted(self.path.glob(f"steps/*/update/{MANIFEST}"))
-        if not complete:
-            return 0
-        update = Shards.open(complete[-1].parent, "steps")
-        policies.require_whole_checkpoint(update)
-        return int(update.path.parent.name)
+        """The newest step whose checkpoint is whole, 0 if there is none.
+
+        The steps behind it are made again, from the rollouts that they stored.
+        """
+        for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
+            if policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole":
+                return int(manifest.parent.parent.name)
+        return 0
 
     def _load(self, step: int) -> None:
         update = self.folder("steps", step) / "update"
@@ -172,15 +196,14 @@ class Run:
         build = lookup.build("rollout", self.config.rollout.engine)
         return build(self.policy, self.loaded)
 
-    def _settle(self, step: int, seconds: dict[str, float], *, log: bool = True) -> dict[str, Any]:
+    def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
         record = {"step": step, **self._summary(step), "seconds": seconds}
         if every and (step % every == 0 or step == steps):
             record["eval"] = self.evaluate(step).intervals()
-        if log:
-            with open(self.path / "metrics.jsonl", "a") as file:
-                file.write(json.dumps(record, allow_nan=False) + "\n")
+        with open(self.path / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(record, allow_nan=False) + "\n")
         self._prune(step)
         return record
 
@@ -199,34 +222,34 @@ class Run:
             **{name: update[name] for name in update if name not in ("policy", "trainer")},
         }
 
-    def _mend_log(self, last: int) -> bool:
-        """Makes metrics.jsonl hold one line for each step before the last; whether it has that.
+    def _mend_log(self, last: int) -> dict[str, float]:
+        """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
 
         A killed run may have left a torn line, or none, for a step that is complete; the seconds
-        of such a step are not known.
+        of such a step are not known. The last step's line is written when that step is settled.
         """
         path = self.path / "metrics.jsonl"
         found = {}
         for line in path.read_text().splitlines() if path.exists() else []:
             with contextlib.suppress(ValueError):
-                found[json.loads(line)["step"]] = line
+                record = json.loads(line)
+                found[record["step"]] = record
         lines = [
-            found.get(step) or json.dumps({"step": step, **self._summary(step), "seconds": {}})
+            json.dumps(found.get(step) or {"step": step, **self._summary(step), "seconds": {}})
             for step in range(last)
         ]
-        lines += [found[last]] if last in found else []
         files.write_atomic(path, "".join(line + "\n" for line in lines).encode())
-        return last in found
+        return found.get(last, {}).get("seconds", {})
 
     def _prune(self, step: int) -> None:
         """Removes the checkpoints that are neither among the newest nor the best."""
         kept = {self.folder("steps", s) for s in range(step - self.config.train.keep + 1, step + 1)}
         kept.add(self.folder("steps", self.best_step()))
-        for folder in self.path.glob("steps/*"):
-            checkpoint, doomed = folder / "update" / CHECKPOINT, folder / "update" / "_pruned"
-            if folder not in kept and checkpoint.exists():
-                checkpoint.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+        for checkpoint in self.path.glob(f"steps/*/update/{CHECKPOINT}"):
+            if checkpoint.parent.parent not in kept:
+                checkpoint.rename(checkpoint.with_name("_pruned"))
+        for doomed in self.path.glob("steps/*/update/_pruned"):
+            shutil.rmtree(doomed)
 
     def best_step(self) -> int:
         """The evaluated step of the highest held-out Pass@1, the earliest of equals."""
@@ -235,6 +258,15 @@ class Run:
             for path in sorted(self.path.glob(f"eval/*/scores/{MANIFEST}"))
         }
         return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except ValueError as error:
+        raise DataError(
+            f"`{path}` is not as it was written: {error}", "start another run with --out"
+        ) from error
 
 
 class _Clock:

@@ -9,7 +9,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
@@ -19,7 +19,6 @@ CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
 TRAINER_STATE = "trainer.safetensors"
 _BUILTIN_PATH = Path(__file__).parent / "fixtures" / "policy"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-_SMALL = 20_000_000  # parameters below which a second thread costs more than it gives
 _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 
 
@@ -36,22 +35,25 @@ class Policy:
         whole = hashlib.sha256()
         for path in sorted(self.path.iterdir()):
             if path.suffix in _SUFFIXES and path.name != TRAINER_STATE:
-                with open(path, "rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
-                whole.update(f"{path.name}\0{content}\n".encode())
+                whole.update(f"{path.name}\0{_sha256(path)}\n".encode())
         return whole.hexdigest()
 
     @functools.cached_property
     def trainer_digest(self) -> str | None:
         """sha256 of the optimizer's state, None if there is none."""
         path = self.path / TRAINER_STATE
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+        return _sha256(path) if path.exists() else None
 
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""
-        if self.name in (BUILTIN,) or not Path(self.name).exists():
+        if not Path(self.name).exists():
             return self.name
         return os.path.relpath(self.name, folder)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def resolve(name: str) -> Policy:
@@ -62,7 +64,7 @@ def resolve(name: str) -> Policy:
     if (path / CHECKPOINT / "config.json").exists():
         path = path / CHECKPOINT
     if not path.exists() and name.count("/") == 1 and not name.startswith((".", "/")):
-        path = _from_hub(name)
+        return Policy(_from_hub(name), name)
     if not path.is_dir():
         raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
     if not (path / "config.json").exists():
@@ -97,25 +99,26 @@ def _beside(folder: Path, recorded: str) -> str:
     return path if os.path.exists(path) else recorded
 
 
-def require_whole_checkpoint(steps: Shards) -> Policy:
-    """The policy that an update made; an error unless it is as it was written."""
-    policy = resolve(str(steps.path))
-    if (policy.digest, policy.trainer_digest) != (
-        steps.summary["policy"],
-        steps.summary["trainer"],
-    ):
-        raise DataError(
-            f"`{policy.path}` is not as it was written",
-            f"remove `{steps.path.parent}` and make that step again",
-        )
-    return policy
+def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
+    """Whether the policy that an update made is there as it was written.
+
+    `train` removes old checkpoints (`--keep`) and leaves their steps.
+    """
+    if not (steps.path / CHECKPOINT).exists():
+        return "absent"
+    try:
+        policy = resolve(str(steps.path))
+    except DataError:
+        return "damaged"
+    written = (steps.summary["policy"], steps.summary["trainer"])
+    return "whole" if (policy.digest, policy.trainer_digest) == written else "damaged"
 
 
 def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name))
+        return Path(snapshot_download(name, allow_patterns=[f"*{s}" for s in _SUFFIXES]))
     except Exception as error:
         raise DataError(
             f"there is no directory `{name}`, and the hub gave no model of that name: "
@@ -147,6 +150,21 @@ def load_tokenizer(policy: Policy) -> Any:
             f"cannot load the tokenizer of `{policy.path}`: {_first_line(error)}",
             "copy or save it again",
         ) from error
+
+
+def encode_prompt(tokenizer: Any, prompt_id: str, messages: str) -> list[int]:
+    """The token ids of a prompt, given as JSON: raw text, or messages for the chat template."""
+    prompt = json.loads(messages)
+    if isinstance(prompt, str):
+        return tokenizer(prompt)["input_ids"]
+    if not getattr(tokenizer, "chat_template", None):
+        raise DataError(
+            f"prompt `{prompt_id}` is a list of messages, the policy has no chat template",
+            "give the prompt as text, or add a chat template to the policy's tokenizer",
+        )
+    return tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
 
 
 def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
@@ -186,16 +204,23 @@ def load(policy: Policy) -> Loaded:
     quiet()
     tokenizer = load_tokenizer(policy)
     try:
-        model = AutoModelForCausalLM.from_pretrained(policy.path, dtype=torch.float32).eval()
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            policy.path, dtype=torch.float32, output_loading_info=True
+        )
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load `{policy.path}`: {_first_line(error)}", "copy or save the model again"
         ) from error
+    model, loading = loaded
+    if missing := sorted(loading["missing_keys"]):
+        raise DataError(
+            f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
+            "copy or save the model again",
+        )
+    model.eval()
     eos_ids = end_ids(policy, tokenizer)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
-    if model.num_parameters() < _SMALL:
-        torch.set_num_threads(1)
     _check_head(model, policy)
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
 

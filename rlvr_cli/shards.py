@@ -35,7 +35,7 @@ class Share:
     @staticmethod
     def parse(text: str) -> "Share":
         index, _, count = text.partition("/")
-        if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
+        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
             raise UsageError(f"--shard is `{text}`", "write i/n with i from 0 to n-1, as in 0/4")
         return Share(int(index), int(count))
 
@@ -158,7 +158,7 @@ class Shards:
                 if found.digest != recorded["digest"]:
                     raise DataError(
                         f"`{found.path}` is not the directory that `{self.path}` was made from",
-                        f"make `{self.path}` again, or name the right one with --{kind} DIR",
+                        f"make `{self.path}` again from what is there now",
                     )
                 return found
         for role, recorded in self.manifest["parents"].items():

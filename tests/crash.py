@@ -3,7 +3,7 @@
     python tests/crash.py --kills 50
 
 Each attempt is a fork of this process, so that the libraries are loaded once and the kills fall
-into the loop, not into imports. Run it from anywhere but the repository's root.
+into the loop, not into imports.
 """
 
 import argparse

@@ -9,6 +9,7 @@ import pytest
 
 from rlvr_cli import foreign
 from rlvr_cli.errors import DataError
+from rlvr_cli.stages import evaluate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ROWS = [
@@ -84,7 +85,16 @@ def test_a_reward_is_read_however_it_is_written(tmp_path, value, reward):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "reward": value}, {"id": 1, "reward": 1}])
     made = foreign.generations(path)
     assert made.reward == [reward, 1.0]
-    assert made.correct == [None if reward is None else reward > 0, True]
+    graded = reward not in (None, 0.0, 1.0)
+    assert made.correct == ([None, None] if graded else [reward and True, True])
+
+
+def test_graded_rewards_do_not_say_what_is_correct(tmp_path):
+    rewards = [0.1, 0.0, 1.0, 0.5]
+    path = write(tmp_path / "rows.jsonl", [{"id": 1, "reward": rewards}])
+    assert foreign.generations(path).correct == [None] * 4
+    with pytest.raises(DataError, match="graded rewards, which do not say what is correct"):
+        evaluate.tally(path)
 
 
 def test_lists_of_a_row_are_one_completion_each(tmp_path):

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -264,6 +265,56 @@ def test_two_shares_of_one_number_are_refused_and_others_are_not(tmp_path):
     assert fill(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
 
 
+def share_of(folder: Path, index: int, count: int, gate) -> None:
+    def make(part):
+        gate.wait()
+        return rows(part)
+
+    fill(folder, plan(), make, share=Share(index, count), summarise=lambda s: {"rows": s.rows})
+
+
+def test_shares_that_finish_together_all_end_well(tmp_path):
+    made_whole(tmp_path / "alone")
+    context = multiprocessing.get_context("fork")
+    for trial in range(20):
+        gate, folder = context.Barrier(PARTS), tmp_path / str(trial)
+        workers = [
+            context.Process(target=share_of, args=(folder, index, PARTS, gate))
+            for index in range(PARTS)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert [worker.exitcode for worker in workers] == [0] * PARTS
+        assert content(folder) == content(tmp_path / "alone")
+        assert not list(folder.glob("_lock*"))
+
+
+def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
+    beside = tmp_path / "a" / "_beside"
+
+    def make(index):
+        beside.write_text("good")
+        return rows(index)
+
+    def again(states):
+        fill(
+            tmp_path / "a",
+            plan(),
+            make,
+            on_part=lambda i, state: states.append(state),
+            is_intact=lambda shards: beside.exists() and beside.read_text() == "good",
+        )
+        return states
+
+    assert again([]) == ["made"] * PARTS
+    assert again([]) == ["kept"] * PARTS
+    beside.write_text("bad")
+    assert again([]) == ["mended"] * PARTS
+    assert beside.read_text() == "good"
+
+
 def test_a_child_finds_its_parents_after_both_moved(tmp_path):
     parent = made_whole(tmp_path / "run" / "scores")
     child = Plan("advantages", "advantage", {}, {"scores": parent}, 0)
@@ -322,6 +373,7 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("t", os.environ["TESTS"] + "/test_shards.py")
 t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)
 from rlvr_cli import console, errors
+console.say("")
 if os.environ.get("AS"):
     os.setgroups([]); os.setgid(int(os.environ["AS"])); os.setuid(int(os.environ["AS"]))
 try:

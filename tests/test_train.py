@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli import app, config, pipeline
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import UsageError
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "3e-4", "--mini-batch-prompts", "2", "--epochs", "2"]
@@ -117,14 +118,42 @@ def test_old_checkpoints_go_and_the_newest_and_the_best_stay(tmp_path):
     assert not list((tmp_path / "run").rglob("_pruned"))
 
 
-def test_a_checkpoint_that_was_changed_is_refused(run, tmp_path):
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_a_checkpoint_that_is_not_whole_is_made_again_from_the_stored_rollouts(
+    run, tmp_path, damage
+):
     broken = tmp_path / "run"
     subprocess.run(["cp", "-r", str(run), str(broken)], check=True)
-    weights = broken / "steps" / "000002" / "update" / "_checkpoint" / "trainer.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    assert train(broken, "--steps", "3", "--keep", "9") == DataError.exit_code
+    checkpoint = broken / "steps" / "000002" / "update" / "_checkpoint"
+    if damage == "gone":
+        shutil.rmtree(checkpoint)
+    else:
+        with open(checkpoint / "trainer.safetensors", "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"x")
+    assert train(broken, "--steps", "2", "--keep", "9") == 0
+    assert files_of(broken) == files_of(run)
+
+
+def test_a_train_step_whose_checkpoint_is_damaged_is_no_complete_one(run, tmp_path):
+    hand = tmp_path / "000001"
+    subprocess.run(["cp", "-r", str(run / "steps" / "000001"), str(hand)], check=True)
+    (hand / "update" / "_checkpoint" / "model.safetensors").write_bytes(b"")
+    words = ["train-step", str(hand / "advantages"), "--model", "builtin", *UPDATE]
+    assert app.run(words) == 0
+    assert files_of(hand / "update") == files_of(run / "steps" / "000001" / "update")
+
+
+def test_other_content_under_the_same_names_is_refused(tmp_path, capsys):
+    names = {split: str(tmp_path / split) for split in ("train", "heldout")}
+    for split, path in names.items():
+        app.run(["prompts", "task:expression", "--split", split, "--out", path, "--limit", "9"])
+    words = ["--prompts", names["train"], "--heldout", names["heldout"], "--model", "builtin"]
+    assert train(tmp_path / "run", "--steps", "1", *words) == 0
+    shutil.rmtree(names["train"])
+    app.run(["prompts", "task:expression", "--out", names["train"], "--limit", "8"])
+    assert train(tmp_path / "run", "--steps", "2", *words) == 2
+    assert "was started from other content: prompts changed" in capsys.readouterr().err
 
 
 def test_a_torn_last_line_of_the_metrics_is_mended(run, tmp_path):

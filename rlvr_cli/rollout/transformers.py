@@ -7,6 +7,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from rlvr_cli import policy as policies
+from rlvr_cli.forward import fit_threads
 from rlvr_cli.kernels.reference import gumbel
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
@@ -35,6 +36,7 @@ class Engine:
     @torch.no_grad()
     def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
         loaded = self._loaded
+        fit_threads(loaded.model)
         device = next(loaded.model.parameters()).device
         longest = max(len(request.prompt_token_ids) for request in requests)
         padding = [longest - len(request.prompt_token_ids) for request in requests]

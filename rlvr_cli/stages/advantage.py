@@ -35,13 +35,13 @@ def run(
     """
     goal = objective.build(algo)
     table: pa.Table | None = None
-    parents = scores.parent("rollouts", rollouts)
+    sampled = scores.parent("rollouts", rollouts)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
     def make(index: int) -> pa.Table:
         nonlocal table
         if table is None:
-            table = _estimate(goal, scores, parents, allow_singletons, drop_uninformative)
+            table = _estimate(goal, scores, sampled, allow_singletons, drop_uninformative)
         return table.slice(starts[index], starts[index + 1] - starts[index])
 
     params = {
@@ -63,7 +63,7 @@ def _estimate(
     drop_uninformative: bool,
 ) -> pa.Table:
     parts = [common.aligned(index, rollouts, scores) for index in range(len(scores))]
-    names = [*common.KEY, "reward", "token_ids", "completion"]
+    names = [*common.KEY, "reward", "token_ids"]
     columns = {
         name: pa.chunked_array([c for part in parts for c in part[name].chunks]) for name in names
     }
@@ -71,7 +71,7 @@ def _estimate(
     size = rollouts.params.get("num_generations")
     common.require_whole_groups(prompt_ids, columns["sample_index"].to_pylist(), size, scores)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
-    present_N = ~np.isnan(reward_N)
+    present_N = pc.is_valid(columns["reward"]).to_numpy()
     lengths = pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
     step = Step(
         reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),

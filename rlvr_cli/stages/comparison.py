@@ -36,6 +36,13 @@ def compare(first: Path, second: Path) -> Comparison:
     return difference(a, b, f"held-out prompts: {len(a.prompt_id)}")
 
 
+def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
+    """Both, over the prompts that both have, in the order of the first."""
+    common = [prompt_id for prompt_id in a.prompt_id if prompt_id in set(b.prompt_id)]
+    made = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
+    return next(made), next(made)
+
+
 def difference(a: Measures, b: Measures, title: str) -> Comparison:
     """The metrics that both have, with the interval of b - a over prompts."""
     if sorted(a.prompt_id) != sorted(b.prompt_id):

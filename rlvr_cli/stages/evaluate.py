@@ -17,6 +17,9 @@ from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.metrics import bootstrap, passk, ucc
 from rlvr_cli.shards import MANIFEST, Plan, Shards
 from rlvr_cli.stages import common
+from rlvr_cli.stages.prompts import content_hash
+
+TOKEN_COLUMNS = ("entropy", "old_logp", "ref_logp")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,11 @@ def tally(
             f"`{path}` says of no completion whether it is correct; "
             f"it has {', '.join(map(str, found.rows[0]))}",
             "name the column with --correct-column, or score it: rlvr import, then rlvr score",
+        )
+    if not any(c is not None for c in found.correct) and any(r is not None for r in found.reward):
+        raise DataError(
+            f"`{path}` has graded rewards, which do not say what is correct",
+            "name a column that does with --correct-column",
         )
     if texts and not found.has_completions:
         raise DataError(
@@ -155,14 +163,15 @@ def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
     """The mean entropy of each prompt's tokens, and the mean of old_logp - ref_logp (k1)."""
     row_of = {prompt_id: row for row, prompt_id in enumerate(prompt_ids)}
     sums_PM = np.zeros((len(prompt_ids), 3))
-    for row in logprobs.table().to_pylist():
-        if row["prompt_id"] not in row_of:
-            continue
-        sums_PM[row_of[row["prompt_id"]]] += (
-            sum(row["entropy"]),
-            sum(row["old_logp"]) - sum(row["ref_logp"]),
-            len(row["entropy"]),
-        )
+    for table in logprobs.parts():
+        rows = zip(*(table[name] for name in ("prompt_id", *TOKEN_COLUMNS)), strict=True)
+        for prompt_id, entropy, old_logp, ref_logp in rows:
+            if (row := row_of.get(prompt_id.as_py())) is not None:
+                entropy_T, old_T, ref_T = (
+                    np.asarray(value.values, dtype=np.float64)
+                    for value in (entropy, old_logp, ref_logp)
+                )
+                sums_PM[row] += entropy_T.sum(), (old_T - ref_T).sum(), len(entropy_T)
     value_PM = sums_PM[:, :2] / np.maximum(sums_PM[:, 2:], 1)
     return Measures(prompt_ids, ["entropy", "kl"], value_PM)
 
@@ -170,16 +179,31 @@ def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
 def run_measures(evaluation: Path) -> Measures:
     """Pass@1, Pass@n, UCC@n, the completions' entropy and divergence from the start.
 
-    Of an evaluation folder of a run; n is the number of completions a prompt. Entropy is the mean
-    over a prompt's tokens, kl their mean log ratio to the policy the run started from (k1).
+    Of an evaluation folder of a run; n is the number of completions a prompt, and prompts with
+    fewer verdicts are left out. Entropy is the mean over a prompt's tokens, kl their mean log
+    ratio to the policy the run started from (k1).
     """
     scores = Shards.open(evaluation / "scores", "scores")
-    tallied = of_scores(scores, texts=True)
-    n = int(tallied.n_P.min())
+    n = int(scores.parent("rollouts").params["num_generations"])
+    tallied = with_verdicts(of_scores(scores, texts=True), n)
     passed = pass_measures(tallied, sorted({1, n}))
     unique = ucc_measures(tallied, [n])
     logprobs = Shards.open(evaluation / "logprobs", "logprobs")
     return joined(passed, unique, token_measures(logprobs, tallied.prompt_id))
+
+
+def with_verdicts(tallied: Tally, n: int) -> Tally:
+    """The prompts that have n completions with a verdict; the others are left out."""
+    enough = np.flatnonzero(tallied.n_P >= n).tolist()
+    fewer = [name for name, have in zip(tallied.prompt_id, tallied.n_P, strict=True) if have < n]
+    return Tally(
+        [tallied.prompt_id[p] for p in enough],
+        tallied.n_P[enough],
+        tallied.correct_P[enough],
+        tallied.excluded_P[enough],
+        None if tallied.texts is None else [tallied.texts[p] for p in enough],
+        tallied.left_out + fewer,
+    )
 
 
 def joined(*measures: Measures) -> Measures:
@@ -215,6 +239,8 @@ def write(
         "excluded": tallied.excluded_P,
     }
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
+    counts = [tallied.n_P.tolist(), tallied.correct_P.tolist(), measures.value_PM.tolist()]
+    params = params | {"content": content_hash(tallied.prompt_id, *counts)}
     extra = tuple(measures.names)
     table = pa.table(columns).cast(schema.schema("metrics", extra))
     return fill_whole(

@@ -50,7 +50,12 @@ def bring_in(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     cuts = _cuts(order)
-    texts = {row["prompt_id"]: json.loads(row["messages"]) for row in rows}
+    prompt_ids: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
+    if policy:
+        tokenizer = policies.load_tokenizer(policy)
+        for prompt in rows:
+            name = prompt["prompt_id"]
+            prompt_ids[name] = policies.encode_prompt(tokenizer, name, prompt["messages"])
 
     def rollouts_part(index: int) -> pa.Table:
         keys = [(p, i, row) for p in cuts[index] for i, row in enumerate(order[p])]
@@ -59,7 +64,7 @@ def bring_in(
         columns = {
             "prompt_id": [key[0] for key in keys],
             "sample_index": [key[1] for key in keys],
-            "prompt_token_ids": [encode(texts[key[0]]) or [] for key in keys],
+            "prompt_token_ids": [prompt_ids[key[0]] for key in keys],
             "completion": completions,
             "token_ids": [
                 (encode(text) or []) + ends * (finish == "stop") if policy else None
@@ -81,7 +86,7 @@ def bring_in(
             "reward": [found.reward[row] for row in rows],
             "correct": [found.correct[row] for row in rows],
             "extracted": [None] * len(rows),
-            "status": ["error" if found.correct[row] is None else "ok" for row in rows],
+            "status": ["error" if found.reward[row] is None else "ok" for row in rows],
         }
         return pa.table(columns, schema.schema("scores"))
 

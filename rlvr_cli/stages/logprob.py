@@ -28,7 +28,7 @@ def run(
     reference: Policy | None = None,
     loaded: Loaded | None = None,
     loaded_reference: Loaded | None = None,
-    micro_batch_tokens: int = 16384,
+    micro_batch_tokens: int,
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
@@ -38,6 +38,7 @@ def run(
     stand for them where they are in memory already.
     """
     check(columns, has_reference=reference is not None)
+    columns = tuple(name for name in COLUMNS if name in columns)
     temperature = rollouts.params.get("temperature") or 1.0
     models = _Models(policy, reference, loaded, loaded_reference)
     wanted = schema.schema("logprobs", only=columns)
@@ -60,6 +61,7 @@ def run(
         "policy": policy.digest if policy and set(columns) & set(POLICY_COLUMNS) else None,
         "reference": reference.digest if reference and "ref_logp" in columns else None,
         "temperature": temperature,
+        "micro_batch_tokens": micro_batch_tokens,
     }
     plan = Plan(
         "logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=tuple(columns)
@@ -111,11 +113,12 @@ def _evaluate(loaded: Loaded, rows: list[Row], temperature: float, tokens: int) 
 
     columns: list[list] = [[], [], []]
     with torch.no_grad():
-        for batch in forward.micro_batches(rows, tokens):
+        for batch in forward.micro_batches([row for row in rows if row.token_ids], tokens):
             stats = forward.completion_stats(loaded.model, batch, temperature=temperature)
             for column, value_BT in zip(columns, stats[1:], strict=True):
                 column += forward.unpad(value_BT, batch)
-    return columns
+    made = [iter(column) for column in columns]
+    return [[next(column) if row.token_ids else [] for row in rows] for column in made]
 
 
 def summarise(logprobs: Shards) -> dict[str, Any]:

@@ -45,10 +45,8 @@ def from_file(
     path = Path(source)
     if split is None and path.exists():
         rows = foreign.read(path)
-    elif source.startswith((".", "/")) or foreign.is_known(path) or source.count("/") > 1:
-        if not path.exists():
-            raise DataError(f"`{source}` does not exist", "check the path")
-        rows = _from_datasets(source, split or "train")
+    elif not path.exists() and _looks_like_a_path(source):
+        raise DataError(f"`{source}` does not exist", "check the path")
     else:
         rows = _from_datasets(source, split or "train")
     id_name = foreign.column(rows, id_column, foreign.ID, "--id-column", path)
@@ -81,6 +79,10 @@ def from_file(
             }
         )
     return made
+
+
+def _looks_like_a_path(source: str) -> bool:
+    return source.startswith((".", "/")) or foreign.is_known(Path(source)) or source.count("/") > 1
 
 
 def _json_or_none(value: Any) -> str | None:

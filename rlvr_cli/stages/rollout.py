@@ -1,6 +1,5 @@
 """The stage that samples completions of prompts."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +96,7 @@ def check(options: RolloutOptions) -> None:
 
 
 def _params(options: RolloutOptions) -> dict[str, Any]:
-    return {**vars(options), "engine": lookup.parse("rollout", options.engine)[0]}
+    return {**vars(options), "engine": lookup.canonical("rollout", options.engine)}
 
 
 def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
@@ -179,19 +178,7 @@ def _encode(
     tokenizer: Any, prompt: dict[str, str], room: int, overlong: str
 ) -> tuple[list[int], str]:
     """The prompt's token ids and its status; a chat template is applied to messages only."""
-    messages = json.loads(prompt["messages"])
-    if isinstance(messages, str):
-        token_ids = tokenizer(messages)["input_ids"]
-    elif getattr(tokenizer, "chat_template", None):
-        token_ids = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-    else:
-        raise DataError(
-            f"prompt `{prompt['prompt_id']}` is a list of messages, but the policy has no template "
-            "for a chat",
-            "give the prompt as text, or add a chat template to the policy's tokenizer",
-        )
+    token_ids = policies.encode_prompt(tokenizer, prompt["prompt_id"], prompt["messages"])
     if not token_ids:
         raise DataError(f"prompt `{prompt['prompt_id']}` is empty", "remove it from the prompts")
     if len(token_ids) <= room:

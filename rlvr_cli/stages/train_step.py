@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rlvr_cli import files, objective, schema, seeds
 from rlvr_cli import policy as policies
@@ -23,10 +22,10 @@ from rlvr_cli.stages import common
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """The kept rows of an advantages directory, with the number of each row's group."""
+    """The kept rows of an advantages directory, with the prompt of each."""
 
     rows: list[Row]
-    groups: list[int]
+    prompt_ids: list[str]
     behaviour_logp: list[list[float] | None]
 
 
@@ -56,7 +55,13 @@ def run(
     plan = Plan(
         "steps",
         "train-step",
-        {**vars(options), "algo": spec, "seed": seed, "policy": policy.digest},
+        {
+            **vars(options),
+            "algo": spec,
+            "seed": seed,
+            "policy": policy.digest,
+            "trainer": policy.trainer_digest,
+        },
         {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {}),
         parts=1,
         paths={"policy": policy.named_from(out)},
@@ -69,7 +74,14 @@ def run(
         _save(made, out)
         return table
 
-    return fill_whole(out, plan, make, summarise=summarise, on_part=on_part)
+    return fill_whole(
+        out,
+        plan,
+        make,
+        summarise=summarise,
+        on_part=on_part,
+        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole",
+    )
 
 
 def local_engine(loaded: Loaded, options: UpdateOptions) -> TrainingEngine:
@@ -101,12 +113,16 @@ def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
             f"`{rollouts.path}` was sampled from another policy than `{policy.name}`",
             "name that policy with --model, or allow it with --off-policy",
         )
-    params = rollouts.params
+    check_sampling(rollouts.params, f"`{rollouts.path}` was sampled")
+
+
+def check_sampling(params: dict[str, Any], what: str) -> None:
+    """Refuses samples that are not from the policy's own distribution."""
     if params.get("temperature") == 0 or params.get("top_p", 1) < 1 or params.get("top_k", 0):
         raise UsageError(
-            f"`{rollouts.path}` was sampled at temperature {params['temperature']}, top_p "
-            f"{params['top_p']}, top_k {params['top_k']}, not from the policy itself",
-            "sample again at a temperature above 0, with top_p 1 and top_k 0",
+            f"{what} at temperature {params.get('temperature')}, top_p {params.get('top_p', 1)}, "
+            f"top_k {params.get('top_k', 0)}, not from the policy itself",
+            "sample at a temperature above 0, with top_p 1 and top_k 0",
         )
 
 
@@ -133,8 +149,7 @@ def _read(
             f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
             "make it again with `rlvr logprob`, or name the right one with --logprobs",
         )
-    scores = advantages.parent("scores")
-    sources = [rollouts, scores, advantages] + ([logprobs] if logprobs else [])
+    sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     kept = [_kept(common.aligned(i, *sources), rollouts) for i in range(len(advantages))]
     table = pa.concat_tables(kept)
     if not table.num_rows:
@@ -158,15 +173,13 @@ def _read(
         )
         for row in table.to_pylist()
     ]
-    groups = common.group_codes(table["prompt_id"].to_pylist()).tolist()
-    return Batch(rows, groups, table["behaviour_logp"].to_pylist())
+    return Batch(rows, table["prompt_id"].to_pylist(), table["behaviour_logp"].to_pylist())
 
 
 def _kept(columns: dict[str, pa.ChunkedArray], rollouts: Shards) -> pa.Table:
     table = pa.table(columns)
     common.require_tokens(rollouts, table)
-    nonempty = pc.greater(pc.list_value_length(table["token_ids"]), 0)
-    return table.filter(pc.and_(table["keep"], nonempty))
+    return table.drop_columns(["completion"]).filter(table["keep"])
 
 
 def _update(
@@ -179,7 +192,7 @@ def _update(
 ) -> pa.Table:
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
-    mini_batches = [list(_mini_batches(batch.groups, options, seed, epoch)) for epoch in epochs]
+    mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
     rows = list(batch.rows)
     if options.old_logprobs == "recompute":
         for indices in mini_batches[0]:
@@ -219,16 +232,16 @@ def _update(
 
 
 def _mini_batches(
-    groups: list[int], options: UpdateOptions, seed: int, epoch: int
+    prompt_ids: list[str], options: UpdateOptions, seed: int, epoch: int
 ) -> Iterator[list[int]]:
     """Row indices of each mini-batch: whole groups, shuffled anew each epoch."""
-    members: dict[int, list[int]] = {}
-    for index, group in enumerate(groups):
-        members.setdefault(group, []).append(index)
-    order = sorted(members, key=lambda group: seeds.derive("mini-batch", seed, epoch, group))
+    members: dict[str, list[int]] = {}
+    for index, prompt_id in enumerate(prompt_ids):
+        members.setdefault(prompt_id, []).append(index)
+    order = sorted(members, key=lambda name: seeds.derive("mini-batch", seed, epoch, name))
     size = options.mini_batch_prompts or len(order)
     for start in range(0, len(order), size):
-        yield [index for group in order[start : start + size] for index in members[group]]
+        yield [index for name in order[start : start + size] for index in members[name]]
 
 
 def _sampler_gap(rows: list[Row], behaviour: list[list[float] | None]) -> float | None:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli import forward, objective
-from rlvr_cli.errors import UserError
+from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.objective import Objective, TokenBatch, Totals
 from rlvr_cli.policy import TRAINER_STATE, Loaded
 from rlvr_cli.protocols import Row
@@ -34,6 +35,7 @@ class Engine:
             file.name: file.read_bytes()
             for file in sorted(loaded.policy.path.iterdir())
             if file.suffix in (".json", ".model", ".txt", ".jinja")
+            and not file.name.endswith(".index.json")
         }
         self._restore(loaded.policy.path / TRAINER_STATE)
 
@@ -69,7 +71,8 @@ class Engine:
         if not norm < float("inf"):
             raise UserError(
                 f"the gradient's norm is {norm}: the update was not made",
-                "lower --learning-rate, or look at the step's log-probs with `rlvr logprob`",
+                "look at the step's log-probs with `rlvr logprob`; a lower --learning-rate, in "
+                "another --out, may help",
             )
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
@@ -93,7 +96,13 @@ class Engine:
     def _restore(self, path: Path) -> None:
         if not path.exists():
             return
-        for key, value in load_file(path).items():
+        try:
+            state = load_file(path)
+        except SafetensorError as error:
+            raise DataError(
+                f"`{path}` is not whole: {error}", "make that update again, or remove the file"
+            ) from error
+        for key, value in state.items():
             moment, _, name = key.partition(".")
             self._optimizer.state[self._named[name]][moment] = value
 

@@ -80,6 +80,15 @@ def test_a_prompt_without_any_verdict_is_left_out_and_named(rlvr, jsonl):
     assert (made["left_out"], made["prompts"], made["metrics"]["pass@1"][0]) == (["a"], 1, 1.0)
 
 
+def test_other_content_of_the_same_file_is_refused_and_not_taken_for_done(
+    rlvr, refused, jsonl, tmp_path
+):
+    out = ("--out", tmp_path / "made")
+    assert rlvr("eval-passk", jsonl({"id": "a", "correct": True}), *out).code == 0
+    source = jsonl({"id": "a", "correct": False})
+    assert "was made with other parameters: content was" in refused(2, "eval-passk", source, *out)
+
+
 def test_prompts_that_all_lack_a_verdict_are_refused(refused, jsonl):
     err = refused(3, "eval-passk", jsonl({"id": "a", "correct": ""}))
     assert "no prompt has a completion with a verdict" in err

@@ -27,6 +27,22 @@ def test_a_model_gives_the_token_ids_of_the_text(known, loaded):
         assert loaded.tokenizer.decode(row["token_ids"]) == row["completion"] + "<eos>"
 
 
+def test_a_completion_of_messages_is_the_text_they_hold(rlvr, jsonl, tmp_path):
+    said = [{"role": "assistant", "content": "2+3"}]
+    rows = [{"id": "a", "prompt": "5=", "completion": said, "correct": True}]
+    rows += [{"id": "b", "prompt": "6=", "completion": [said, said], "correct": [True, False]}]
+    assert rlvr("import", jsonl(*rows), "--out", tmp_path).code == 0
+    rollouts = pq.read_table(tmp_path / "rollouts")
+    assert rollouts["completion"].to_pylist() == ["2+3"] * 3
+
+
+def test_a_prompt_of_messages_needs_a_chat_template(refused, jsonl, tmp_path):
+    chat = [{"role": "user", "content": "5="}]
+    rows = jsonl({"id": "a", "prompt": chat, "completion": "2+3", "correct": True})
+    err = refused(3, "import", rows, "--out", tmp_path, "--model", "builtin")
+    assert "prompt `a` is a list of messages" in err
+
+
 def test_json_is_one_object_with_the_path(rlvr, known, tmp_path):
     made = json.loads(rlvr("import", known / "rows.jsonl", "--out", tmp_path, "--json").out)
     assert made == {"path": str(tmp_path / "scores"), "prompts": 2, "rollouts": 8, "scores": 8}
