@@ -18,7 +18,7 @@ def test_a_missing_weight_is_refused_and_not_filled_at_random(copied):
     weights = load_file(copied / "model.safetensors")
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, copied / "model.safetensors", {"format": "pt"})
-    with pytest.raises(DataError, match="lacks 1 of the model's weights, model.layers.0.mlp.up"):
+    with pytest.raises(DataError, match="lacks 1 of the model's weights"):
         policy.load(policy.resolve(str(copied)))
 
 
