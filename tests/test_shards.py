@@ -291,6 +291,37 @@ def test_shares_that_finish_together_all_end_well(tmp_path):
         assert not list(folder.glob("_lock*"))
 
 
+def test_what_a_killed_process_left_is_swept_but_not_what_another_share_is_writing(tmp_path):
+    made_whole(tmp_path / "alone")
+    (tmp_path / "a").mkdir()
+    left = [tmp_path / "a" / f"_tmp-part-{part:05d}.parquet-1" for part in range(2)]
+    for path in left:
+        path.write_bytes(b"half")
+    summarise = lambda s: {"rows": s.rows}  # noqa: E731
+    fill(tmp_path / "a", plan(), rows, share=Share(0, 2), summarise=summarise)
+    assert [path.exists() for path in left] == [False, True]
+    fill(tmp_path / "a", plan(), rows, summarise=summarise)
+    assert content(tmp_path / "a") == content(tmp_path / "alone")
+
+
+def test_the_same_parameters_over_another_parent_are_refused(tmp_path):
+    first = made_whole(tmp_path / "first")
+    other = fill(tmp_path / "other", plan(verifier="math"), rows)
+    fill(tmp_path / "a", plan({"rollouts": first}), rows)
+    with pytest.raises(UsageError, match="parents was"):
+        fill(tmp_path / "a", plan({"rollouts": other}), rows)
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        record = lambda *a, name=name, real=real: (calls.append(name), real(*a))[1]  # noqa: E731
+        monkeypatch.setattr(os, name, record)
+    files.write_atomic(tmp_path / "file", b"data")
+    assert calls == ["fsync", "replace", "fsync"]
+
+
 def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
     beside = tmp_path / "a" / "_beside"
 
