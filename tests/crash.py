@@ -89,7 +89,7 @@ def main() -> None:
         while kills < given.kills:
             run, code = Path(scratch) / f"run-{runs}", 1
             while code != 0:
-                code = attempt(run, chance.uniform(0, whole / 3) if kills < given.kills else None)
+                code = attempt(run, chance.uniform(0, whole) if kills < given.kills else None)
                 assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
                 kills += code != 0
             found = content(run)
