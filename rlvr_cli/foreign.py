@@ -217,13 +217,7 @@ def generations(
             found["row"].append(row)
             for key, value in values.items():
                 found[key].append(value[index] if key in lists else value)
-    where = (path, names)
-    correct = [_boolean(value, n, *where) for n, value in enumerate(found["correct"], 1)]
-    reward = [_number(value, n, *where) for n, value in enumerate(found["reward"], 1)]
-    if names["reward"] and not names["correct"] and set(reward) <= {0.0, 1.0, None}:
-        correct = [None if value is None else value == 1 for value in reward]
-    if names["correct"] and not names["reward"]:
-        reward = [None if value is None else float(value) for value in correct]
+    correct, reward = _verdicts(found["correct"], found["reward"], path, names)
     return Generations(
         found["id"],
         [None if value is None else str(value) for value in found["completion"]],
@@ -233,6 +227,19 @@ def generations(
         names["completion"] is not None,
         bool(names["correct"] or names["reward"]),
     )
+
+
+def _verdicts(
+    corrects: list[Any], rewards: list[Any], path: Path, names: dict[str, str | None]
+) -> tuple[list[bool | None], list[float | None]]:
+    """Correctness and reward, each from the other where the file has only one of them."""
+    correct = [_boolean(value, n, path, names) for n, value in enumerate(corrects, 1)]
+    reward = [_number(value, n, path, names) for n, value in enumerate(rewards, 1)]
+    if names["reward"] and not names["correct"] and set(reward) <= {0.0, 1.0, None}:
+        correct = [None if value is None else value == 1 for value in reward]
+    if names["correct"] and not names["reward"]:
+        reward = [None if value is None else float(value) for value in correct]
+    return correct, reward
 
 
 def _spoken(value: Any) -> Any:

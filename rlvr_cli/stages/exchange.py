@@ -14,9 +14,12 @@ from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.foreign import Generations
 from rlvr_cli.policy import Policy
 from rlvr_cli.shards import Plan, Shards
-from rlvr_cli.stages import prompts
+from rlvr_cli.stages import prompts, score
 
 ROWS_PER_PART = 16384
+
+
+Key = tuple[str, int, int]  # prompt_id, sample_index, the file's row
 
 
 def bring_in(
@@ -34,78 +37,87 @@ def bring_in(
     Completions of one prompt are brought together, in the file's order. `policy` gives token ids,
     with its end-of-sequence token behind each completion that the file does not call cut.
     """
-    order: dict[str, list[int]] = {}
-    for row, prompt_id in enumerate(found.prompt_id):
-        order.setdefault(prompt_id, []).append(row)
     if not found.has_completions:
         names = ", ".join(map(str, found.rows[0]))
         raise DataError(
             f"`{source}` has no completions; it has {names}", "name them with --completion-column"
         )
+    order: dict[str, list[int]] = {}
+    for row, prompt_id in enumerate(found.prompt_id):
+        order.setdefault(prompt_id, []).append(row)
     rows = _prompt_rows(found, order, source, prompt_column, answer_column)
-    made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
-    encode, ends = _encoder(policy)
     if policy and not any(row["messages"] != '""' for row in rows):
         raise DataError(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
-    cuts = _cuts(order)
-    prompt_ids: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
-    if policy:
-        tokenizer = policies.load_tokenizer(policy)
-        for prompt in rows:
-            name = prompt["prompt_id"]
-            prompt_ids[name] = policies.encode_prompt(tokenizer, name, prompt["messages"])
-
-    def rollouts_part(index: int) -> pa.Table:
-        keys = [(p, i, row) for p in cuts[index] for i, row in enumerate(order[p])]
-        completions = [found.completion[row] or "" for _, _, row in keys]
-        finished = [_finish_reason(found.rows[row]) for _, _, row in keys]
-        columns = {
-            "prompt_id": [key[0] for key in keys],
-            "sample_index": [key[1] for key in keys],
-            "prompt_token_ids": [prompt_ids[key[0]] for key in keys],
-            "completion": completions,
-            "token_ids": [
-                (encode(text) or []) + ends * (finish == "stop") if policy else None
-                for text, finish in zip(completions, finished, strict=True)
-            ],
-            "behaviour_logp": [None] * len(keys),
-            "finish_reason": finished,
-            "status": ["ok"] * len(keys),
-            "seed": [None] * len(keys),
-            "policy": [None] * len(keys),
-        }
-        return pa.table(columns, schema.schema("rollouts"))
-
-    def scores_part(index: int) -> pa.Table:
-        rows = [row for p in cuts[index] for row in order[p]]
-        columns = {
-            "prompt_id": [found.prompt_id[row] for row in rows],
-            "sample_index": [i for p in cuts[index] for i in range(len(order[p]))],
-            "reward": [found.reward[row] for row in rows],
-            "correct": [found.correct[row] for row in rows],
-            "extracted": [None] * len(rows),
-            "status": ["error" if found.reward[row] is None else "ok" for row in rows],
-        }
-        return pa.table(columns, schema.schema("scores"))
-
-    params = {"tokenizer": policy.digest if policy else None, "completions": len(found.prompt_id)}
-    params["content"] = prompts.content_hash(found.completion, found.reward, found.correct)
-    plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(cuts))
-    made.append(fill_whole(out / "rollouts", plan, rollouts_part, on_part=on_part))
+    encoder = _Encoder(policy, rows)
+    made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
+    keys = [[(p, i, row) for p in cut for i, row in enumerate(order[p])] for cut in _cuts(order)]
+    params = {
+        "tokenizer": policy.digest if policy else None,
+        "completions": len(found.prompt_id),
+        "content": prompts.content_hash(found.completion, found.reward, found.correct),
+    }
+    plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(keys))
+    table = lambda index: _rollouts_table(found, keys[index], encoder)  # noqa: E731
+    made.append(fill_whole(out / "rollouts", plan, table, on_part=on_part))
     if found.has_verdicts:
-        plan = Plan("scores", "import", params, {"rollouts": made[1]}, len(cuts))
-        made.append(
-            fill_whole(out / "scores", plan, scores_part, summarise=_score_summary, on_part=on_part)
-        )
+        plan = Plan("scores", "import", params, {"rollouts": made[1]}, len(keys))
+        table = lambda index: _scores_table(found, keys[index])  # noqa: E731
+        options: dict[str, Any] = {"summarise": score.summarise, "on_part": on_part}
+        made.append(fill_whole(out / "scores", plan, table, **options))
     return made
 
 
-def _score_summary(scores: Shards) -> dict[str, Any]:
-    from rlvr_cli.stages import score
+class _Encoder:
+    """Token ids of prompts and completions by a policy's tokenizer; none without a policy."""
 
-    return score.summarise(scores)
+    def __init__(self, policy: Policy | None, rows: list[dict[str, Any]]) -> None:
+        self._tokenizer: Any = None
+        self.prompts: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
+        if policy is not None:
+            self._tokenizer = policies.load_tokenizer(policy)
+            self._end = policies.end_ids(policy, self._tokenizer)[0]
+            for row in rows:
+                name = row["prompt_id"]
+                self.prompts[name] = policies.encode_prompt(self._tokenizer, name, row["messages"])
+
+    def completion(self, text: str, finish_reason: str) -> list[int] | None:
+        if self._tokenizer is None:
+            return None
+        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [*token_ids, self._end] if finish_reason == "stop" else token_ids
+
+
+def _rollouts_table(found: Generations, keys: list[Key], encoder: _Encoder) -> pa.Table:
+    completions = [found.completion[row] or "" for _, _, row in keys]
+    finished = [_finish_reason(found.rows[row]) for _, _, row in keys]
+    columns = {
+        "prompt_id": [prompt_id for prompt_id, _, _ in keys],
+        "sample_index": [sample for _, sample, _ in keys],
+        "prompt_token_ids": [encoder.prompts[prompt_id] for prompt_id, _, _ in keys],
+        "completion": completions,
+        "token_ids": list(map(encoder.completion, completions, finished)),
+        "behaviour_logp": [None] * len(keys),
+        "finish_reason": finished,
+        "status": ["ok"] * len(keys),
+        "seed": [None] * len(keys),
+        "policy": [None] * len(keys),
+    }
+    return pa.table(columns, schema.schema("rollouts"))
+
+
+def _scores_table(found: Generations, keys: list[Key]) -> pa.Table:
+    rewards = [found.reward[row] for _, _, row in keys]
+    columns = {
+        "prompt_id": [prompt_id for prompt_id, _, _ in keys],
+        "sample_index": [sample for _, sample, _ in keys],
+        "reward": rewards,
+        "correct": [found.correct[row] for _, _, row in keys],
+        "extracted": [None] * len(keys),
+        "status": ["error" if reward is None else "ok" for reward in rewards],
+    }
+    return pa.table(columns, schema.schema("scores"))
 
 
 def _prompt_rows(
@@ -137,15 +149,6 @@ def _prompt_rows(
             }
         )
     return made
-
-
-def _encoder(policy: Policy | None) -> tuple[Any, list[int]]:
-    """What gives a text its token ids, and the token that ends a completion."""
-    if policy is None:
-        return lambda text: None, []
-    tokenizer = policies.load_tokenizer(policy)
-    ends = list(policies.end_ids(policy, tokenizer)[:1])
-    return lambda text: tokenizer(str(text), add_special_tokens=False)["input_ids"], ends
 
 
 def _finish_reason(row: dict[str, Any]) -> str:
