@@ -137,7 +137,7 @@ def evaluation(
         paths = {} if made is None else {"path": str(made.path)}
         sys.stdout.write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
     elif made is not None:
-        sys.stdout.write(f"{made.path}\n")
+        result(made.path, {}, as_json=False)
 
 
 def facts(values: dict[str, Any]) -> None:

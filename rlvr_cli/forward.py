@@ -94,10 +94,7 @@ def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
 def pad(values: list[list[float]], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
     """Lists of per-token values at the left of a [B, T] tensor, 0 elsewhere."""
     flat = [value for row in values for value in row]
-    flat_N = torch.tensor(flat, dtype=dtype, device=mask_BT.device)
-    return torch.zeros(mask_BT.shape, dtype=dtype, device=mask_BT.device).masked_scatter(
-        mask_BT, flat_N
-    )
+    return _spread(torch.tensor(flat, dtype=dtype, device=mask_BT.device), mask_BT)
 
 
 def unpad(value_BT: Tensor, rows: list[Row]) -> list[list[float]]:

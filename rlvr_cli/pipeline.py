@@ -1,6 +1,6 @@
 """The loop of `train`: the same stages as the commands, over one run directory.
 
-run/config.toml  run/metrics.jsonl
+run/config.toml  run/inputs.json  run/metrics.jsonl
 run/prompts/{train,heldout}
 run/steps/000001/{rollouts,scores,logprobs,advantages,update}
 run/eval/000000/{rollouts,scores,logprobs}
@@ -84,7 +84,7 @@ class Run:
         if "ref_logp" in self.goal.needs:
             logprobs = clock(
                 logprob.run, rollouts, here / "logprobs", columns=("ref_logp",),
-                reference=self.start, loaded_reference=self.loaded_start(),
+                reference=self.start, load=self._in_memory,
                 micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
         advantages = clock(advantage.run, scores, here / "advantages", algo=config.train.algo)
@@ -114,8 +114,7 @@ class Run:
         score.check_error_rate(scores, config.train.max_error_rate)
         logprob.run(
             rollouts, here / "logprobs", columns=evaluate.TOKEN_COLUMNS,
-            policy=self.policy, loaded=self.loaded,
-            reference=self.start, loaded_reference=self.loaded_start(),
+            policy=self.policy, reference=self.start, load=self._in_memory,
             micro_batch_tokens=config.train_step.micro_batch_tokens,
         )  # fmt: skip
         return evaluate.run_measures(here)
@@ -187,7 +186,10 @@ class Run:
         self.loaded = policies.load(self.policy)
         self._trainer = train_step.local_engine(self.loaded, self.config.train_step)
 
-    def loaded_start(self) -> Loaded:
+    def _in_memory(self, policy: Policy) -> Loaded:
+        """The policy being trained, or the one it started from, which is loaded once."""
+        if policy is self.policy and policy is not self.start:
+            return self.loaded
         if self._start is None:
             self._start = policies.load(self.start)
         return self._start

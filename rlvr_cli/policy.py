@@ -201,7 +201,6 @@ def load(policy: Policy) -> Loaded:
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
-    quiet()
     tokenizer = load_tokenizer(policy)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(

@@ -38,7 +38,8 @@ def compare(first: Path, second: Path) -> Comparison:
 
 def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
     """Both, over the prompts that both have, in the order of the first."""
-    common = [prompt_id for prompt_id in a.prompt_id if prompt_id in set(b.prompt_id)]
+    in_b = set(b.prompt_id)
+    common = [prompt_id for prompt_id in a.prompt_id if prompt_id in in_b]
     made = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
     return next(made), next(made)
 

@@ -1,5 +1,7 @@
 """The stage that computes the log-probs of stored completions under policies."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +28,20 @@ def run(
     columns: tuple[str, ...] = POLICY_COLUMNS,
     policy: Policy | None = None,
     reference: Policy | None = None,
-    loaded: Loaded | None = None,
-    loaded_reference: Loaded | None = None,
+    load: Callable[[Policy], Loaded] = policies.load,
     micro_batch_tokens: int,
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """A logprobs directory with the columns asked for, at the temperature of the rollouts.
 
-    `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp; the loaded ones
-    stand for them where they are in memory already.
+    `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp. `load` is called once
+    for each of them that a part needs; it may know them in memory.
     """
     check(columns, has_reference=reference is not None)
     columns = tuple(name for name in COLUMNS if name in columns)
     temperature = rollouts.params.get("temperature") or 1.0
-    models = _Models(policy, reference, loaded, loaded_reference)
+    load = functools.cache(load)
     wanted = schema.schema("logprobs", only=columns)
 
     def make(index: int) -> pa.Table:
@@ -48,11 +49,11 @@ def run(
         common.require_tokens(rollouts, table)
         rows = common.training_rows(table)
         values: dict[str, list] = {}
-        if set(columns) & set(POLICY_COLUMNS):
-            made = _evaluate(models.policy(), rows, temperature, micro_batch_tokens)
+        if policy and set(columns) & set(POLICY_COLUMNS):
+            made = _evaluate(load(policy), rows, temperature, micro_batch_tokens)
             values.update(zip(POLICY_COLUMNS, made, strict=True))
-        if "ref_logp" in columns:
-            made = _evaluate(models.reference(), rows, temperature, micro_batch_tokens)
+        if reference and "ref_logp" in columns:
+            made = _evaluate(load(reference), rows, temperature, micro_batch_tokens)
             values["ref_logp"] = made[0]
         values |= {name: table[name] for name in common.KEY}
         return pa.table({name: values[name] for name in wanted.names}, wanted)
@@ -63,9 +64,7 @@ def run(
         "temperature": temperature,
         "micro_batch_tokens": micro_batch_tokens,
     }
-    plan = Plan(
-        "logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=tuple(columns)
-    )
+    plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=columns)
     return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
@@ -76,34 +75,6 @@ def check(columns: tuple[str, ...], *, has_reference: bool) -> None:
             raise UsageError(f"unknown column `{name}`", f"the columns are {', '.join(COLUMNS)}")
         if name == "ref_logp" and not has_reference:
             raise UsageError("ref_logp needs a reference policy", "name it with --ref-model")
-
-
-class _Models:
-    """The two policies, each loaded when it is first needed."""
-
-    def __init__(
-        self,
-        policy: Policy | None,
-        reference: Policy | None,
-        loaded: Loaded | None,
-        loaded_reference: Loaded | None,
-    ) -> None:
-        self._named = {"policy": policy, "reference": reference}
-        self._loaded = {"policy": loaded, "reference": loaded_reference}
-
-    def policy(self) -> Loaded:
-        return self._get("policy")
-
-    def reference(self) -> Loaded:
-        return self._get("reference")
-
-    def _get(self, role: str) -> Loaded:
-        found = self._loaded[role]
-        if found is None:
-            named = self._named[role]
-            assert named is not None
-            found = self._loaded[role] = policies.load(named)
-        return found
 
 
 def _evaluate(loaded: Loaded, rows: list[Row], temperature: float, tokens: int) -> list[list]:

@@ -136,7 +136,7 @@ def _read(
     needed = {"ref_logp"} & goal.needs
     if options.old_logprobs == "stored":
         needed |= {"old_logp"}
-    held = set() if logprobs is None else set(logprobs.part(0).column_names)
+    held = set() if logprobs is None else set(logprobs.manifest["only"])
     if missing := sorted(needed - held):
         flags = " --ref-model MODEL" if "ref_logp" in missing else ""
         flags += f" --out {rollouts.path.parent / 'more-logprobs'}" if logprobs else ""
