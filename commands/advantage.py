@@ -41,5 +41,8 @@ def command(
             source, out, algo=algo, rollouts=rollouts, allow_singletons=allow_singletons,
             drop_uninformative=drop_uninformative, share=Share.parse(shard), on_part=parts,
         )  # fmt: skip
-    text = "{informative} of {groups} groups carry signal, {missing} rewards missing"
+    text = (
+        "{informative} of {groups} groups carry signal ({informative_share:.0%}), "
+        "{missing} rewards missing, {floored} groups at a floor, {kept} rows kept"
+    )
     console.conclude(parts, out, made, text, as_json=json)

@@ -5,6 +5,7 @@ Shapes: N completions of the rollout batch, B rows of a micro-batch, T completio
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from rlvr_cli import groups, lookup
 from rlvr_cli.errors import UsageError
 
 ADVANTAGE = "advantage"
+KEEP = "keep"
 LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
 
 
@@ -22,8 +24,21 @@ class Step:
 
     reward_N: Tensor  # float64; 0 where missing
     present_N: Tensor  # bool; False where the verifier failed
+    correct_N: Tensor  # bool; what the verifier said
     group_N: Tensor  # int64 in [0, groups)
     length_N: Tensor  # int64, tokens
+    max_length: int  # tokens, the longest completion that sampling allows
+
+    def only(self, chosen_N: Tensor) -> "Step":
+        """The rows where `chosen_N` is True."""
+        return Step(
+            self.reward_N[chosen_N],
+            self.present_N[chosen_N],
+            self.correct_N[chosen_N],
+            self.group_N[chosen_N],
+            self.length_N[chosen_N],
+            self.max_length,
+        )
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,9 @@ class TokenBatch:
     advantage_B: Tensor
     entropy_BT: Tensor  # with gradient where an objective needs it
     ref_logp_BT: Tensor | None = None
+    behaviour_logp_BT: Tensor | None = None
+    anchor_logp_BT: Tensor | None = None  # log of the policy's mass on the anchor set, gradient
+    anchor_ref_logp_BT: Tensor | None = None  # log of the reference policy's mass on it
     columns: dict[str, Tensor] = field(default_factory=dict)  # per row, [B]
 
 
@@ -48,17 +66,21 @@ class Totals:
     max_length: int  # the longest completion that sampling allows
 
 
-Penalty = Callable[[TokenBatch], Tensor]
+Cost = Callable[[TokenBatch], Tensor]  # [B, T]
+Count = Callable[[TokenBatch, Tensor], tuple[Tensor, Tensor]]  # hits, tokens they are out of
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The four slots, and the costs that modifiers add to a token.
+    """The four slots, and what modifiers add to them.
 
-    `columns` names what `advantage` returns beside the advantage; `needs` names the columns of a
-    logprobs shard (or `entropy`, made by the forward pass) that the loss reads. `clip` gives the
-    bounds (distances below and above 1) for the clip fraction. `group_relative` estimators need
-    two rewards in a group and give 0 where all are equal.
+    `columns` names what `advantage` returns beside the advantage (a `keep` of its own leaves rows
+    out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
+    shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
+    policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
+    1, or the column that holds one); `ratio` says over what the importance ratio spans.
+    `group_relative` estimators need two rewards in a group and give 0 where all are equal;
+    `sign` is that of every advantage, 0 where both occur.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -67,11 +89,18 @@ class Objective:
     weight: Callable[[Tensor, Totals], Tensor]
     columns: tuple[str, ...] = ()
     needs: frozenset[str] = frozenset()
-    penalties: tuple[Penalty, ...] = ()
-    clip: tuple[float, float] | None = None
+    top_k: int = 0
+    ratio: Literal["token", "sequence", "none"] = "token"
+    clip: tuple[float | str, float | str] | None = None
+    dual_clip: float | None = None
     group_relative: bool = True
+    sign: int = 0
+    longer_than: int = 0  # tokens; sampling must allow longer completions
+    factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
+    penalties: tuple[Cost, ...] = ()  # added to a token's cost
+    shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
 
-    def with_penalty(self, penalty: Penalty, *needs: str) -> "Objective":
+    def with_penalty(self, penalty: Cost, *needs: str) -> "Objective":
         return replace(
             self, penalties=(*self.penalties, penalty), needs=self.needs | frozenset(needs)
         )
@@ -113,12 +142,13 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
     present_N = step.present_N
     size_N, mean_N, std_N = groups.statistics(step.reward_N, step.group_N, present_N)
     constant_N = groups.is_constant(step.reward_N, step.group_N, present_N)
-    made = objective.advantage(Step(*(value_N[present_N] for value_N in vars(step).values())))
+    made = objective.advantage(step.only(present_N))
     columns = {name: _scatter(made[name], present_N) for name in (ADVANTAGE, *objective.columns)}
-    if objective.group_relative:
-        columns[ADVANTAGE] = torch.where(constant_N & present_N, 0.0, columns[ADVANTAGE])
+    keep_N = present_N.clone()
+    if KEEP in made:
+        keep_N[present_N] = made[KEEP]
     return columns | {
-        "keep": present_N,
+        KEEP: keep_N,
         "group_size": size_N,
         "group_mean": mean_N,
         "group_std": torch.where(constant_N & (size_N > 0), 0.0, std_N),
@@ -144,12 +174,12 @@ class Loss:
 def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
     """The share of the optimizer batch's loss that these rows carry, to be minimised.
 
-        L = sum_{b,t} weight_bt (-gain_bt + sum of penalties_bt)
+        L = sum_{b,t} weight_bt (-gain_bt * product of factors_bt + sum of penalties_bt)
 
     Summed over micro-batches and ranks it is the loss of the whole batch, however that is split.
     """
     log_ratio_BT = objective.log_ratio(batch)
-    gain_BT = objective.surrogate(batch, log_ratio_BT)
+    gain_BT = _gain(objective, batch, log_ratio_BT)
     cost_BT = -gain_BT
     for penalty in objective.penalties:
         cost_BT = cost_BT + penalty(batch)
@@ -158,26 +188,60 @@ def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
     return Loss(value, gain_BT.detach(), log_ratio_BT.detach())
 
 
+def _gain(objective: Objective, batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
+    """The surrogate, dual-clipped and times its factors.
+
+    A dual clip bounds the gain of A < 0 by c A from below (arXiv:1912.09729, eq. 5).
+    """
+    gain_BT = objective.surrogate(batch, log_ratio_BT)
+    if objective.dual_clip is not None:
+        advantage_B1 = batch.advantage_B[:, None]
+        bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantage_B1)
+        gain_BT = torch.where(advantage_B1 < 0, bounded_BT, gain_BT)
+    for factor in objective.factors:
+        gain_BT = gain_BT * factor(batch)
+    return gain_BT
+
+
+def bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """The bounds of the clip as distances below and above 1, [B, 1] or scalars."""
+    assert objective.clip is not None
+    low, high = (
+        batch.columns[bound][:, None] if isinstance(bound, str) else torch.as_tensor(bound)
+        for bound in objective.clip
+    )
+    return low, high
+
+
 def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict[str, float]:
     """Sums (and extremes, by their suffix) over the trained tokens of a micro-batch."""
     mask_BT = batch.mask_BT
     log_ratio_N = result.log_ratio_BT[mask_BT].double()
     ratio_N = log_ratio_N.clamp(-LIMIT, LIMIT).exp()
     x_N = (batch.logp_BT.detach() - batch.old_logp_BT)[mask_BT].double().clamp(-LIMIT, LIMIT)
-    clipped = 0.0
-    if objective.clip:
-        low, high = objective.clip
-        advantage_N = batch.advantage_B[:, None].expand_as(mask_BT)[mask_BT]
-        above_N = (advantage_N > 0) & (ratio_N > 1 + high)
-        below_N = (advantage_N < 0) & (ratio_N < 1 - low)
-        clipped = float((above_N | below_N).sum())
-    return {
+    sums = {
         "loss": float(result.value.detach()),
         "entropy": float(batch.entropy_BT.detach()[mask_BT].double().sum()),
-        "clipped": clipped,
+        "clipped": float(_is_clipped(objective, batch, result)[mask_BT].sum()),
         "clamped": float((log_ratio_N.abs() > LIMIT).sum()),
         "kl": float((x_N.expm1() - x_N).sum()),
         "ratio": float(ratio_N.sum()),
         "ratio_min": float(ratio_N.min()) if len(ratio_N) else 1.0,
         "ratio_max": float(ratio_N.max()) if len(ratio_N) else 1.0,
     }
+    for name, share in objective.shares:
+        hit_BT, among_BT = share(batch, result.log_ratio_BT)
+        sums[name] = float((hit_BT & among_BT & mask_BT).sum())
+        sums[f"{name}_among"] = float((among_BT & mask_BT).sum())
+    return sums
+
+
+def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor:
+    """Whether a token's ratio lies where the clip makes its gain flat, [B, T]."""
+    if objective.clip is None:
+        return torch.zeros_like(batch.mask_BT)
+    low, high = bounds(objective, batch)
+    ratio_BT = result.log_ratio_BT.double().clamp(-LIMIT, LIMIT).exp()
+    advantage_B1 = batch.advantage_B[:, None]
+    above_BT = (advantage_B1 > 0) & (ratio_BT > 1 + high)
+    return above_BT | ((advantage_B1 < 0) & (ratio_BT < 1 - low))

@@ -65,10 +65,18 @@ class Row:
     advantage: float = 0.0
     old_logp: list[float] | None = None
     ref_logp: list[float] | None = None
+    behaviour_logp: list[float] | None = None
+    ref_topk_ids: Any = None  # int32 array [T, K], likeliest first
+    ref_topk_logp: Any = None  # float32 array [T, K], nats
     columns: dict[str, float] = field(default_factory=dict)
 
 
 class TrainingEngine(Protocol):
+    @property
+    def updates(self) -> int:
+        """The optimizer steps that the policy has had, those before it was loaded included."""
+        ...
+
     def logp(self, rows: list[Row], temperature: float) -> list[list[float]]:
         """The policy's log-probs of the rows' tokens, as training computes them."""
         ...

@@ -1,4 +1,4 @@
-"""A bonus on the policy's token entropy."""
+"""A bonus on the policy's token entropy (in two-stage's runs, arXiv:2510.04028, C.2)."""
 
 from rlvr_cli.objective import Modifier, Objective
 

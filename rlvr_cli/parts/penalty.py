@@ -1,9 +1,14 @@
 """Costs of tokens, to be minimised. Shapes: B rows, T completion tokens."""
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from rlvr_cli.objective import Objective, TokenBatch
 from rlvr_cli.parts import ratio
+
+Estimator = Literal["k1", "k2", "k3"]
 
 
 def k1(logp_BT: Tensor, ref_logp_BT: Tensor) -> Tensor:
@@ -29,3 +34,24 @@ def k3(logp_BT: Tensor, ref_logp_BT: Tensor) -> Tensor:
     """
     x_BT = ratio.clamp(ref_logp_BT - logp_BT)
     return torch.expm1(x_BT) - x_BT
+
+
+def with_kl(
+    objective: Objective, *, beta: float, estimator: Estimator, errors: bool = False
+) -> Objective:
+    """The objective that charges beta times an estimate of KL(pi_theta || pi_ref).
+
+    With `errors` completions with A < 0 only. A beta of 0 charges, and needs, nothing.
+    """
+    if beta == 0:
+        return objective
+    estimate = {"k1": k1, "k2": k2, "k3": k3}[estimator]
+
+    def cost(batch: TokenBatch) -> Tensor:
+        assert batch.ref_logp_BT is not None, "declared in needs"
+        cost_BT = beta * estimate(batch.logp_BT, batch.ref_logp_BT)
+        if not errors:
+            return cost_BT
+        return torch.where(batch.advantage_B[:, None] < 0, cost_BT, 0.0)
+
+    return objective.with_penalty(cost, "ref_logp")

@@ -30,9 +30,13 @@ def length_normalized(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> 
 
     0 for an empty completion.
     """
-    d_BT = token(logp_BT, old_logp_BT, mask_BT)
-    length_B1 = mask_BT.sum(-1, keepdim=True).clamp(min=1)
-    return (d_BT.sum(-1, keepdim=True) / length_B1).expand_as(d_BT)
+    return mean(token(logp_BT, old_logp_BT, mask_BT), mask_BT)
+
+
+def mean(value_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The mean over the completion's tokens, at each of its tokens; 0 for an empty completion."""
+    sum_B1 = torch.where(mask_BT, value_BT, 0.0).sum(-1, keepdim=True)
+    return (sum_B1 / mask_BT.sum(-1, keepdim=True).clamp(min=1)).expand_as(value_BT)
 
 
 def clamp(log_ratio_BT: Tensor) -> Tensor:

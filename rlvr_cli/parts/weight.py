@@ -4,9 +4,13 @@ Aggregation is a weight, so micro-batches and ranks add up. Shapes: B rows, T co
 0 where masked; an empty batch weighs 0.
 """
 
+from typing import Literal
+
 from torch import Tensor
 
 from rlvr_cli.objective import Totals
+
+Aggregation = Literal["seq-mean-token-mean", "token-mean", "seq-mean-token-sum", "constant"]
 
 
 def token_mean(mask_BT: Tensor, totals: Totals) -> Tensor:
@@ -31,3 +35,11 @@ def constant(mask_BT: Tensor, totals: Totals) -> Tensor:
     (Dr. GRPO, arXiv:2503.20783, sec. 3.2)
     """
     return mask_BT / (max(totals.sequences, 1) * max(totals.max_length, 1))
+
+
+BY_NAME = {
+    "seq-mean-token-mean": seq_mean_token_mean,
+    "token-mean": token_mean,
+    "seq-mean-token-sum": seq_mean_token_sum,
+    "constant": constant,
+}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import torch
 
 from rlvr_cli import groups, objective, schema
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.objective import Objective, Step
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
@@ -36,6 +36,8 @@ def run(
     goal = objective.build(algo)
     table: pa.Table | None = None
     sampled = scores.parent("rollouts", rollouts)
+    if longest := sampled.params.get("max_new_tokens"):
+        check_length(goal, longest)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
     def make(index: int) -> pa.Table:
@@ -55,6 +57,16 @@ def run(
     return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
+def check_length(goal: Objective, longest: int) -> None:
+    """Refuses a length penalty that would charge every completion that sampling allows."""
+    if longest <= goal.longer_than:
+        raise UsageError(
+            f"overlong's buffer of {goal.longer_than} tokens is not below the longest completion "
+            f"of {longest}",
+            f"use overlong:buffer={max(longest // 5, 1)}",
+        )
+
+
 def _estimate(
     goal: Objective,
     scores: Shards,
@@ -63,7 +75,7 @@ def _estimate(
     drop_uninformative: bool,
 ) -> pa.Table:
     parts = [common.aligned(index, rollouts, scores) for index in range(len(scores))]
-    names = [*common.KEY, "reward", "token_ids"]
+    names = [*common.KEY, "reward", "correct", "token_ids"]
     columns = {
         name: pa.chunked_array([c for part in parts for c in part[name].chunks]) for name in names
     }
@@ -72,12 +84,18 @@ def _estimate(
     common.require_whole_groups(prompt_ids, columns["sample_index"].to_pylist(), size, scores)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
+    if "correct" in goal.needs:
+        _require_correct(columns, present_N, scores)
     lengths = pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
+    length_N = lengths.to_numpy().astype(np.int64)
+    correct_N = pc.fill_null(columns["correct"], False).to_numpy()
     step = Step(
         reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),
         present_N=torch.from_numpy(present_N),
+        correct_N=torch.from_numpy(correct_N.astype(bool)),
         group_N=torch.from_numpy(common.group_codes(prompt_ids)),
-        length_N=torch.from_numpy(lengths.to_numpy().astype(np.int64)),
+        length_N=torch.from_numpy(length_N),
+        max_length=rollouts.params.get("max_new_tokens") or int(length_N.max(initial=0)),
     )
     _check_rewards(goal, step, prompt_ids, scores, allow_singletons)
     made = objective.advantages(goal, step)
@@ -91,6 +109,20 @@ def _estimate(
             "keep": keep_N.numpy(),
         }
     ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+def _require_correct(
+    columns: dict[str, pa.ChunkedArray], present_N: np.ndarray, scores: Shards
+) -> None:
+    unknown_N = present_N & pc.is_null(columns["correct"]).to_numpy()
+    if unknown_N.any():
+        row = int(unknown_N.argmax())
+        prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
+        raise DataError(
+            f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
+            f"`{prompt_id}`, which this objective needs",
+            f"score it with a verifier: `rlvr score {scores.parent('rollouts').path} --verifier V`",
+        )
 
 
 def _nullable(value_N: np.ndarray) -> pa.Array:
@@ -118,9 +150,11 @@ def _check_rewards(
 
 
 def summarise(advantages: Shards) -> dict[str, Any]:
-    """How many groups carry signal, how many rewards are missing, how many hit a floor."""
-    groups = informative = missing = kept = 0
-    floored = 0
+    """How many groups carry signal, how many rewards are missing, how many hit a floor.
+
+    A group carries signal if its rewards differ.
+    """
+    groups = informative = missing = kept = floored = 0
     for table in advantages.parts():
         by_group = table.group_by("prompt_id").aggregate([("group_std", "max"), ("keep", "any")])
         std = by_group["group_std_max"].to_numpy()
@@ -134,6 +168,7 @@ def summarise(advantages: Shards) -> dict[str, Any]:
     return {
         "groups": groups,
         "informative": informative,
+        "informative_share": informative / groups if groups else None,
         "missing": missing,
         "kept": kept,
         "floored": floored,

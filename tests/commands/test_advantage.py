@@ -13,7 +13,8 @@ from rlvr_cli.shards import Plan, Shards
 def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
     ran = rlvr("advantage", known / "scores", "--out", tmp_path / "made")
     assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
-    assert ran.err.startswith("advantage: 2 of 2 groups carry signal, 0 rewards missing; ")
+    said = "2 of 2 groups carry signal (100%), 0 rewards missing, 0 groups at a floor, 8 rows kept"
+    assert ran.err.startswith(f"advantage: {said}; ")
     assert len(ran.err.splitlines()) == 1
     table = pq.read_table(tmp_path / "made")
     half, quarter = 0.5 / math.sqrt(1 / 3), 0.25 / 0.5  # rewards 1010 and 1000, ddof 1
@@ -70,9 +71,9 @@ def test_another_directory_than_scores_is_refused(refused, chain):
 @pytest.mark.parametrize(
     ("algo", "found"),
     [
-        ("gropo", "did you mean `grpo`?"),
+        ("gropo", "did you mean `grpo`"),
         ("GRPO", "grpo"),
-        ("", "there are grpo, quatro"),
+        ("", "there are apmpo, apo"),
         ("grpo:clip_lo=0.1", "the options of `grpo` are clip_low, clip_high, eps, ddof"),
         ("grpo:gamma=1", "the options of `grpo` are clip_low, clip_high, eps, ddof"),
         ("grpo:clip_low=wide", "a number was expected"),
@@ -84,6 +85,11 @@ def test_another_directory_than_scores_is_refused(refused, chain):
         ("grpo+lk", "did you mean `kl`?"),
         ("grpo+", "there are"),
         ("grpo+kl+kl:beta=1", "names a modifier twice"),
+        ("grpo:clip_low=1.5", "clip_low must lie within 0 and 1"),
+        ("quatro+dual-clip", "bounds a clipped ratio, this objective has none"),
+        ("is-correction", "unknown objective"),
+        ("apo+is-correction+is-correction:kind=icepop", "names a modifier twice"),
+        ("grpo+overlong", "4096 tokens is not below the longest completion of 16"),
     ],
 )
 def test_a_wrong_algorithm_is_a_usage_error(refused, chain, tmp_path, algo, found):
@@ -161,3 +167,52 @@ def test_rollouts_that_moved_are_named_with_a_flag(rlvr, copy):
     shutil.move(copy / "rollouts", copy / "elsewhere")
     words = ("--rollouts", copy / "elsewhere", "--out", copy / "made")
     assert rlvr("advantage", copy / "scores", *words).code == 0
+
+
+def test_signs_without_a_baseline_need_a_verdict_and_not_only_a_reward(
+    rlvr, refused, jsonl, tmp_path
+):
+    rows = [{"id": "a", "completion": "2+3", "reward": reward} for reward in (0.2, 0.9)]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    for algo in ("nsr", "psr", "w-reinforce"):
+        err = refused(3, "advantage", tmp_path / "scores", "--algo", algo)
+        assert "no verdict `correct` for sample 0 of prompt `a`" in err and "rlvr score" in err
+
+
+@pytest.mark.parametrize(
+    ("algo", "keep", "advantage"),
+    [
+        ("nsr", [False, True, False, True], [None, -1, None, -1]),
+        ("psr", [True, False, True, False], [1, None, 1, None]),
+        ("w-reinforce", [True] * 4, [0.1, -1, 0.1, -1]),
+    ],
+)
+def test_the_other_class_leaves_the_batch(rlvr, known, tmp_path, algo, keep, advantage):
+    words = ("--algo", algo, "--out", tmp_path / "made")
+    assert rlvr("advantage", known / "scores", *words).code == 0
+    table = pq.read_table(tmp_path / "made").slice(0, 4)
+    assert table["keep"].to_pylist() == keep
+    kept = zip(table["advantage"].to_pylist(), keep, strict=True)
+    assert [a if k else None for a, k in kept] == advantage
+
+
+def test_an_objective_writes_columns_of_its_own(rlvr, chain, tmp_path):
+    for algo, names in (
+        ("apmpo", ["power", "clip_low", "clip_high"]),
+        ("dapo+overlong:buffer=4", ["overlong"]),
+        ("quatro", ["lam", "mu", "achieved_kl", "floored"]),
+    ):
+        words = ("--algo", algo, "--out", tmp_path / algo)
+        assert rlvr("advantage", chain / "scores", *words).code == 0
+        table = pq.read_table(tmp_path / algo)
+        assert table.column_names[7:] == names
+        assert all(table[name].null_count < table.num_rows for name in names)
+
+
+def test_a_length_penalty_does_not_make_a_group_of_equal_rewards_informative(rlvr, jsonl, tmp_path):
+    rows = [{"id": "a", "prompt": "5=", "completion": c, "reward": 1.0} for c in ("2+3", "1+1+1+2")]
+    rlvr("import", jsonl(*rows), "--out", tmp_path, "--model", "builtin")
+    words = ("--algo", "grpo+overlong:buffer=3", "--drop-uninformative", "--json")
+    made = json.loads(rlvr("advantage", tmp_path / "scores", *words).out)
+    assert (made["informative"], made["informative_share"], made["kept"]) == (0, 0, 0)
+    assert any(pq.read_table(tmp_path / "advantages")["advantage"].to_pylist())

@@ -16,7 +16,9 @@ def test_json_is_one_object_and_nothing_else_is_said(rlvr, chain):
     made = json.loads(ran.out)
     assert ran.err == ""
     assert (made["path"], made["kind"]) == (str(chain / "advantages"), "advantages")
-    assert made["params"]["algo"] == "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1"
+    assert made["params"]["algo"] == (
+        "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1,aggregation=seq-mean-token-mean"
+    )
 
 
 def test_a_changed_part_is_named(refused, copy):

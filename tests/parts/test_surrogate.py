@@ -70,3 +70,106 @@ def test_two_hundred_nats_are_finite_in_float32(gain):
     value = gain(log_ratio, tensor([[3.0, 3.0, -3.0, -3.0]]))
     value.sum().backward()
     assert bool(value.isfinite().all()) and bool(log_ratio.grad.isfinite().all())
+
+
+# Gains of whole completions: log ratios d, mask, gain and slope by each d.
+
+
+def whole(gain, d, advantage, mask=None):
+    d_BT = tensor([d], dtype=torch.float64, requires_grad=True)
+    mask_BT = tensor([mask or [True] * len(d)])
+    value_BT = gain(d_BT, tensor([[advantage]], dtype=torch.float64), mask_BT)
+    assert len(set(value_BT[0].tolist())) == 1, "the gain stands at each token"
+    (slope,) = torch.autograd.grad(value_BT[0, 0], d_BT)
+    return value_BT[0, 0].item(), slope[0].tolist()
+
+
+def geometric(d_BT, advantage_B1, mask_BT):
+    return surrogate.geometric(d_BT, advantage_B1, mask_BT, clip=0.4)
+
+
+def power_mean(power):
+    def gain(d_BT, advantage_B1, mask_BT):
+        bounds = {"power_B1": power, "low_B1": 0.2, "high_B1": 0.5}
+        columns = {k: tensor([[v]], dtype=torch.float64) for k, v in bounds.items()}
+        return surrogate.power_mean(d_BT, advantage_B1, mask_BT, **columns)
+
+    return gain
+
+
+def test_the_geometric_mean_is_clipped_above_for_success_and_below_for_errors():
+    gain, slope = whole(geometric, [1.0, -1.0, 0.2], 3.0)
+    mean = math.exp((0.4 - 1.0 + 0.2) / 3)
+    assert gain == pytest.approx(3 * mean, rel=1e-14)
+    assert slope == pytest.approx([0, mean, mean], rel=1e-14)
+    gain, slope = whole(geometric, [1.0, -1.0, 0.2], -3.0)
+    mean = math.exp((1.0 - 0.4 + 0.2) / 3)
+    assert gain == pytest.approx(-3 * mean, rel=1e-14)
+    assert slope == pytest.approx([-mean, 0, -mean], rel=1e-14)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 2.0, -1.0])
+def test_the_power_mean_is_its_definition_on_ratios_clipped_on_one_side(power):
+    ratios = [1.2, 0.5, 2.0]
+    for advantage, clipped_ratios in [(3.0, [1.2, 0.5, 1.5]), (-3.0, [1.2, 0.8, 2.0])]:
+        mean = (sum(u**power for u in clipped_ratios) / 3) ** (1 / power)
+        flat = [u != r for u, r in zip(clipped_ratios, ratios, strict=True)]
+        slopes = [
+            0 if f else advantage / 3 * mean ** (1 - power) * u**power
+            for f, u in zip(flat, clipped_ratios, strict=True)
+        ]
+        gain, slope = whole(power_mean(power), [math.log(r) for r in ratios], advantage)
+        assert gain == pytest.approx(advantage * mean, rel=1e-13)
+        assert slope == pytest.approx(slopes, rel=1e-13)
+
+
+def test_a_power_of_zero_is_the_geometric_mean_and_its_neighbours_agree():
+    ratios = [math.log(r) for r in (1.2, 0.5, 2.0)]
+    mean = (1.2 * 0.5 * 1.5) ** (1 / 3)
+    for power, rel in [(0.0, 1e-14), (1e-9, 1e-8), (1e-6, 1e-5)]:
+        gain, slope = whole(power_mean(power), ratios, 3.0)
+        assert gain == pytest.approx(3 * mean, rel=rel)
+        assert slope == pytest.approx([mean, mean, 0], rel=rel)
+
+
+@pytest.mark.parametrize("gain", [geometric, power_mean(0.5), power_mean(0.0)])
+def test_a_mean_over_a_completion_counts_its_trained_tokens_alone(gain):
+    made = whole(gain, [0.3, 77.0, -0.1], 2.0, [True, False, True])
+    expected = whole(gain, [0.3, -0.1], 2.0)
+    assert made[0] == pytest.approx(expected[0], rel=1e-14)
+    assert made[1] == pytest.approx([expected[1][0], 0, expected[1][1]], rel=1e-14)
+
+
+@pytest.mark.parametrize("gain", [geometric, power_mean(0.5), power_mean(0.0)])
+def test_an_empty_completion_has_a_finite_gain_and_no_slope(gain):
+    made = whole(gain, [1.0, 2.0], 2.0, [False, False])
+    assert made == (2.0, [0, 0])
+
+
+def test_a_capped_ratio_weighs_the_log_prob_and_carries_no_gradient():
+    logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
+    old = tensor([[-0.5 - math.log(3), -2.0 - math.log(1.5)]], dtype=torch.float64)
+    made = surrogate.capped(logp - old, logp, tensor([[-2.0]]).double(), cap=2.0)
+    (slope,) = torch.autograd.grad(made.sum(), logp)
+    assert made.tolist()[0] == pytest.approx([2.0, 1.5 * -2 * -2.0], rel=1e-14)
+    assert slope.tolist()[0] == pytest.approx([-4.0, -3.0], rel=1e-14)
+
+
+def test_the_log_prob_alone_has_no_ratio():
+    logp = tensor([[-0.5, -2.0]])
+    assert surrogate.log_prob(logp, tensor([[-2.0]])).tolist() == [[1.0, 4.0]]
+
+
+def trust_region(**options):
+    return lambda d_BT, a_B1: surrogate.trust_region(d_BT, a_B1, **options)
+
+
+def test_without_its_log_ratio_the_trust_region_gain_is_rho_times_the_advantage():
+    made = gain_and_slope(trust_region(log_ratio=False), 1.5, 2.0)
+    assert made == pytest.approx((3.0, 3.0), rel=1e-14)
+
+
+def test_a_log_ratio_with_gradient_pulls_by_one_more():
+    gain, slope = gain_and_slope(trust_region(detach=False), 1.5, 2.0)
+    assert gain == pytest.approx(1.5 * (2 - math.log(1.5)), rel=1e-14)
+    assert slope == pytest.approx(1.5 * (2 - math.log(1.5) - 1), rel=1e-14)

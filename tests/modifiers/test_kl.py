@@ -1,0 +1,83 @@
+"""KL to the reference policy (Schulman's k1, k2, k3; algorithms.md, section 2)."""
+
+import math
+
+import numpy as np
+import pytest
+
+
+def estimate(batch):
+    return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))
+
+
+def divergence(row, estimator):
+    """The estimate at each token, and its derivative by logp; x = log pi_ref - log pi."""
+    x = row.ref_logp - row.logp
+    return {
+        "k1": (-x, np.ones(row.length)),
+        "k2": (x**2 / 2, -x),
+        "k3": (np.expm1(x) - x, -np.expm1(x)),
+    }[estimator]
+
+
+def cost(row, batch, *, beta, estimator, on, weight):
+    ratio, a = np.exp(row.log_ratio), row.advantage
+    free, clipped = ratio * a, np.clip(ratio, 0.8, 1.2) * a
+    kl, slope = divergence(row, estimator)
+    charge = beta if on == "all" or a < 0 else 0
+    loss = -np.minimum(free, clipped) + charge * kl
+    by_logp = -np.where(free <= clipped, free, 0) + charge * slope
+    return weight(row, batch) * loss.sum(), weight(row, batch) * by_logp
+
+
+def sequence_mean(row, batch):
+    return 1 / (batch.sequences * row.length)
+
+
+def constant(row, batch):
+    return 1 / (batch.sequences * batch.max_length)
+
+
+@pytest.mark.parametrize(
+    "spec, beta, estimator, on, weight",
+    [
+        ("grpo+kl", 0.001, "k3", "all", sequence_mean),
+        ("grpo+kl:beta=0.7,estimator=k1", 0.7, "k1", "all", sequence_mean),
+        ("grpo+kl:beta=0.7,estimator=k2", 0.7, "k2", "all", sequence_mean),
+        ("grpo:aggregation=constant+kl:beta=0.7", 0.7, "k3", "all", constant),
+        ("grpo+kl:beta=0.01,on=errors", 0.01, "k3", "errors", sequence_mean),
+    ],
+)
+def test_kl_is_its_equation(matches, spec, beta, estimator, on, weight):
+    options = {"beta": beta, "estimator": estimator, "on": on, "weight": weight}
+    matches(spec, estimate, lambda row, batch: cost(row, batch, **options))
+
+
+def gspo_cost(row, batch):
+    s, a = np.exp(np.mean(row.log_ratio)), row.advantage
+    free, clipped = s * a, np.clip(s, 1 - 3e-4, 1 + 4e-4) * a
+    kl, slope = divergence(row, "k3")
+    by_logp = -(free if free <= clipped else 0) + 0.5 * slope
+    loss = -min(free, clipped) + 0.5 * np.mean(kl)
+    return loss / batch.sequences, by_logp / (row.length * batch.sequences)
+
+
+def test_a_sequence_objective_charges_the_mean_of_a_completion(matches):
+    matches("gspo+kl:beta=0.5", estimate, gspo_cost)
+
+
+@pytest.mark.parametrize(
+    "estimator, value, slope",
+    [("k1", math.log(2), 1), ("k2", math.log(2) ** 2 / 2, math.log(2)), ("k3", None, 0.5)],
+)
+def test_a_token_twice_as_likely_as_under_the_reference(gains, estimator, value, slope):
+    value = 0.5 - 1 + math.log(2) if value is None else value
+    made = gains(f"grpo+kl:beta=1,estimator={estimator}", [1.0], [0.0], ref_logp=[-1 - math.log(2)])
+    assert -made.value == pytest.approx(value, rel=1e-12)
+    assert -made.slope == pytest.approx([slope], rel=1e-12)
+
+
+def test_on_errors_charges_completions_below_zero_alone(gains):
+    made = gains("grpo+kl:beta=1,on=errors", [1.0] * 3, [1.0, 0.0, -1.0], ref_logp=[-2.0] * 3)
+    drift = 1 - math.exp(-1)
+    assert -made.slope == pytest.approx([-1 / 3, 0, (1 + drift) / 3], rel=1e-12)

@@ -1,0 +1,55 @@
+"""GRPO-N and GSPO-N (papers/two-stage.txt, B.5; algorithms.md, section 1)."""
+
+import numpy as np
+import pytest
+
+
+def estimate(batch):
+    return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))
+
+
+def grpo_cost(row, batch, *, beta=0.0):
+    """GRPO's gain where A < 0, and beta k2 everywhere, over the denominators of the whole batch."""
+    weight = 1 / (batch.sequences * row.length)
+    ratio, a, x = np.exp(row.log_ratio), row.advantage, row.logp - row.ref_logp
+    free, clipped = ratio * a, np.clip(ratio, 0.8, 1.2) * a
+    counts = 1.0 if a < 0 else 0.0
+    loss = -counts * np.minimum(free, clipped) + beta * x**2 / 2
+    return weight * loss.sum(), weight * (-counts * np.where(free <= clipped, free, 0) + beta * x)
+
+
+def gspo_cost(row, batch):
+    s, a = np.exp(np.mean(row.log_ratio)), row.advantage
+    counts = (a < 0) / batch.sequences
+    free, clipped = s * a, np.clip(s, 1 - 3e-4, 1 + 4e-4) * a
+    slope = free / row.length if free <= clipped else 0.0
+    return -counts * min(free, clipped), np.full(row.length, -counts * slope)
+
+
+@pytest.mark.parametrize(
+    "spec, cost",
+    [
+        ("grpo+negative-only", grpo_cost),
+        ("gspo+negative-only", gspo_cost),
+        (
+            "grpo+negative-only+kl:beta=0.3,estimator=k2",
+            lambda row, batch: grpo_cost(row, batch, beta=0.3),
+        ),
+        (
+            "grpo+kl:beta=0.3,estimator=k2+negative-only",
+            lambda row, batch: grpo_cost(row, batch, beta=0.3),
+        ),
+    ],
+)
+def test_negative_only_is_its_equation(matches, spec, cost):
+    matches(spec, estimate, cost)
+
+
+def test_positive_completions_stay_in_the_denominators(gains):
+    made = gains("grpo+negative-only", [1.0, 1.0, 1.0, 1.0], [1.5, -0.5, -0.5, -0.5])
+    assert made.value == pytest.approx(-1.5 / 4, rel=1e-12)
+    assert made.slope == pytest.approx([0, -0.5 / 4, -0.5 / 4, -0.5 / 4], rel=1e-12)
+
+
+def test_an_all_wrong_group_gives_nothing(advantages):
+    assert advantages("grpo+negative-only", [0, 0, 0, 0])["advantage"] == [0] * 4

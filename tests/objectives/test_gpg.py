@@ -1,0 +1,35 @@
+"""GPG from its equations (arXiv:2504.02546, eq. 5 and 8; algorithms.md, sections 1 and 2)."""
+
+import numpy as np
+import pytest
+
+
+def estimate(batch):
+    """alpha (R - mean), alpha = B / (samples in groups whose rewards are not all equal)."""
+    mixed = batch.by_group(lambda R: np.ones(len(R))).sum()
+    return batch.by_group(lambda R: batch.sequences / mixed * (R - np.mean(R)))
+
+
+def cost(row, batch):
+    weight = row.advantage / batch.tokens
+    return -weight * row.logp.sum(), np.full(row.length, -weight)
+
+
+def test_gpg_is_its_equations(matches):
+    matches("gpg", estimate, cost)
+
+
+def test_alpha_counts_the_samples_of_mixed_groups(advantages):
+    # 12 samples, 4 of them in the one mixed group: alpha 3. By rewards that are not 0 it is 12/5.
+    made = advantages("gpg", [1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0], 4, 4, 4)
+    assert made["advantage"] == pytest.approx([2.25, -0.75, -0.75, -0.75] + [0] * 8, rel=1e-12)
+
+
+def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
+    assert advantages("gpg", [1, 1, 0, 0, 0], 2, 3)["advantage"] == [0] * 5
+
+
+def test_there_is_no_ratio_and_no_clip(gains):
+    made = gains("gpg", [0.1, 9.0, 0.1, 9.0], [1.0, 1.0, -2.0, -2.0], logp=[-3.0, -1, -2, -5])
+    assert made.value == pytest.approx((-3 - 1 + 4 + 10) / 4, rel=1e-12)
+    assert made.slope == pytest.approx([1 / 4, 1 / 4, -2 / 4, -2 / 4], rel=1e-12)

@@ -1,0 +1,60 @@
+"""REINFORCE++ with baseline (arXiv:2501.03262; algorithms.md, sections 1 and 2)."""
+
+import math
+
+import numpy as np
+import pytest
+
+
+def estimate(batch):
+    """R minus the group's mean, whitened over all tokens of the batch, constant groups too."""
+    centred = batch.by_group(lambda R: R - np.mean(R))
+    tokens = np.concatenate([np.full(n, a) for a, n in zip(centred, batch.length, strict=True)])
+    mean, variance = np.mean(tokens), max(np.var(tokens, ddof=0), 1e-8)
+    mixed = batch.by_group(lambda R: np.ones(len(R))) == 1
+    return np.where(mixed, (centred - mean) / np.sqrt(variance), 0)
+
+
+def cost(row, batch, *, low, high, kl):
+    """Clipped token ratio and k2 = x^2 / 2 of x = log pi - log pi_ref, token mean."""
+    ratio, a = np.exp(row.log_ratio), row.advantage
+    free, clipped = ratio * a, np.clip(ratio, 1 - low, 1 + high) * a
+    x = row.logp - row.ref_logp
+    loss = -np.minimum(free, clipped) + kl * x**2 / 2
+    slope = -np.where(free <= clipped, free, 0) + kl * x
+    return loss.sum() / batch.tokens, slope / batch.tokens
+
+
+@pytest.mark.parametrize(
+    "spec, low, high, kl",
+    [
+        ("reinforce-pp", 0.2, 0.2, 1e-5),
+        ("reinforce-pp:clip_low=0.1,clip_high=0.4,kl=0.3", 0.1, 0.4, 0.3),
+        ("reinforce-pp:kl=0", 0.2, 0.2, 0.0),
+    ],
+)
+def test_reinforce_pp_is_its_equations(matches, spec, low, high, kl):
+    matches(spec, estimate, lambda row, batch: cost(row, batch, low=low, high=high, kl=kl))
+
+
+def test_the_statistics_weigh_tokens_and_count_constant_groups(advantages):
+    # Centred: 1/2, -1/2, 0, 0. Over 3, 1, 2, 2 tokens: mean 1/8, variance 1/8 - 1/64 = 7/64.
+    made = advantages("reinforce-pp", [1, 0, 1, 1], 2, 2, lengths=[3, 1, 2, 2])
+    root = math.sqrt(7)
+    assert made["advantage"] == pytest.approx([3 / root, -5 / root, 0, 0], rel=1e-12)
+    assert made["advantage"][2:] == [0, 0]
+
+
+def test_the_variance_is_at_least_a_hundred_millionth(advantages):
+    made = advantages("reinforce-pp", [0.5 + 2**-20, 0.5])["advantage"]
+    assert made == pytest.approx([2**-21 * 1e4, -(2**-21) * 1e4], rel=1e-9)
+
+
+def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
+    assert advantages("reinforce-pp", [0.3] * 5 + [1, 1], 5, 2)["advantage"] == [0] * 7
+
+
+def test_the_four_corners_of_the_clip(gains):
+    made = gains("reinforce-pp:kl=0", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
