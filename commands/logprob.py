@@ -12,8 +12,15 @@ def command(
     out: options.Out = None,
     model: options.Model = None,
     ref_model: Annotated[str | None, typer.Option(help="the reference policy")] = None,
+    ref_top_k: Annotated[
+        int, typer.Option(min=0, help="the reference policy's likeliest tokens at each place")
+    ] = 0,
     columns: Annotated[
-        str | None, typer.Option(help="of old_logp,entropy,max_prob,ref_logp; all by default")
+        str | None,
+        typer.Option(
+            help="of old_logp,entropy,max_prob,ref_logp,ref_topk_ids,ref_topk_logp; by default "
+            "all that the options give"
+        ),
     ] = None,
     micro_batch_tokens: Annotated[
         int, typer.Option(min=1, help="padded tokens in one forward pass")
@@ -28,19 +35,18 @@ def command(
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"
-    wanted = (
-        tuple(name.strip() for name in columns.split(",")) if columns else logprob.POLICY_COLUMNS
-    )
-    if ref_model and not columns:
-        wanted = logprob.COLUMNS
-    logprob.check(wanted, has_reference=bool(ref_model))
+    if columns:
+        wanted = tuple(name.strip() for name in columns.split(","))
+    else:
+        wanted = logprob.default_columns(has_reference=bool(ref_model), ref_top_k=ref_top_k)
+    logprob.check(wanted, has_reference=bool(ref_model), ref_top_k=ref_top_k)
     if dry_run:
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     reference = policies.resolve(ref_model) if ref_model else None
     needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
     with console.Parts("logprob", len(source)) as parts:
         made = logprob.run(
-            source, out, columns=wanted, reference=reference,
+            source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,
             policy=policies.of(source, model) if needs_policy else None,
             micro_batch_tokens=micro_batch_tokens, share=Share.parse(shard), on_part=parts,
         )  # fmt: skip

@@ -1,7 +1,9 @@
 """Samples completions of prompts from a policy.
 
 A row's sample depends on its prompt, its index, the seed and the step alone: neither on the batch
-it is made in, nor on how often the command was interrupted.
+it is made in, nor on how often the command was interrupted. With --max-draws above 1 groups whose
+rewards are all equal are left out, and further prompts of the step are drawn instead; all that was
+drawn and scored stays in `OUT/_draws`.
 """
 
 from typing import Annotated
@@ -33,20 +35,23 @@ def command(
 
     chosen = config.make(config.RolloutOptions, knobs)
     source = Shards.open(options.source(prompts), "prompts")
-    rollout.check(chosen)
+    selection = rollout.Selection(seed, step, prompts_per_step, limit)
+    share = Share.parse(shard)
+    rollout.check(chosen, selection, share)
     out = out or source.path.parent / "rollouts"
     if model is None:
         console.say("rollout: no --model given, taking the built-in tiny policy")
     policy = policies.resolve(model or policies.BUILTIN)
-    selection = rollout.Selection(seed, step, prompts_per_step, limit)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
+    draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
     if dry_run:
         return console.say(
             f"rollout: {count} prompts x {chosen.num_generations} completions of "
-            f"`{policy.name}` would go to `{out}`"
+            f"`{policy.name}`{draws} would go to `{out}`"
         )
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        share = Share.parse(shard)
         made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
-    console.conclude(parts, out, made, text, as_json=json, rate="tokens")
+    if draws:
+        text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"
+    console.conclude(parts, out, made, text, as_json=json, rate=None if draws else "tokens")

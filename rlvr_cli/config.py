@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import itertools
 import json
 import math
 import tomllib
@@ -31,11 +32,31 @@ class RolloutOptions:
         "error", "a prompt that leaves no room for a completion in the policy's context"
     )
     prompts_per_part: int = knob(64, "prompts in one part, the unit of resume", least=1)
+    max_draws: int = knob(
+        1,
+        "draw further prompts, so many times in all, until every group has different rewards "
+        "(1: never)",
+        least=1,
+    )
 
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    learning_rate: float = knob(1e-6, "of AdamW", least=0)
+    learning_rate: float = knob(1e-6, "of AdamW, the highest of its schedule", least=0)
+    warmup_updates: int = knob(0, "the rate rises over so many optimizer updates", least=0)
+    schedule: Literal["constant", "linear", "cosine"] = knob(
+        "constant", "how the rate falls after the warm-up"
+    )
+    decay_updates: int = knob(
+        0, "updates, the warm-up included, after which the rate has fallen", least=0
+    )
+    min_rate: float = knob(0.0, "what it falls to, a share of learning_rate", least=0, most=1)
+    adam_beta1: float = knob(0.9, "AdamW's decay of the mean", least=0, most=0.9999999)
+    adam_beta2: float = knob(0.999, "AdamW's decay of the square", least=0, most=0.9999999)
+    adam_eps: float = knob(1e-8, "added to AdamW's denominator", least=1e-30)
+    lora_rank: int = knob(0, "train adapters of this rank; 0 trains all weights", least=0)
+    lora_alpha: float = knob(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
+    lora_targets: str = knob("all-linear", "modules to adapt, by name, with commas in between")
     epochs: int = knob(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = knob(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = knob(16384, "padded tokens in one forward pass", least=1)
@@ -97,15 +118,46 @@ def make(kind: type, given: dict[str, Any]) -> Any:
     return kind(**{name: value for name, value in given.items() if value is not None})
 
 
-def load(paths: list[Path], given: dict[str, dict[str, Any]]) -> RunConfig:
-    """A run's configuration: defaults, then the files in order, then the flags given.
+def load(
+    paths: list[Path], given: dict[str, dict[str, Any]], recipe: str | None = None
+) -> RunConfig:
+    """A run's configuration: defaults, a recipe, then the files in order, then the flags given.
 
-    A run of the built-in policy on the built-in task starts from the recipe made for it.
+    Without a recipe, a run of the built-in policy on the built-in task starts from `builtin`.
     """
     layers = [_read(path) for path in paths] + [given]
-    if is_builtin(_merge(layers)):
-        layers.insert(0, _read(RECIPES / "builtin.toml"))
-    return _merge(layers)
+    if recipe is None and is_builtin(_merge(layers)):
+        recipe = "builtin"
+    if recipe is None:
+        return _merge(layers)
+    made = _merge([_read(_recipe_path(recipe)), *layers])
+    if made.train.model != "builtin" and not made.train.prompts:
+        raise UsageError(
+            f"recipe `{recipe}` trains `{made.train.model}`, and there are no prompts for it",
+            "make some with `rlvr prompts SOURCE --out DIR` and name them with `--prompts DIR`",
+        )
+    return made
+
+
+def recipes() -> list[str]:
+    """The names of the recipes, sorted."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def recipe(name: str) -> tuple[list[str], RunConfig]:
+    """The comment that a recipe starts with, its summary first, and its configuration."""
+    path = _recipe_path(name)
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    return [line.removeprefix("#").strip() for line in lines], _merge([_read(path)])
+
+
+def _recipe_path(name: str) -> Path:
+    known = recipes()
+    if name not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""
+        raise UsageError(f"unknown recipe `{name}`", f"{hint}see `rlvr list recipes`")
+    return RECIPES / f"{name}.toml"
 
 
 def is_builtin(config: RunConfig) -> bool:

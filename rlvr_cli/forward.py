@@ -1,16 +1,18 @@
 """Log-probs and entropies of stored completions under a policy.
 
-Shapes: B rows, S prompt and completion tokens, T completion tokens, N trained tokens, H hidden.
+Shapes: B rows, S prompt and completion tokens, T completion tokens, N trained tokens, H hidden,
+K top-k.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.kernels.reference import token_stats
+from rlvr_cli.kernels import reference
 from rlvr_cli.protocols import Row
 
 _SMALL = 20_000_000  # parameters
@@ -22,21 +24,27 @@ class Stats(NamedTuple):
     logp_BT: Tensor  # nats, 0 where masked
     entropy_BT: Tensor  # nats, 0 where masked
     max_prob_BT: Tensor  # 0 where masked
+    anchor_logp_BT: Tensor | None = None  # nats, -inf where the anchor set is empty, 0 where masked
 
 
-def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[Row]]:
-    """Runs of rows whose padded size stays within `tokens`; one row at least."""
-    batch: list[Row] = []
-    longest = 0
-    for row in rows:
-        length = len(row.prompt_token_ids) + len(row.token_ids)
-        if batch and max(longest, length) * (len(batch) + 1) > tokens:
-            yield batch
-            batch, longest = [], 0
-        batch.append(row)
-        longest = max(longest, length)
-    if batch:
-        yield batch
+class TopK(NamedTuple):
+    ids_BTK: Tensor  # 0 where masked
+    logp_BTK: Tensor  # nats, 0 where masked
+
+
+def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
+    """Indices of rows, longest first, in runs whose padded size stays within `tokens`.
+
+    One row at least. The cut depends on the lengths alone, so that a forward pass of the same rows
+    at another time, for their old log-probs say, has the same bits.
+    """
+    lengths = [len(row.prompt_token_ids) + len(row.token_ids) for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        stop = start + max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start:stop]
+        start = stop
 
 
 def fit_threads(model: Any) -> None:
@@ -48,9 +56,41 @@ def fit_threads(model: Any) -> None:
 
 
 def completion_stats(
-    model: Any, rows: list[Row], *, temperature: float, entropy_gradient: bool = False
+    model: Any,
+    rows: list[Row],
+    *,
+    temperature: float,
+    entropy_gradient: bool = False,
+    top_k: int = 0,
 ) -> Stats:
     """The statistics of each completion token, given the prompt and the tokens before it.
+
+    With `top_k`, the policy's mass on a token's anchor set too: the reference policy's `top_k`
+    likeliest tokens, as the rows have them, without the token itself.
+    """
+    return _stats(_states(model, rows), rows, temperature, entropy_gradient, top_k)
+
+
+def with_top_k(model: Any, rows: list[Row], k: int, *, temperature: float) -> tuple[Stats, TopK]:
+    """`completion_stats` and the k likeliest tokens at each place, from one forward pass."""
+    states = _states(model, rows)
+    ids_NK, logp_NK = reference.top_k(
+        states.hidden_NH, states.head.weight, k, bias_V=states.bias_V, temperature=temperature
+    )
+    top_k = TopK(_spread(ids_NK, states.mask_BT), _spread(logp_NK, states.mask_BT))
+    return _stats(states, rows, temperature, False, 0), top_k
+
+
+class _States(NamedTuple):
+    mask_BT: Tensor
+    hidden_NH: Tensor  # what each completion token is predicted from
+    target_N: Tensor
+    head: Any
+    bias_V: Tensor | None
+
+
+def _states(model: Any, rows: list[Row]) -> _States:
+    """One forward pass of the model below its head.
 
     Rows are padded at the right; masks come from the stored lengths, never from a pad id.
     """
@@ -75,20 +115,55 @@ def completion_stats(
     row_N, _ = mask_BT.nonzero(as_tuple=True)
     at_N = where_BT[mask_BT]
     head = model.get_output_embeddings()
-    stats = token_stats(
-        hidden_BSH[row_N, at_N - 1],
-        head.weight,
-        input_BS[row_N, at_N],
-        bias_V=getattr(head, "bias", None),
+    bias_V = getattr(head, "bias", None)
+    return _States(mask_BT, hidden_BSH[row_N, at_N - 1], input_BS[row_N, at_N], head, bias_V)
+
+
+def _stats(
+    states: _States, rows: list[Row], temperature: float, entropy_gradient: bool, top_k: int
+) -> Stats:
+    mask_BT = states.mask_BT
+    stats = reference.token_stats(
+        states.hidden_NH,
+        states.head.weight,
+        states.target_N,
+        bias_V=states.bias_V,
         temperature=temperature,
         entropy_gradient=entropy_gradient,
+        topk_NK=_anchor_ids(rows, top_k).to(mask_BT.device) if top_k else None,
     )
-    return Stats(mask_BT, *(_spread(value_N, mask_BT) for value_N in stats))
+    logp_BT, entropy_BT, max_prob_BT = (_spread(value_N, mask_BT) for value_N in stats[:3])
+    anchor_N = stats.anchor_logp_N
+    anchor_BT = None if anchor_N is None else _spread(anchor_N, mask_BT)
+    return Stats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
+
+
+def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:
+    """The reference policy's `top_k` likeliest tokens, -1 in place of the sampled one, [N, K]."""
+    ids_NK = np.concatenate([row.ref_topk_ids[:, :top_k] for row in rows]).astype(np.int64)
+    token_N = np.array([token for row in rows for token in row.token_ids], dtype=np.int64)
+    ids_NK[ids_NK == token_N[:, None]] = -1
+    return torch.from_numpy(ids_NK)
+
+
+def anchor_ref_logp(rows: list[Row], mask_BT: Tensor, dtype: torch.dtype, *, top_k: int) -> Tensor:
+    """Log of the reference policy's mass on each token's anchor set, [B, T].
+
+        log sum_{k in S} pi_ref(k),  S = the first `top_k` tokens without the sampled one
+
+    -inf where S is empty, 0 where masked.
+    """
+    logp_NK = np.concatenate([row.ref_topk_logp[:, :top_k] for row in rows])
+    anchor_NK = torch.from_numpy(logp_NK).to(dtype)
+    anchor_NK = anchor_NK.masked_fill(_anchor_ids(rows, top_k) < 0, -torch.inf)
+    return _spread(anchor_NK.logsumexp(-1).to(mask_BT.device), mask_BT)
 
 
 def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
-    zero_BT = torch.zeros(mask_BT.shape, dtype=value_N.dtype, device=value_N.device)
-    return zero_BT.masked_scatter(mask_BT, value_N)
+    """Values of tokens, [N] or [N, K], at their places in [B, T] or [B, T, K]; 0 elsewhere."""
+    shape = (*mask_BT.shape, *value_N.shape[1:])
+    zero = torch.zeros(shape, dtype=value_N.dtype, device=value_N.device)
+    return zero.masked_scatter(mask_BT.view(*mask_BT.shape, *[1] * (value_N.ndim - 1)), value_N)
 
 
 def pad(values: list[list[float]], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
@@ -97,8 +172,7 @@ def pad(values: list[list[float]], mask_BT: Tensor, dtype: torch.dtype) -> Tenso
     return _spread(torch.tensor(flat, dtype=dtype, device=mask_BT.device), mask_BT)
 
 
-def unpad(value_BT: Tensor, rows: list[Row]) -> list[list[float]]:
-    """The per-token values of each row, without the padding."""
-    return [
-        value_T[: len(row.token_ids)] for value_T, row in zip(value_BT.tolist(), rows, strict=True)
-    ]
+def unpad(value_BT: Tensor, rows: list[Row]) -> list[np.ndarray]:
+    """The per-token values of each row, [T] or [T, K], without the padding."""
+    padded = value_BT.cpu().numpy()
+    return [value_T[: len(row.token_ids)] for value_T, row in zip(padded, rows, strict=True)]

@@ -15,9 +15,9 @@ from rlvr_cli.pipeline import Run
 from rlvr_cli.stages import comparison, evaluate
 
 
-def run_name(config: RunConfig) -> str:
-    """The folder of a run that was given none: its algorithm and seed."""
-    spec = "".join(c if c.isalnum() or c in "-." else "-" for c in config.train.algo)
+def run_name(config: RunConfig, recipe: str | None) -> str:
+    """The folder of a run that was given none: its recipe, or else its algorithm, and its seed."""
+    spec = "".join(c if c.isalnum() or c in "-." else "-" for c in recipe or config.train.algo)
     return f"{spec}-seed{config.train.seed}"
 
 
@@ -85,8 +85,9 @@ class _PlainLines:
 def _figures(record: dict[str, Any]) -> str:
     if "reward" not in record:
         return "starting"
-    reward = float("nan") if record["reward"] is None else record["reward"]
-    figures = f"reward {reward:.3f} entropy {record['entropy']:.2f} kl {record['kl']:.4f}"
+    values = (record[name] for name in ("reward", "entropy", "kl"))
+    reward, entropy, kl = (float("nan") if value is None else value for value in values)
+    figures = f"reward {reward:.3f} entropy {entropy:.2f} kl {kl:.4f}"
     if record["seconds"]:
         figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
     return figures
@@ -101,6 +102,8 @@ def _evaluation_line(record: dict[str, Any]) -> str:
 def _agreement_line(record: dict[str, Any]) -> str:
     """How far sampler and trainer are apart before the first update of this process."""
     low, high, gap = (record[k] for k in ("first_ratio_min", "first_ratio_max", "sampler_gap"))
+    if low is None:
+        return f"step {record['step']}: no completion to train on"
     apart = "" if gap is None else f", sampler and trainer within {gap:.1g} nats"
     return f"step {record['step']}: first importance ratio {low:.7f} to {high:.7f}{apart}"
 

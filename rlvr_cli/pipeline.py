@@ -3,6 +3,7 @@
 run/config.toml  run/inputs.json  run/metrics.jsonl
 run/prompts/{train,heldout}
 run/steps/000001/{rollouts,scores,logprobs,advantages,update}
+run/steps/000001/rollouts/_draws/0/{rollouts,scores}  (with max_draws above 1)
 run/eval/000000/{rollouts,scores,logprobs}
 """
 
@@ -39,8 +40,9 @@ class Run:
         self.loaded: Loaded
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
-        rollout.check(config.rollout)
+        rollout.check(config.rollout, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
+        advantage.check_length(self.goal, config.rollout.max_new_tokens)
 
     def train(self) -> Iterator[dict[str, Any]]:
         """Runs or goes on with the loop; one record a step, the first for where it starts."""
@@ -61,6 +63,7 @@ class Run:
     def check(self) -> None:
         """Refuses a policy or prompts that are not there, without making anything."""
         self.start = policies.resolve(self.config.train.model)
+        train_step.check(self.config.train_step, self.goal, self.start)
         options = self.config.train
         for given in (options.prompts, options.heldout):
             if given:
@@ -81,16 +84,17 @@ class Run:
         scores = clock(score.run, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
         logprobs = None
-        if "ref_logp" in self.goal.needs:
+        if columns := logprob.reference_columns(self.goal.needs):
             logprobs = clock(
-                logprob.run, rollouts, here / "logprobs", columns=("ref_logp",),
-                reference=self.start, load=self._in_memory,
+                logprob.run, rollouts, here / "logprobs", columns=columns,
+                reference=self.start, ref_top_k=self.goal.top_k, load=self._in_memory,
                 micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
         advantages = clock(advantage.run, scores, here / "advantages", algo=config.train.algo)
         update = clock(
             train_step.run, advantages, here / "update", self.policy, config.train_step,
-            seed=config.train.seed, logprobs=logprobs, engine=lambda: self._trainer,
+            seed=config.train.seed, logprobs=logprobs, allow_empty=True,
+            engine=lambda: self._trainer,
         )  # fmt: skip
         self.policy = policies.resolve(str(update.path))
         return clock.seconds
@@ -102,7 +106,7 @@ class Run:
         """Held-out completions of the policy at a step, and what they measure."""
         config, here = self.config, self.folder("eval", step)
         options = dataclasses.replace(
-            config.rollout, num_generations=config.train.eval_num_generations
+            config.rollout, num_generations=config.train.eval_num_generations, max_draws=1
         )
         selection = rollout.Selection(config.train.seed)
         rollouts = rollout.run(
@@ -184,7 +188,9 @@ class Run:
         update = self.folder("steps", step) / "update"
         self.policy = policies.resolve(str(update)) if step else self.start
         self.loaded = policies.load(self.policy)
-        self._trainer = train_step.local_engine(self.loaded, self.config.train_step)
+        self._trainer = train_step.local_engine(
+            self.loaded, self.config.train_step, self.config.train.seed
+        )
 
     def _in_memory(self, policy: Policy) -> Loaded:
         """The policy being trained, or the one it started from, which is loaded once."""
@@ -195,8 +201,14 @@ class Run:
         return self._start
 
     def _sampler(self) -> RolloutEngine:
+        """The rollout engine on the policy being trained.
+
+        With adapters the first rollouts are of the start policy without them, as a command's are:
+        at B = 0 they change nothing but the rounding.
+        """
         build = lookup.build("rollout", self.config.rollout.engine)
-        return build(self.policy, self.loaded)
+        adapted = self.config.train_step.lora_rank > 0
+        return build(self.policy, self._in_memory(self.policy) if adapted else self.loaded)
 
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
@@ -213,10 +225,12 @@ class Run:
         if not step:
             return {}
         here = self.folder("steps", step)
-        scores, advantages, update = (
-            Shards.open(here / name).summary for name in ("scores", "advantages", "update")
+        rollouts, scores, advantages, update = (
+            Shards.open(here / name).summary
+            for name in ("rollouts", "scores", "advantages", "update")
         )
         return {
+            **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
             "missing": scores["missing"],
             "informative": advantages["informative"] / max(advantages["groups"], 1),

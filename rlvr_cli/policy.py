@@ -1,6 +1,7 @@
 """Policies on disk: where one is, what identifies it, and loading it.
 
-A policy is a Hugging Face directory. `builtin` is the tiny one that is installed with rlvr.
+A policy is a Hugging Face directory, or one of adapters that name their base policy. `builtin`
+is the tiny one that is installed with rlvr.
 """
 
 import functools
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rlvr_cli import adapters
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
@@ -31,12 +33,38 @@ class Policy:
 
     @functools.cached_property
     def digest(self) -> str:
-        """sha256 over the names and contents of the files that define the policy."""
+        """sha256 over the names and contents of the files that define the policy.
+
+        Of adapters also over their base's recorded digest, wherever that base lies.
+        """
         whole = hashlib.sha256()
         for path in sorted(self.path.iterdir()):
-            if path.suffix in _SUFFIXES and path.name != TRAINER_STATE:
+            if path.suffix in _SUFFIXES and path.name not in (TRAINER_STATE, adapters.BASE):
                 whole.update(f"{path.name}\0{_sha256(path)}\n".encode())
+        if base := adapters.base_of(self.path):
+            whole.update(f"{adapters.BASE}\0{base.digest}\n".encode())
         return whole.hexdigest()
+
+    @functools.cached_property
+    def base(self) -> "Policy | None":
+        """The policy that the adapters in this directory are for, None of a whole policy."""
+        recorded = adapters.base_of(self.path)
+        if recorded is None:
+            return None
+        holds = f"`{self.path}` holds adapters of `{recorded.policy}`"
+        try:
+            base = _recorded(self.path, recorded.policy)
+        except DataError as error:
+            raise DataError(
+                f"{holds}, and {error}",
+                f"bring that policy back, or write in {adapters.BASE} there where it is now",
+            ) from error
+        if base.digest != recorded.digest:
+            raise DataError(
+                f"{holds}, whose content has changed",
+                "bring the policy back that they were trained on",
+            )
+        return base
 
     @functools.cached_property
     def trainer_digest(self) -> str | None:
@@ -46,7 +74,7 @@ class Policy:
 
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""
-        if not Path(self.name).exists():
+        if self.name == BUILTIN or not Path(self.name).exists():
             return self.name
         return os.path.relpath(self.name, folder)
 
@@ -61,13 +89,13 @@ def resolve(name: str) -> Policy:
     if name == BUILTIN:
         return Policy(_BUILTIN_PATH, BUILTIN)
     path = Path(name)
-    if (path / CHECKPOINT / "config.json").exists():
+    if _is_model(path / CHECKPOINT):
         path = path / CHECKPOINT
     if not path.exists() and name.count("/") == 1 and not name.startswith((".", "/")):
         return Policy(_from_hub(name), name)
     if not path.is_dir():
         raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
-    if not (path / "config.json").exists():
+    if not _is_model(path):
         raise DataError(
             f"`{path}` is not a model directory: it has no config.json",
             "name a Hugging Face model directory",
@@ -80,6 +108,10 @@ def resolve(name: str) -> Policy:
     return Policy(path, str(path))
 
 
+def _is_model(path: Path) -> bool:
+    return (path / "config.json").exists() or (path / adapters.BASE).exists()
+
+
 def of(rollouts: Shards, given: str | None) -> Policy:
     """The policy that was given, or the one the rollouts were sampled from."""
     if given:
@@ -90,13 +122,13 @@ def of(rollouts: Shards, given: str | None) -> Policy:
             f"`{rollouts.path}` does not say which policy it was sampled from",
             "name the policy with --model",
         )
-    return resolve(recorded if recorded == BUILTIN else _beside(rollouts.path, recorded))
+    return _recorded(rollouts.path, recorded)
 
 
-def _beside(folder: Path, recorded: str) -> str:
-    """A recorded name as a path from here, if there is such a path; else the name itself."""
-    path = os.path.normpath(folder / recorded)
-    return path if os.path.exists(path) else recorded
+def _recorded(folder: Path, name: str) -> Policy:
+    """The policy of a name that a directory holds: a path from there, if there is one."""
+    path = os.path.normpath(folder / name)
+    return resolve(path if name != BUILTIN and os.path.exists(path) else name)
 
 
 def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
@@ -193,15 +225,28 @@ def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
     from transformers import AutoConfig
 
-    return int(getattr(AutoConfig.from_pretrained(policy.path), "max_position_embeddings", 1 << 30))
+    config = AutoConfig.from_pretrained((policy.base or policy).path)
+    return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
 def load(policy: Policy) -> Loaded:
     """The policy in float32, in evaluation mode, with every end-of-sequence id it declares."""
-    import torch
-    from transformers import AutoModelForCausalLM, GenerationConfig
+    from transformers import GenerationConfig
 
     tokenizer = load_tokenizer(policy)
+    model = _load_model(policy.base or policy)
+    if policy.base:
+        adapters.attach(model, policy.path)
+    eos_ids = end_ids(policy, tokenizer)
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
+    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
+    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
+
+
+def _load_model(policy: Policy) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             policy.path, dtype=torch.float32, output_loading_info=True
@@ -217,11 +262,8 @@ def load(policy: Policy) -> Loaded:
             "copy or save the model again",
         )
     model.eval()
-    eos_ids = end_ids(policy, tokenizer)
-    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
-    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
     _check_head(model, policy)
-    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
+    return model
 
 
 def _check_head(model: Any, policy: Policy) -> None:

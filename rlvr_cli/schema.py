@@ -11,10 +11,15 @@ def _field(name: str, kind: pa.DataType, unit: str = "", *, null: bool = False) 
     return pa.field(name, kind, nullable=null, metadata={"unit": unit} if unit else None)
 
 
+def _list(kind: pa.DataType, size: int = -1) -> pa.DataType:
+    """A list of values that are never null; of any length without a size."""
+    return pa.list_(pa.field("element", kind, nullable=False), size)
+
+
 _TEXT = pa.large_string()
-_TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
-_NATS = pa.list_(pa.field("element", pa.float32(), nullable=False))
+_TOKENS, _NATS = _list(pa.int32()), _list(pa.float32())
 _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
+TOP_K = ("ref_topk_ids", "ref_topk_logp")
 
 _SCHEMAS = {
     "prompts": [
@@ -49,6 +54,8 @@ _SCHEMAS = {
         _field("ref_logp", _NATS, "nats", null=True),
         _field("entropy", _NATS, "nats", null=True),
         _field("max_prob", _NATS, "probability", null=True),
+        _field(TOP_K[0], _list(_TOKENS), "the likeliest tokens, likeliest first", null=True),
+        _field(TOP_K[1], _list(_NATS), "nats", null=True),
     ],
     "advantages": [
         *_KEY,
@@ -83,15 +90,25 @@ KINDS = tuple(_SCHEMAS)
 
 
 def schema(
-    kind: str, extra: tuple[str, ...] = (), only: tuple[str, ...] | None = None
+    kind: str,
+    extra: tuple[str, ...] = (),
+    only: tuple[str, ...] | None = None,
+    *,
+    top_k: int | None = None,
 ) -> pa.Schema:
     """The schema of a kind, with `extra` nullable float64 columns behind its own.
 
     `only` names the value columns to keep where a stage makes what it was asked for; the key
-    columns always stay.
+    columns always stay. `top_k` is the number of likeliest tokens where a kind holds some.
     """
     if kind not in _SCHEMAS:
         raise DataError(f"unknown shard kind `{kind}`", f"the kinds are {', '.join(KINDS)}")
     keys = {"prompt_id", "sample_index"}
     fields = [f for f in _SCHEMAS[kind] if only is None or f.name in keys or f.name in only]
+    fields = [_sized(f, top_k) if top_k and f.name in TOP_K else f for f in fields]
     return pa.schema(fields + [_field(name, pa.float64(), null=True) for name in extra])
+
+
+def _sized(field: pa.Field, top_k: int) -> pa.Field:
+    """The field of a list of lists, with the inner ones of one size."""
+    return field.with_type(_list(_list(field.type.value_type.value_type, top_k)))

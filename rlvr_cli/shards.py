@@ -76,7 +76,8 @@ class Plan:
 
     @property
     def schema(self) -> pa.Schema:
-        return schema.schema(self.kind, self.extra, self.only)
+        top_k = self.params.get("ref_top_k")
+        return schema.schema(self.kind, self.extra, self.only, top_k=top_k)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,10 @@ class Shards:
         table = _read_part(self.path / entry["name"], entry["sha256"])
         only = self.manifest["only"]
         expected = schema.schema(
-            self.kind, tuple(self.manifest["extra"]), None if only is None else tuple(only)
+            self.kind,
+            tuple(self.manifest["extra"]),
+            None if only is None else tuple(only),
+            top_k=self.params.get("ref_top_k"),
         )
         if not table.schema.equals(expected):
             raise DataError(

@@ -32,22 +32,24 @@ MAY_IMPORT = {
     "app": BASE | {"console", "__version__"},
     "shards": BASE | {"files", "schema"},
     "fill": BASE | {"files", "shards"},
-    "policy": BASE | {"shards"},
+    "schedule": BASE | {"config"},
+    "adapters": BASE | {"config", "files", "seeds"},
+    "policy": BASE | {"adapters", "shards"},
     "forward": {"errors", "kernels", "protocols"},
     "groups": set(),
     "kernels": set(),
     "objective": BASE | {"groups", "lookup"},
-    "parts": {"objective", "groups", "parts"},
+    "parts": BASE | {"objective", "groups", "parts"},
     "objectives": {"objective", "parts"},
-    "modifiers": {"objective", "parts"},
+    "modifiers": BASE | {"objective", "parts"},
     "verifiers": BASE | {"protocols"},
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
     "rollout": DATA | {"policy", "kernels", "forward"},
-    "training": DATA | {"policy", "kernels", "forward", "objective"},
+    "training": DATA | {"adapters", "config", "policy", "kernels", "forward", "objective"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
-    | {"rollout", "training", "stages"},
+    | {"adapters", "rollout", "schedule", "training", "stages"},
     "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages"},
     "live": {"config", "console", "errors", "objective", "pipeline", "reporting", "stages"},
     "commands": {"config", "console", "errors", "foreign", "live", "lookup", "objective"}
@@ -108,9 +110,14 @@ def test_kernels_import_torch_and_triton_alone():
 
 
 @pytest.mark.parametrize(
-    ("name", "home"), [("vllm", "rollout/vllm.py"), ("deepspeed", "training/deepspeed.py")]
+    ("name", "home"),
+    [
+        ("vllm", "rollout/vllm.py"),
+        ("deepspeed", "training/deepspeed.py"),
+        ("peft", "adapters.py"),
+    ],
 )
-def test_an_engine_is_imported_in_its_own_file_alone(name, home):
+def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):
     users = {str(p.relative_to(ROOT)) for p in modules() if name in names_outside(p)}
     assert users <= {home}
 

@@ -1,4 +1,9 @@
-"""What the stages share: rows that line up, groups that are whole."""
+"""What the stages share: rows that line up, groups that are whole, numbers that are finite.
+
+Shapes: N tokens of a column, K top-k.
+"""
+
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +14,7 @@ from rlvr_cli.protocols import Row
 from rlvr_cli.shards import Shards
 
 KEY = ["prompt_id", "sample_index"]
+_NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
 
 
 def aligned(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
@@ -75,3 +81,56 @@ def require_tokens(rollouts: Shards, table: pa.Table) -> None:
             f"prompt `{table['prompt_id'][row]}` of `{rollouts.path}` has no tokens",
             "import it again with --prompt-column",
         )
+
+
+def flat(column: pa.ChunkedArray) -> np.ndarray:
+    """The values of a column of lists, [N], or of lists of lists of size K, [N, K]."""
+    values = pc.list_flatten(column)
+    if not pa.types.is_fixed_size_list(values.type):
+        return values.to_numpy()
+    return pc.list_flatten(values).to_numpy().reshape(-1, values.type.list_size)
+
+
+def require_logps(table: pa.Table, name: str, where: str, hint: str) -> None:
+    """An error that names the first completion without one finite value of `name` for each token.
+
+    The table has the key and the token_ids of its rows. A row may be null, and where a value is a
+    token's top-k it may hold -inf.
+    """
+    tokens = pc.list_value_length(table["token_ids"])
+    lengths = pc.list_value_length(table[name])
+    row = pc.index(pc.not_equal(lengths, tokens), True).as_py()
+    if row >= 0:
+        raise DataError(
+            f"`{name}` of {where} holds {lengths[row]} values for {_completion(table, row)}, "
+            f"which has {tokens[row]} token_ids",
+            hint,
+        )
+    value_N = flat(table[name])
+    wrong_N = ~np.isfinite(value_N)
+    if value_N.ndim > 1:
+        wrong_N = (wrong_N & ~np.isneginf(value_N)).any(-1)
+    if wrong_N.any():
+        at = wrong_N.argmax()
+        ends = pc.fill_null(lengths, 0).to_numpy().cumsum()
+        row = int(np.searchsorted(ends, at, side="right"))
+        raise DataError(
+            f"`{name}` of {where} holds {_NOUNS.get(name, 'a log-prob')} of {value_N[at].max()} "
+            f"for {_completion(table, row)}",
+            hint,
+        )
+
+
+def _completion(table: pa.Table, row: int) -> str:
+    return f"sample {table['sample_index'][row]} of prompt `{table['prompt_id'][row]}`"
+
+
+def require_finite(logps: list[list[float]], prompt_ids: list[str]) -> None:
+    """An error that names the first prompt with a log-prob that is not finite."""
+    for logp_T, prompt_id in zip(logps, prompt_ids, strict=True):
+        for logp in logp_T:
+            if not math.isfinite(logp):
+                raise DataError(
+                    f"the policy gives a log-prob of {logp} to a completion of `{prompt_id}`",
+                    "its weights are damaged or have diverged: go back to an earlier checkpoint",
+                )

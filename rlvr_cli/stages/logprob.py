@@ -1,24 +1,26 @@
 """The stage that computes the log-probs of stored completions under policies."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli import policy as policies
-from rlvr_cli import schema
 from rlvr_cli.errors import UsageError
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
+from rlvr_cli.schema import TOP_K
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.stages import common
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
-COLUMNS = (*POLICY_COLUMNS, "ref_logp")
+REFERENCE_COLUMNS = ("ref_logp", *TOP_K)
+COLUMNS = (*POLICY_COLUMNS, *REFERENCE_COLUMNS)
 
 
 def run(
@@ -28,6 +30,7 @@ def run(
     columns: tuple[str, ...] = POLICY_COLUMNS,
     policy: Policy | None = None,
     reference: Policy | None = None,
+    ref_top_k: int = 0,
     load: Callable[[Policy], Loaded] = policies.load,
     micro_batch_tokens: int,
     share: Share = WHOLE,
@@ -35,61 +38,147 @@ def run(
 ) -> Shards | None:
     """A logprobs directory with the columns asked for, at the temperature of the rollouts.
 
-    `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp. `load` is called once
-    for each of them that a part needs; it may know them in memory.
+    `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp and, for each token,
+    the ids and log-probs of the `ref_top_k` tokens that it finds likeliest there. `load` is called
+    once for each of them that a part needs; it may know them in memory.
     """
-    check(columns, has_reference=reference is not None)
+    check(columns, has_reference=reference is not None, ref_top_k=ref_top_k)
     columns = tuple(name for name in COLUMNS if name in columns)
-    temperature = rollouts.params.get("temperature") or 1.0
-    load = functools.cache(load)
-    wanted = schema.schema("logprobs", only=columns)
-
-    def make(index: int) -> pa.Table:
-        table = rollouts.part(index)
-        common.require_tokens(rollouts, table)
-        rows = common.training_rows(table)
-        values: dict[str, list] = {}
-        if policy and set(columns) & set(POLICY_COLUMNS):
-            made = _evaluate(load(policy), rows, temperature, micro_batch_tokens)
-            values.update(zip(POLICY_COLUMNS, made, strict=True))
-        if reference and "ref_logp" in columns:
-            made = _evaluate(load(reference), rows, temperature, micro_batch_tokens)
-            values["ref_logp"] = made[0]
-        values |= {name: table[name] for name in common.KEY}
-        return pa.table({name: values[name] for name in wanted.names}, wanted)
-
+    by_policy = policy if set(columns) & set(POLICY_COLUMNS) else None
+    by_reference = reference if set(columns) & set(REFERENCE_COLUMNS) else None
+    if by_reference and ref_top_k:
+        _check_vocabulary(by_reference, ref_top_k)
     params = {
-        "policy": policy.digest if policy and set(columns) & set(POLICY_COLUMNS) else None,
-        "reference": reference.digest if reference and "ref_logp" in columns else None,
-        "temperature": temperature,
+        "policy": by_policy.digest if by_policy else None,
+        "reference": by_reference.digest if by_reference else None,
+        "ref_top_k": ref_top_k or None,
+        "temperature": rollouts.params.get("temperature") or 1.0,
         "micro_batch_tokens": micro_batch_tokens,
     }
     plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=columns)
+    load = functools.cache(load)
+
+    def make(index: int) -> pa.Table:
+        part = rollouts.part(index)
+        common.require_tokens(rollouts, part)
+        made = {name: part[name] for name in common.KEY}
+        for source, kind in ((by_policy, POLICY_COLUMNS), (by_reference, REFERENCE_COLUMNS)):
+            if source:
+                names = [name for name in columns if name in kind]
+                arrays = _evaluate(load(source).model, part, names, plan)
+                _require_finite(arrays, part, f"`{rollouts.path}` under `{source.name}`")
+                made.update(arrays)
+        return pa.table({name: made[name] for name in plan.schema.names}, plan.schema)
+
     return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
-def check(columns: tuple[str, ...], *, has_reference: bool) -> None:
+def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """The columns of the reference policy that an objective with these needs reads."""
+    columns = {"ref_logp": ("ref_logp",), "ref_topk": TOP_K}
+    return tuple(name for need in columns if need in needs for name in columns[need])
+
+
+def default_columns(*, has_reference: bool, ref_top_k: int) -> tuple[str, ...]:
+    """Every column that there is something to make from."""
+    top_k = TOP_K if ref_top_k else ()
+    return (*POLICY_COLUMNS, *(("ref_logp",) if has_reference else ()), *top_k)
+
+
+def check(columns: tuple[str, ...], *, has_reference: bool, ref_top_k: int = 0) -> None:
     """Refuses columns that this stage cannot make."""
     for name in columns:
         if name not in COLUMNS:
             raise UsageError(f"unknown column `{name}`", f"the columns are {', '.join(COLUMNS)}")
-        if name == "ref_logp" and not has_reference:
-            raise UsageError("ref_logp needs a reference policy", "name it with --ref-model")
+        if name in REFERENCE_COLUMNS and not has_reference:
+            raise UsageError(f"{name} needs a reference policy", "name it with --ref-model")
+        if name in TOP_K and ref_top_k < 1:
+            raise UsageError(
+                f"{name} needs a number of likeliest tokens, --ref-top-k is {ref_top_k}",
+                "say how many, as in --ref-top-k 8",
+            )
+    if ref_top_k and not set(columns) & set(TOP_K):
+        raise UsageError(
+            f"--ref-top-k is {ref_top_k}, and none of the columns asked for has top-k tokens",
+            f"leave it out, or name {' and '.join(TOP_K)} too",
+        )
 
 
-def _evaluate(loaded: Loaded, rows: list[Row], temperature: float, tokens: int) -> list[list]:
+def _check_vocabulary(reference: Policy, ref_top_k: int) -> None:
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained((reference.base or reference).path)
+    except (OSError, ValueError):
+        return  # loading it will say what is wrong
+    size = config.get_text_config().vocab_size
+    if ref_top_k > size:
+        raise UsageError(
+            f"--ref-top-k is {ref_top_k}, the vocabulary of `{reference.name}` has {size} tokens",
+            f"{size} is the most it may be",
+        )
+
+
+def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[str, pa.Array]:
+    """The columns of a part that a model gives."""
     import torch
 
     from rlvr_cli import forward
 
-    columns: list[list] = [[], [], []]
+    rows = common.training_rows(part)
+    filled = [i for i, row in enumerate(rows) if row.token_ids]
+    made: dict[str, list[np.ndarray]] = {name: [np.empty(0)] * len(rows) for name in names}
     with torch.no_grad():
-        for batch in forward.micro_batches([row for row in rows if row.token_ids], tokens):
-            stats = forward.completion_stats(loaded.model, batch, temperature=temperature)
-            for column, value_BT in zip(columns, stats[1:], strict=True):
-                column += forward.unpad(value_BT, batch)
-    made = [iter(column) for column in columns]
-    return [[next(column) if row.token_ids else [] for row in rows] for column in made]
+        for indices in forward.micro_batches(
+            [rows[i] for i in filled], plan.params["micro_batch_tokens"]
+        ):
+            batch = [rows[filled[i]] for i in indices]
+            values = _values(model, batch, names, plan.params)
+            for name in names:
+                for i, value in zip(indices, forward.unpad(values[name], batch), strict=True):
+                    made[name][filled[i]] = value
+    return {name: _array(made[name], plan.schema.field(name).type) for name in names}
+
+
+def _values(
+    model: Any, batch: list[Row], names: list[str], params: dict[str, Any]
+) -> dict[str, Any]:
+    """The values of a micro-batch's tokens under their columns' names, [B, T] or [B, T, K]."""
+    from rlvr_cli import forward
+
+    temperature, likeliest = params["temperature"], {}
+    if set(names) & set(TOP_K):
+        stats, found = forward.with_top_k(
+            model, batch, params["ref_top_k"], temperature=temperature
+        )
+        likeliest = dict(zip(TOP_K, found, strict=True))
+    else:
+        stats = forward.completion_stats(model, batch, temperature=temperature)
+    return likeliest | {
+        "old_logp": stats.logp_BT,
+        "ref_logp": stats.logp_BT,
+        "entropy": stats.entropy_BT,
+        "max_prob": stats.max_prob_BT,
+    }
+
+
+def _array(values: list[np.ndarray], kind: pa.DataType) -> pa.Array:
+    """A column of lists, or of lists of lists of one size, from an array for each row."""
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    flat = np.concatenate([value.reshape(-1) for value in values] or [np.empty(0)])
+    inner = kind.value_type
+    is_nested = pa.types.is_fixed_size_list(inner)
+    elements = pa.array(flat.astype((inner.value_type if is_nested else inner).to_pandas_dtype()))
+    if is_nested:
+        elements = pa.FixedSizeListArray.from_arrays(elements, type=inner)
+    return pa.ListArray.from_arrays(offsets, elements, type=kind)
+
+
+def _require_finite(arrays: dict[str, pa.Array], part: pa.Table, where: str) -> None:
+    table = part.select([*common.KEY, "token_ids"])
+    hint = "that policy's weights are damaged or have diverged: name another one"
+    for name, array in arrays.items():
+        common.require_logps(table.append_column(name, array), name, where, hint)
 
 
 def summarise(logprobs: Shards) -> dict[str, Any]:
@@ -99,9 +188,10 @@ def summarise(logprobs: Shards) -> dict[str, Any]:
     for table in logprobs.parts():
         names = [name for name in table.column_names if name not in common.KEY]
         for name in names:
-            values = pc.list_flatten(table[name])
-            sums[name] = sums.get(name, 0.0) + (pc.sum(values).as_py() or 0.0)
-        tokens += len(pc.list_flatten(table[names[0]]))
+            if name not in TOP_K:
+                values = pc.list_flatten(table[name])
+                sums[name] = sums.get(name, 0.0) + (pc.sum(values).as_py() or 0.0)
+        tokens += pc.sum(pc.list_value_length(table[names[0]])).as_py() or 0
     means = {name: value / max(tokens, 1) for name, value in sums.items()}
     if {"old_logp", "ref_logp"} <= means.keys():
         means["kl_k1"] = means["old_logp"] - means["ref_logp"]

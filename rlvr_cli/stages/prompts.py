@@ -1,18 +1,74 @@
-"""The stage that makes prompts from a file, a data set or a built-in task."""
+"""The stage that makes prompts from a file, a data set, a built-in task or other prompts."""
 
 import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from rlvr_cli import foreign, lookup, schema
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.fill import OnPart, fill
-from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share
 
 PROMPTS_PER_PART = 1024
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to make prompts of, what decides them, and what the summary says of them."""
+
+    rows: list[dict[str, Any]]
+    params: dict[str, Any]
+    parents: dict[str, Shards] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def load(
+    source: str,
+    *,
+    split: str | None = None,
+    verifier: str | None = None,
+    columns: dict[str, str | None],
+    limit: int | None = None,
+) -> Source:
+    """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
+
+    `columns` are the names that `from_file` takes.
+    """
+    params: dict[str, Any] = {"limit": limit} if limit else {}
+    path = Path(source)
+    if source.startswith("task:"):
+        spec = source.removeprefix("task:") + (f":split={split}" if split else "")
+        spec = lookup.canonical("tasks", spec)
+        params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
+        return Source(from_task(spec, verifier)[:limit], params)
+    if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
+        _refuse_flags(source, {"split": split, **columns})
+        shards = Shards.open(path, "prompts")
+        params |= {"verifier": verifier} if verifier else {}
+        return Source(from_shards(shards, verifier)[:limit], params, {"prompts": shards})
+    params |= {"source": source, "split": split, "verifier": verifier, **columns}
+    rows = from_file(source, split=split, verifier=verifier, **columns)
+    return Source(rows[:limit], params)
+
+
+def _refuse_flags(source: str, given: dict[str, str | None]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"`{source}` holds prompts already, {flag} says nothing of them",
+                f"leave {flag} out",
+            )
+
+
+def from_shards(prompts: Shards, verifier: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a prompts directory, with another verifier if one is given."""
+    rows = prompts.table().to_pylist()
+    return [row | {"verifier": verifier or row["verifier"]} for row in rows]
 
 
 def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
@@ -104,14 +160,14 @@ def _from_datasets(source: str, split: str) -> list[dict[str, Any]]:
 
 
 def make(
-    rows: list[dict[str, Any]],
+    source: Source,
     out: Path,
     *,
-    params: dict[str, Any],
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """A prompts directory; an error if two rows have one id."""
+    rows = source.rows
     ids: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
         if row["prompt_id"] in ids:
@@ -132,17 +188,17 @@ def make(
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
     return fill(
         out,
-        Plan("prompts", "prompts", {**params, **content}, {}, parts),
+        Plan("prompts", "prompts", {**source.params, **content}, source.parents, parts),
         lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),
         share=share,
-        summarise=lambda shards: {"prompts": shards.rows},
+        summarise=lambda shards: {"prompts": shards.rows, **source.facts},
         on_part=on_part,
     )
 
 
 def make_whole(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:
     """`make` without shares: the directory is complete when it returns."""
-    made = make(rows, out, params=params)
+    made = make(Source(rows, params), out)
     assert made is not None, "all parts are of this share"
     return made
 

@@ -1,7 +1,8 @@
 """The stage that samples completions of prompts."""
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.stages import dynamic
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Selection:
 
     With `prompts_per_step` it takes those of one step: each epoch shuffles the prompts by the
     hash of seed, epoch and id, and cuts them into steps; the remainder sits this epoch out.
+    A further draw takes the next so many of all other prompts, shuffled anew for each step.
     """
 
     seed: int = 0
     step: int = 0
     prompts_per_step: int | None = None
     limit: int | None = None
+    draw: int = 0
 
     def of(self, prompt_ids: list[str]) -> list[int]:
         indices = list(range(len(prompt_ids)))[: self.limit]
@@ -43,7 +47,12 @@ class Selection:
             )
         epoch, offset = divmod(max(self.step, 1) - 1, steps)
         indices.sort(key=lambda i: seeds.derive("order", self.seed, epoch, prompt_ids[i]))
-        return indices[offset * self.prompts_per_step : (offset + 1) * self.prompts_per_step]
+        size, start = self.prompts_per_step, offset * self.prompts_per_step
+        if not self.draw:
+            return indices[start : start + size]
+        others = indices[:start] + indices[start + size :]
+        others.sort(key=lambda i: seeds.derive("draw", self.seed, self.step, prompt_ids[i]))
+        return others[(self.draw - 1) * size : self.draw * size]
 
 
 def run(
@@ -60,20 +69,31 @@ def run(
     """A rollouts directory: `num_generations` completions of each selected prompt, in groups.
 
     `engine` is called once, when the first part is to be made; by default the policy is loaded
-    into the engine that the options name.
+    into the engine that the options name. With `max_draws` above 1 the groups are the first so
+    many, of the selection and of further draws, whose rewards differ.
     """
-    check(options)
+    check(options, selection, share)
+    engine = functools.cache(engine or (lambda: lookup.build("rollout", options.engine)(policy)))
     chosen = _chosen(prompts, selection)
     size = options.prompts_per_part
-    starts = range(0, len(chosen), size)
     plan = Plan(
         kind="rollouts",
         stage="rollout",
         params={**_params(options), **vars(selection), "policy": policy.digest},
         parents={"prompts": prompts},
-        parts=max(1, len(starts)),
+        parts=max(1, -(-chosen.num_rows // size)),
         paths={"policy": policy.named_from(out)},
     )
+    if options.max_draws > 1:
+        drawn = _drawing(prompts, out, policy, options, selection, engine)
+        group = size * options.num_generations
+        return fill(
+            out,
+            plan,
+            lambda index: drawn().rows.slice(index * group, group),
+            summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
+            on_part=on_part,
+        )
     maker = _Maker(policy, options, selection, engine)
     return fill(
         out,
@@ -85,7 +105,32 @@ def run(
     )
 
 
-def check(options: RolloutOptions) -> None:
+def _drawing(
+    prompts: Shards,
+    out: Path,
+    policy: Policy,
+    options: RolloutOptions,
+    selection: Selection,
+    engine: Callable[[], RolloutEngine],
+) -> Callable[[], dynamic.Drawn]:
+    """Draws, when it is first called, until enough groups are mixed; then knows them."""
+    wanted = selection.prompts_per_step
+    assert wanted, "check() refuses draws without it"
+    available = min(prompts.rows, selection.limit or prompts.rows)
+    most = min(options.max_draws, -(-available // wanted))
+
+    def sample(draw: int, where: Path) -> Shards:
+        once, these = replace(options, max_draws=1), replace(selection, draw=draw)
+        made = run(prompts, where, policy, once, these, engine=engine)
+        assert made is not None, "all parts are of this share"
+        return made
+
+    return functools.cache(lambda: dynamic.draw(sample, out, wanted=wanted, most=most))
+
+
+def check(
+    options: RolloutOptions, selection: Selection = Selection(), share: Share = WHOLE
+) -> None:
     """Refuses options that make no sense together."""
     if options.temperature == 0 and options.num_generations > 1:
         raise UsageError(
@@ -93,6 +138,28 @@ def check(options: RolloutOptions) -> None:
             "use `--num-generations 1`, or a temperature above 0",
         )
     lookup.build("rollout", options.engine)
+    if options.max_draws > 1:
+        _check_draws(options, selection, share)
+
+
+def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:
+    given = f"--max-draws is {options.max_draws}"
+    if selection.prompts_per_step is None:
+        raise UsageError(
+            f"{given}, and nothing says how many groups are wanted",
+            "say it with --prompts-per-step",
+        )
+    if share != WHOLE:
+        raise UsageError(
+            f"{given}, and --shard is {share.index}/{share.count}: what is drawn depends on the "
+            "rewards of all shares",
+            "leave --shard out",
+        )
+    if options.num_generations == 1:
+        raise UsageError(
+            f"{given}, and a group of one completion never has different rewards",
+            "use --num-generations 2 or more",
+        )
 
 
 def _params(options: RolloutOptions) -> dict[str, Any]:
@@ -112,15 +179,12 @@ class _Maker:
         policy: Policy,
         options: RolloutOptions,
         selection: Selection,
-        engine: Callable[[], RolloutEngine] | None,
+        engine: Callable[[], RolloutEngine],
     ) -> None:
         self._policy, self._options, self._selection = policy, options, selection
-        self._make_engine = engine or self._default_engine
+        self._make_engine = engine
         self._engine: RolloutEngine | None = None
         self._tokenizer: Any = None
-
-    def _default_engine(self) -> RolloutEngine:
-        return lookup.build("rollout", self._options.engine)(self._policy)
 
     def part(self, prompts: list[dict[str, str]]) -> pa.Table:
         options = self._options

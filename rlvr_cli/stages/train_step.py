@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rlvr_cli import files, objective, schema, seeds
+from rlvr_cli import adapters, files, objective, schedule, schema, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
@@ -17,16 +18,8 @@ from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import batch as batches
 from rlvr_cli.stages import common
-
-
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """The kept rows of an advantages directory, with the prompt of each."""
-
-    rows: list[Row]
-    prompt_ids: list[str]
-    behaviour_logp: list[list[float] | None]
 
 
 def run(
@@ -40,16 +33,19 @@ def run(
     rollouts: Path | None = None,
     logprobs: Shards | None = None,
     off_policy: bool = False,
+    allow_empty: bool = False,
     engine: Callable[[], TrainingEngine] | None = None,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards:
     """A steps directory, with the updated policy in its `_checkpoint` folder.
 
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
-    is written before the manifest, so a complete directory always has a whole one.
+    is written before the manifest, so a complete directory always has a whole one. Advantages that
+    keep no row are refused, or, with `allow_empty`, give no update and the policy as it was.
     """
     spec = _same_algo(advantages, algo)
     goal = objective.build(spec)
+    check(options, goal, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
     plan = Plan(
@@ -64,12 +60,18 @@ def run(
         },
         {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {}),
         parts=1,
+        extra=_share_names(goal),
         paths={"policy": policy.named_from(out)},
     )
 
     def make(_: int) -> pa.Table:
-        made = engine() if engine else local_engine(policies.load(policy), options)
-        batch = _read(advantages, sampled, logprobs, goal, options)
+        made = engine() if engine else local_engine(policies.load(policy), options, seed)
+        batch = batches.read(advantages, sampled, logprobs, goal, options)
+        if not batch.rows and not allow_empty:
+            raise DataError(
+                f"`{advantages.path}` keeps no rows to train on",
+                "look at its status and reward columns in the scores",
+            )
         table = _update(made, batch, goal, options, sampled.params, seed)
         _save(made, out)
         return table
@@ -84,16 +86,23 @@ def run(
     )
 
 
-def local_engine(loaded: Loaded, options: UpdateOptions) -> TrainingEngine:
+def local_engine(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:
     """The policy with its optimizer, on one device."""
     from rlvr_cli.training.local import Engine
 
-    return Engine(
-        loaded,
-        weight_decay=options.weight_decay,
-        max_grad_norm=options.max_grad_norm,
-        micro_batch_tokens=options.micro_batch_tokens,
-    )
+    return Engine(loaded, options, seed=seed)
+
+
+def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
+    """Refuses options that do not go with one another, the objective or the policy."""
+    schedule.check(options)
+    adapters.check(policy.path, options)
+    if options.old_logprobs == "rollout" and "behaviour_logp" in goal.needs:
+        raise UsageError(
+            "--old-logprobs is rollout, so the ratio is taken against the behaviour policy; this "
+            "objective would correct for that policy once more",
+            "use --old-logprobs recompute",
+        )
 
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
@@ -126,70 +135,16 @@ def check_sampling(params: dict[str, Any], what: str) -> None:
         )
 
 
-def _read(
-    advantages: Shards,
-    rollouts: Shards,
-    logprobs: Shards | None,
-    goal: Objective,
-    options: UpdateOptions,
-) -> Batch:
-    needed = {"ref_logp"} & goal.needs
-    if options.old_logprobs == "stored":
-        needed |= {"old_logp"}
-    held = set() if logprobs is None else set(logprobs.manifest["only"])
-    if missing := sorted(needed - held):
-        flags = " --ref-model MODEL" if "ref_logp" in missing else ""
-        flags += f" --out {rollouts.path.parent / 'more-logprobs'}" if logprobs else ""
-        raise DataError(
-            f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
-            f"make it with `rlvr logprob {rollouts.path} --columns {','.join(missing)}{flags}`",
-        )
-    if logprobs and logprobs.manifest["parents"]["rollouts"]["digest"] != rollouts.digest:
-        raise DataError(
-            f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
-            "make it again with `rlvr logprob`, or name the right one with --logprobs",
-        )
-    sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
-    kept = [_kept(common.aligned(i, *sources), rollouts) for i in range(len(advantages))]
-    table = pa.concat_tables(kept)
-    if not table.num_rows:
-        raise DataError(
-            f"`{advantages.path}` keeps no rows to train on",
-            "look at its status and reward columns in the scores",
-        )
-    old = {"rollout": "behaviour_logp", "stored": "old_logp"}.get(options.old_logprobs)
-    if old and table[old].null_count:
-        raise DataError(
-            f"`{rollouts.path}` has completions without {old}", "use `--old-logprobs recompute`"
-        )
-    rows = [
-        Row(
-            prompt_token_ids=row["prompt_token_ids"],
-            token_ids=row["token_ids"],
-            advantage=row["advantage"],
-            old_logp=row[old] if old else None,
-            ref_logp=row.get("ref_logp"),
-            columns={name: row[name] for name in goal.columns if row[name] is not None},
-        )
-        for row in table.to_pylist()
-    ]
-    return Batch(rows, table["prompt_id"].to_pylist(), table["behaviour_logp"].to_pylist())
-
-
-def _kept(columns: dict[str, pa.ChunkedArray], rollouts: Shards) -> pa.Table:
-    table = pa.table(columns)
-    common.require_tokens(rollouts, table)
-    return table.drop_columns(["completion"]).filter(table["keep"])
-
-
 def _update(
     engine: TrainingEngine,
-    batch: Batch,
+    batch: batches.Batch,
     goal: Objective,
     options: UpdateOptions,
     sampling: dict[str, Any],
     seed: int,
 ) -> pa.Table:
+    if not batch.rows:
+        return _table([], goal)
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
     mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
@@ -197,6 +152,7 @@ def _update(
     if options.old_logprobs == "recompute":
         for indices in mini_batches[0]:
             logps = engine.logp([rows[i] for i in indices], temperature)
+            common.require_finite(logps, [batch.prompt_ids[i] for i in indices])
             for i, logp in zip(indices, logps, strict=True):
                 rows[i] = dataclasses.replace(rows[i], old_logp=logp)
     gap = _sampler_gap(rows, batch.behaviour_logp)
@@ -208,27 +164,41 @@ def _update(
             tokens = sum(len(row.token_ids) for row in chosen)
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
             sums = engine.accumulate(chosen, goal, totals, temperature)
-            norm = engine.update(options.learning_rate)
-            records.append(
-                {
-                    "epoch": epoch,
-                    "mini_batch": number,
-                    "loss": sums["loss"],
-                    "grad_norm": norm,
-                    "learning_rate": options.learning_rate,
-                    "entropy": sums["entropy"] / tokens,
-                    "clip_fraction": sums["clipped"] / tokens,
-                    "clamp_count": int(sums["clamped"]),
-                    "ratio_mean": sums["ratio"] / tokens,
-                    "ratio_min": sums["ratio_min"],
-                    "ratio_max": sums["ratio_max"],
-                    "kl": sums["kl"] / tokens,
-                    "sequences": len(chosen),
-                    "tokens": tokens,
-                    "sampler_gap": gap,
-                }
-            )
-    return pa.Table.from_pylist(records, schema.schema("steps"))
+            rate = schedule.rate(options, engine.updates)
+            norm = engine.update(rate)
+            made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
+            records.append(made | {"sampler_gap": gap} | _measures(sums, totals, goal))
+    return _table(records, goal)
+
+
+def _measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
+    """The columns of an update that come from the sums over its tokens."""
+    tokens = max(totals.tokens, 1)
+    shares = {}
+    for name in _share_names(goal):
+        among = sums[f"{name}_among"]
+        shares[name] = sums[name] / among if among else None
+    return {
+        "loss": sums["loss"],
+        "entropy": sums["entropy"] / tokens,
+        "clip_fraction": sums["clipped"] / tokens,
+        "clamp_count": int(sums["clamped"]),
+        "ratio_mean": sums["ratio"] / tokens,
+        "ratio_min": sums["ratio_min"],
+        "ratio_max": sums["ratio_max"],
+        "kl": sums["kl"] / tokens,
+        "sequences": totals.sequences,
+        "tokens": totals.tokens,
+        **shares,
+    }
+
+
+def _table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
+    return pa.Table.from_pylist(records, schema.schema("steps", _share_names(goal)))
+
+
+def _share_names(goal: Objective) -> tuple[str, ...]:
+    return tuple(name for name, _ in goal.shares)
 
 
 def _mini_batches(
@@ -273,22 +243,29 @@ def _save(engine: TrainingEngine, out: Path) -> None:
 
 
 def summarise(steps: Shards) -> dict[str, Any]:
-    """The updates in short, and what identifies the checkpoint."""
-    rows = steps.table().to_pylist()
+    """The updates in short, and what identifies the checkpoint; None where no update says it."""
+    table = steps.table()
+    rows = table.to_pylist() or [dict.fromkeys(table.column_names)]
     first, last = rows[0], rows[-1]
+
+    def mean(name: str) -> float | None:
+        return pc.mean(table[name]).as_py()
+
     made = policies.resolve(str(steps.path))
     return {
-        "updates": len(rows),
+        "updates": table.num_rows,
         "loss": first["loss"],
-        "grad_norm": sum(row["grad_norm"] for row in rows) / len(rows),
+        "grad_norm": mean("grad_norm"),
+        "learning_rate": last["learning_rate"],
         "entropy": first["entropy"],
         "kl": last["kl"],
-        "clip_fraction": sum(row["clip_fraction"] for row in rows) / len(rows),
-        "clamp_count": sum(row["clamp_count"] for row in rows),
+        "clip_fraction": mean("clip_fraction"),
+        "clamp_count": pc.sum(table["clamp_count"]).as_py() or 0,
         "first_ratio_min": first["ratio_min"],
         "first_ratio_max": first["ratio_max"],
-        "tokens": sum(row["tokens"] for row in rows),
+        "tokens": pc.sum(table["tokens"]).as_py() or 0,
         "sampler_gap": first["sampler_gap"],
+        **{name: mean(name) for name in steps.manifest["extra"]},
         "policy": made.digest,
         "trainer": made.trainer_digest,
     }

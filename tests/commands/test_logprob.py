@@ -4,6 +4,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+REF = ("--ref-model", "builtin")
+
 
 def flat(path, name):
     return pc.list_flatten(pq.read_table(path)[name]).to_pylist()
@@ -48,9 +50,33 @@ def test_only_the_columns_asked_for_are_made(rlvr, chain, tmp_path):
     assert names == ["prompt_id", "sample_index", "entropy"]
 
 
+def test_the_likeliest_tokens_of_the_reference_come_beside_its_log_probs(rlvr, chain, tmp_path):
+    ran = rlvr("logprob", chain / "rollouts", *REF, "--ref-top-k", 8, "--out", tmp_path / "made")
+    assert ran.code == 0
+    table = pq.read_table(tmp_path / "made")
+    expected = ["old_logp", "ref_logp", "entropy", "max_prob", "ref_topk_ids", "ref_topk_logp"]
+    assert table.column_names == ["prompt_id", "sample_index", *expected]
+    token = table["ref_topk_ids"][0].as_py()[0]
+    assert len(token) == len(set(token)) == 8
+
+
+def test_the_likeliest_tokens_can_be_made_alone(rlvr, chain, tmp_path):
+    words = ("--columns", "ref_topk_ids,ref_topk_logp", "--ref-top-k", 3)
+    ran = rlvr("logprob", chain / "rollouts", *REF, *words, "--out", tmp_path / "made", "--json")
+    assert json.loads(ran.out)["tokens"] == len(flat(chain / "rollouts", "token_ids"))
+    names = pq.read_table(tmp_path / "made").column_names
+    assert names == ["prompt_id", "sample_index", "ref_topk_ids", "ref_topk_logp"]
+
+
+def test_another_k_is_refused_with_the_old_and_the_new_one(rlvr, refused, copy):
+    assert rlvr("logprob", copy / "rollouts", *REF, "--ref-top-k", 3).code == 0
+    err = refused(2, "logprob", copy / "rollouts", *REF, "--ref-top-k", 4)
+    assert "ref_top_k was 3, is 4" in err
+
+
 def test_two_shares_make_the_bytes_of_one_run(rlvr, copy, files_of):
     for out, share in (("one", "0/1"), ("two", "0/2"), ("two", "1/2")):
-        words = ("--out", copy / out, "--columns", "entropy", "--shard", share)
+        words = ("--out", copy / out, *REF, "--ref-top-k", 3, "--shard", share)
         assert rlvr("logprob", copy / "rollouts", *words).code == 0
     assert files_of(copy / "two") == files_of(copy / "one")
 
@@ -86,6 +112,12 @@ def test_another_directory_than_rollouts_is_refused(refused, chain):
     [
         (("--columns", "entrpy"), 2, "the columns are old_logp, entropy, max_prob, ref_logp"),
         (("--columns", "ref_logp"), 2, "--ref-model"),
+        (("--ref-top-k", 8), 2, "ref_topk_ids needs a reference policy"),
+        ((*REF, "--columns", "ref_topk_ids"), 2, "--ref-top-k is 0"),
+        ((*REF, "--columns", "ref_topk_logp", "--ref-top-k", 0), 2, "as in --ref-top-k 8"),
+        ((*REF, "--columns", "ref_logp", "--ref-top-k", 8), 2, "none of the columns asked for"),
+        ((*REF, "--ref-top-k", -1), 2, "--ref-top-k"),
+        ((*REF, "--ref-top-k", 9999), 2, "the vocabulary of `builtin` has"),
         (("--model", "nope"), 3, "`nope`"),
         (("--ref-model", "nope"), 3, "`nope`"),
         (("--micro-batch-tokens", 0), 2, "--micro-batch-tokens"),

@@ -212,3 +212,164 @@ def test_an_unknown_verifier_is_refused_before_anything_is_made(refused, jsonl, 
     words = ("--verifier", "expresion", "--out", tmp_path / "made")
     assert "did you mean `expression`?" in refused(2, "prompts", source, *words)
     assert not (tmp_path / "made").exists()
+
+
+def verdicts(jsonl, rlvr, folder, **correct):
+    """A scores directory with the verdicts of each prompt, 1, 0 or None, as imported."""
+    same = {"prompt": "5=", "answer": "5", "completion": "5"}
+    rows = [
+        {"id": name, **same, "correct": None if right is None else bool(right)}
+        for name, given in correct.items()
+        for right in given
+    ]
+    ran = rlvr("import", jsonl(*rows, name=f"{folder.name}.jsonl"), "--out", folder)
+    assert ran.code == 0, ran.err
+    return folder / "scores"
+
+
+@pytest.fixture
+def eight(rlvr, jsonl, tmp_path):
+    """A prompts directory of a to h."""
+    rows = [{"id": n, "prompt": "5=", "answer": "5", "verifier": "expression"} for n in "abcdefgh"]
+    assert rlvr("prompts", jsonl(*rows), "--out", tmp_path / "prompts").code == 0
+    return tmp_path / "prompts"
+
+
+def ids_of(path):
+    return "".join(row["prompt_id"] for row in rows_of(path))
+
+
+def test_a_prompts_directory_is_a_source_and_its_rows_stay_as_they_are(rlvr, eight, tmp_path):
+    out = tmp_path / "made"
+    assert rlvr("prompts", eight, "--limit", 3, "--out", out).code == 0
+    assert rows_of(out) == rows_of(eight)[:3]
+    found = json.loads(rlvr("check", out, "--json").out)
+    assert found["parents"] == {"prompts": "../prompts"}
+
+
+def test_a_prompts_directory_can_get_another_verifier(rlvr, jsonl, tmp_path):
+    source = jsonl({"prompt": "5=", "answer": "5"})
+    rlvr("prompts", source, "--out", tmp_path / "without")
+    rlvr("prompts", tmp_path / "without", "--verifier", "expression", "--out", tmp_path / "made")
+    (made,) = rows_of(tmp_path / "made")
+    assert made == {**rows_of(tmp_path / "without")[0], "verifier": "expression"}
+
+
+@pytest.mark.parametrize("flag", ["--split", "--id-column"])
+def test_a_prompts_directory_has_neither_splits_nor_columns(refused, eight, tmp_path, flag):
+    err = refused(2, "prompts", eight, flag, "x", "--out", tmp_path / "made")
+    assert "holds prompts already" in err and f"leave {flag} out" in err
+
+
+def test_another_or_an_unfinished_directory_is_no_source(refused, chain, eight, tmp_path):
+    words = ("--out", tmp_path / "made")
+    assert "prompts were expected" in refused(3, "prompts", chain / "scores", *words)
+    (eight / "_manifest.json").rename(eight / "_partial.json")
+    assert "is not complete" in refused(3, "prompts", eight, *words)
+
+
+def test_the_prompts_solved_most_often_are_left_out(rlvr, jsonl, eight, tmp_path):
+    """By hand: a 2/2, c 2/3, b 1/2, d 0/2, e 3/4 over both directories; f to h have no verdict."""
+    first = verdicts(jsonl, rlvr, tmp_path / "1", a=[1, 1], b=[1, 0, None], d=[0, 0], e=[1, 0])
+    second = verdicts(jsonl, rlvr, tmp_path / "2", c=[1, 1, 0], e=[1, 1], f=[None], other=[1])
+    words = ("--scores", first, "--scores", second, "--json")
+    for share, kept, count, cut in (
+        (0.0, "abcdefgh", 0, None),
+        (0.124, "abcdefgh", 0, None),
+        (0.125, "bcdefgh", 1, 1.0),
+        (0.25, "bcdfgh", 2, 0.75),
+        (0.49, "bdfgh", 3, 2 / 3),
+        (0.99, "fgh", 5, 0.0),
+    ):
+        out = tmp_path / f"made-{share}"
+        ran = rlvr("prompts", eight, "--drop-easiest", share, *words, "--out", out)
+        made = json.loads(ran.out)
+        assert ids_of(out) == kept, share
+        assert (made["prompts"], made["dropped"], made["unjudged"]) == (len(kept), count, 3)
+        assert made["success_at_cut"] == cut
+
+
+def test_the_summary_says_how_many_were_dropped_and_from_where(rlvr, jsonl, eight, tmp_path):
+    scores = verdicts(jsonl, rlvr, tmp_path / "1", a=[1, 1], b=[1, 1, 0], c=[0, 0])
+    words = ("--drop-easiest", 0.25, "--scores", scores, "--out", tmp_path / "made")
+    dry = rlvr("prompts", eight, *words, "--dry-run")
+    assert f"6 prompts of `{eight}` would go" in dry.err and not (tmp_path / "made").exists()
+    found = "prompts: 6 prompts, 2 dropped from a success rate of 0.667 on"
+    assert rlvr("prompts", eight, *words).err.startswith(found)
+    assert "nothing left to do" in rlvr("prompts", eight, *words).err
+    params = json.loads(rlvr("check", tmp_path / "made", "--json").out)["params"]
+    digest = json.loads(rlvr("check", scores, "--json").out)["digest"]
+    assert (params["drop_easiest"], params["scores"]) == (0.25, [digest])
+
+
+def test_the_share_is_the_decimal_that_was_typed(rlvr, jsonl, tmp_path):
+    """In binary 0.29 * 100 is 28.999999999999996."""
+    rows = [{"id": f"p{i}", "prompt": "5=", "answer": "5"} for i in range(100)]
+    rlvr("prompts", jsonl(*rows), "--out", tmp_path / "prompts")
+    scores = verdicts(jsonl, rlvr, tmp_path / "1", **{row["id"]: [0] for row in rows})
+    words = ("--drop-easiest", 0.29, "--scores", scores, "--out", tmp_path / "made")
+    rlvr("prompts", tmp_path / "prompts", *words)
+    assert len(rows_of(tmp_path / "made")) == 71
+
+
+def test_which_of_equals_go_depends_neither_on_order_nor_on_the_scores_order(rlvr, jsonl, tmp_path):
+    names = [f"p{i}" for i in range(20)]
+    scores = [
+        verdicts(jsonl, rlvr, tmp_path / "1", **{name: [1, 0] for name in names}),
+        verdicts(jsonl, rlvr, tmp_path / "2", **{name: [0, 1, 1, 0] for name in names}),
+    ]
+    kept, params = [], []
+    for number, order in enumerate((names, names[::-1])):
+        rows = [{"id": name, "prompt": "5=", "answer": "5"} for name in order]
+        source = jsonl(*rows, name=f"rows-{number}.jsonl")
+        words = [w for path in scores[:: 1 - 2 * number] for w in ("--scores", path)]
+        out = tmp_path / f"made-{number}"
+        assert rlvr("prompts", source, "--drop-easiest", 0.5, *words, "--out", out).code == 0
+        kept.append([row["prompt_id"] for row in rows_of(out)])
+        params.append(json.loads(rlvr("check", out, "--json").out)["params"]["scores"])
+    assert kept[0] == kept[1][::-1] and params[0] == params[1]
+    assert kept[0] not in (names[:10], names[10:])
+
+
+def test_scores_given_twice_count_once(rlvr, jsonl, eight, tmp_path):
+    first = verdicts(jsonl, rlvr, tmp_path / "1", a=[1, 0, 0], b=[1, 0])
+    second = verdicts(jsonl, rlvr, tmp_path / "2", a=[1])
+    words = ("--drop-easiest", 0.125, "--scores", second, "--scores", first, "--scores", first)
+    made = json.loads(rlvr("prompts", eight, *words, "--out", tmp_path / "made", "--json").out)
+    assert made["success_at_cut"] == 0.5
+
+
+def test_the_scores_of_a_run_drop_prompts_of_its_task(rlvr, chain, tmp_path):
+    words = ("--drop-easiest", 0.1, "--scores", chain / "scores", "--out", tmp_path / "made")
+    assert rlvr("prompts", "task:expression", *words).code == 0
+    assert len(rows_of(tmp_path / "made")) == 51
+    assert rlvr("rollout", tmp_path / "made", "--limit", 1, "-n", 2).code == 0
+
+
+def test_scores_of_other_prompts_are_refused(rlvr, refused, jsonl, eight, tmp_path):
+    scores = verdicts(jsonl, rlvr, tmp_path / "1", other=[1])
+    words = ("--drop-easiest", 0.25, "--scores", scores, "--out", tmp_path / "made")
+    assert f"`{scores}` holds no completion of these" in refused(3, "prompts", eight, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--drop-easiest", 0.25], "name a scores directory"),
+        (["--scores", "scores"], "--drop-easiest 0.25"),
+        (["--drop-easiest", 1, "--scores", "scores"], "--drop-easiest is 1.0"),
+        (["--drop-easiest", -0.1, "--scores", "scores"], "--drop-easiest is -0.1"),
+        (["--drop-easiest", "nan", "--scores", "scores"], "--drop-easiest is nan"),
+    ],
+)
+def test_a_share_and_scores_belong_together(refused, eight, tmp_path, words, found):
+    assert found in refused(2, "prompts", eight, *words, "--out", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("prompts", "scores were expected"), ("nope", "exist")]
+)
+def test_what_is_no_scores_directory_is_refused(refused, eight, tmp_path, name, found):
+    words = ("--drop-easiest", 0.25, "--scores", tmp_path / name, "--out", tmp_path / "made")
+    assert found in refused(3, "prompts", eight, *words)

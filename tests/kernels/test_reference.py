@@ -37,7 +37,7 @@ def direct(hidden_NH, head_VH, bias_V, target_N, temperature):
 def test_the_statistics_are_those_of_the_softmax(sizes, temperature):
     hidden, head, bias, target = problem(*sizes)
     made = token_stats(hidden, head, target, bias_V=bias, temperature=temperature)
-    for one, other in zip(made, direct(hidden, head, bias, target, temperature), strict=True):
+    for one, other in zip(made[:3], direct(hidden, head, bias, target, temperature), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -47,7 +47,7 @@ def test_a_hand_worked_token():
     one = torch.ones(1, 1, dtype=torch.float64)
     made = token_stats(one, head, tensor([1]))
     entropy = math.log(8) / 8 + math.log(4) / 4 + 5 / 8 * math.log(8 / 5)
-    assert [float(value) for value in made] == pytest.approx([-math.log(4), entropy, 5 / 8])
+    assert [float(value) for value in made[:3]] == pytest.approx([-math.log(4), entropy, 5 / 8])
     # Halving the temperature squares the weights: 1, 4, 25.
     made = token_stats(one, head, tensor([1]), temperature=0.5)
     assert float(made.logp_N) == pytest.approx(math.log(4 / 30))
@@ -93,7 +93,7 @@ def test_the_entropy_has_a_gradient_only_if_asked_and_the_largest_probability_ne
     assert made.entropy_N.requires_grad and not made.max_prob_N.requires_grad
     with torch.no_grad():
         made = token_stats(hidden, head, target, bias_V=bias, entropy_gradient=True)
-    assert not any(value.requires_grad for value in made)
+    assert not any(value.requires_grad for value in made[:3])
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 3, 6])
@@ -110,7 +110,7 @@ def test_chunks_of_rows_change_nothing(monkeypatch, chunk_rows, entropy_gradient
     monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 21 * chunk_rows)
     chunked = token_stats(*values[:2], values[3], bias_V=values[2])
     by_chunked = gradients(*values, entropy_gradient=entropy_gradient, of=mix)
-    for one, other in zip((*chunked, *by_chunked), (*whole, *by_whole), strict=True):
+    for one, other in zip((*chunked[:3], *by_chunked), (*whole[:3], *by_whole), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
 
 
@@ -119,24 +119,24 @@ def test_a_vocabulary_beyond_the_chunk_size_is_done_row_by_row(monkeypatch):
     whole = token_stats(hidden, head, target, bias_V=bias)
     monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 5)
     chunked = token_stats(hidden, head, target, bias_V=bias)
-    for one, other in zip(chunked, whole, strict=True):
+    for one, other in zip(chunked[:3], whole[:3], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_no_rows_have_no_statistics():
     hidden, head, _, target = problem(3, 4, 6)
     made = token_stats(hidden[:0].requires_grad_(), head, target[:0])
-    assert [value.shape for value in made] == [(0,)] * 3
+    assert [value.shape for value in made[:3]] == [(0,)] * 3
     made.logp_N.sum().backward()
 
 
 def test_half_precision_inputs_give_float32_statistics_near_the_truth():
     hidden, head, bias, target = problem(64, 32, 99, dtype=torch.bfloat16)
     made = token_stats(hidden, head, target, bias_V=bias)
-    assert {value.dtype for value in made} == {torch.float32}
+    assert {value.dtype for value in made[:3]} == {torch.float32}
     truth = direct(hidden.double(), head.double(), bias.double(), target, 1.0)
     # Logits of at most 8 are rounded to bf16, by 2^-9 of their size.
-    for one, other in zip(made, truth, strict=True):
+    for one, other in zip(made[:3], truth, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=8 * 2.0**-8)
 
 
@@ -144,7 +144,7 @@ def test_float32_is_within_its_rounding_of_float64():
     hidden, head, bias, target = problem(64, 32, 99, dtype=torch.float32)
     made = token_stats(hidden, head, target, bias_V=bias)
     truth = direct(hidden.double(), head.double(), bias.double(), target, 1.0)
-    for one, other in zip(made, truth, strict=True):
+    for one, other in zip(made[:3], truth, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-5)
 
 
@@ -157,7 +157,7 @@ def test_logits_of_minus_infinity_add_nothing_and_keep_gradients_finite(dtype):
     where = tensor([0, 1, 2, 3, 6])
     made = token_stats(hidden, head, target, bias_V=bias)
     without = token_stats(hidden, head[kept], where, bias_V=bias[kept])
-    for one, other in zip(made, without, strict=True):
+    for one, other in zip(made[:3], without[:3], strict=True):
         torch.testing.assert_close(
             one, other, rtol=1e-3 if dtype == torch.float16 else 1e-6, atol=0
         )

@@ -1,12 +1,15 @@
 """Training on one device, on the built-in policy."""
 
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rlvr_cli import objective, policy
+from rlvr_cli import forward, objective, policy
+from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
 from rlvr_cli.objective import Totals
 from rlvr_cli.protocols import Row
@@ -18,12 +21,10 @@ TOTALS = Totals(tokens=13, sequences=4, max_length=8)
 def start(path=None, *, tokens=1000, weight_decay=0.0, max_grad_norm=1.0):
     """An engine of its own on the built-in policy, or on the one at a path."""
     loaded = policy.load(policy.resolve(str(path) if path else "builtin"))
-    return Engine(
-        loaded,
-        weight_decay=weight_decay,
-        max_grad_norm=max_grad_norm,
-        micro_batch_tokens=tokens,
+    options = UpdateOptions(
+        micro_batch_tokens=tokens, weight_decay=weight_decay, max_grad_norm=max_grad_norm
     )
+    return Engine(loaded, options)
 
 
 def rows_of(engine, *, drift=0.0):
@@ -44,6 +45,22 @@ def rows_of(engine, *, drift=0.0):
             ref_logp=[logp + 0.1 for logp in logp_T],
         )
         for row, logp_T in zip(made, logps, strict=True)
+    ]
+
+
+def with_more(engine, rows, *, k=4):
+    """The rows with behaviour log-probs, and with the likeliest tokens of the engine's policy."""
+    with torch.no_grad():
+        _, top = forward.with_top_k(engine.loaded.model, rows, k, temperature=1.0)
+    ids, logps = (forward.unpad(value_BTK, rows) for value_BTK in top)
+    return [
+        dataclasses.replace(
+            row,
+            behaviour_logp=[logp - 0.3 for logp in row.old_logp],
+            ref_topk_ids=i.astype(np.int32),
+            ref_topk_logp=logp,
+        )
+        for row, i, logp in zip(rows, ids, logps, strict=True)
     ]
 
 
@@ -76,12 +93,23 @@ def test_log_probs_do_not_depend_on_how_the_rows_are_cut():
         assert one.old_logp == pytest.approx(other.old_logp, abs=1e-5)
 
 
-@pytest.mark.parametrize("spec", ["grpo+kl:beta=0.1+entropy:coef=0.1", "quatro"])
+@pytest.mark.parametrize("tokens", [1, 9, 16, 1000])
+def test_log_probs_come_in_the_order_of_the_rows(tokens):
+    engine = start(tokens=tokens)
+    rows = rows_of(engine)
+    for row, logps in zip(rows, engine.logp(rows, 1.0), strict=True):
+        assert logps == pytest.approx(engine.logp([row], 1.0)[0], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "spec", ["grpo+kl:beta=0.1+entropy:coef=0.1", "quatro", "apo:k=3", "grpo+is-correction"]
+)
 def test_loss_gradient_and_counts_do_not_depend_on_how_the_batch_is_cut(spec):
     goal, made = objective.build(spec), []
     for tokens in (1000, 16, 1):
         engine = start(tokens=tokens)
-        sums = engine.accumulate(rows_of(engine, drift=0.3), goal, TOTALS, 1.0)
+        rows = with_more(engine, rows_of(engine, drift=0.3))
+        sums = engine.accumulate(rows, goal, TOTALS, 1.0)
         made.append((sums, gradient(engine)))
     (whole, by_whole), *others = made
     for sums, by_cut in others:
@@ -124,6 +152,63 @@ def test_the_first_step_on_its_own_log_probs_has_ratio_one_and_no_divergence():
     assert sums["clipped"] == sums["clamped"] == 0
     assert sums["loss"] == pytest.approx(-(1.5 - 3 * 0.5) / 4, abs=1e-6)
     assert sums["entropy"] > 0
+
+
+@pytest.mark.parametrize("tokens", [1000, 16, 9, 1])
+@pytest.mark.parametrize("spec", ["grpo", "grpo+entropy", "apo:k=3"])
+def test_the_first_ratios_are_exactly_1_however_the_rows_are_cut(spec, tokens):
+    engine = start(tokens=tokens)
+    rows = with_more(engine, rows_of(engine))
+    sums = engine.accumulate(rows, objective.build(spec), TOTALS, 1.0)
+    assert (sums["ratio_min"], sums["ratio_max"], sums["ratio"]) == (1, 1, 13)
+    assert sums["kl"] == sums["clipped"] == 0
+
+
+class Caught(Exception):
+    """Carries the batch that an objective was given."""
+
+
+def batch_of(engine, rows, *needs, top_k=0):
+    """What an objective with these needs is given of the rows, in one micro-batch."""
+    seen = []
+
+    def look(batch):
+        seen.append(batch)
+        raise Caught
+
+    base = objective.build("grpo")
+    goal = dataclasses.replace(base, log_ratio=look, needs=frozenset(needs), top_k=top_k)
+    with pytest.raises(Caught):
+        engine.accumulate(rows, goal, TOTALS, 1.0)
+    return seen[0]
+
+
+def test_an_objective_is_given_what_it_needs_and_nothing_else():
+    engine = start()
+    rows = with_more(engine, rows_of(engine))
+    order = sorted(rows, key=lambda row: -len(row.prompt_token_ids) - len(row.token_ids))
+    optional = ("ref_logp_BT", "behaviour_logp_BT", "anchor_logp_BT", "anchor_ref_logp_BT")
+    bare = batch_of(engine, rows, top_k=2)
+    assert [getattr(bare, name) for name in optional] == [None] * 4
+
+    batch = batch_of(engine, rows, "ref_logp", "behaviour_logp", "ref_topk", top_k=2)
+    assert all(getattr(batch, name).shape == batch.mask_BT.shape for name in optional)
+    for name in ("old_logp", "ref_logp", "behaviour_logp"):
+        made = forward.unpad(getattr(batch, f"{name}_BT"), order)
+        for row, made_T in zip(order, made, strict=True):
+            assert made_T.tolist() == pytest.approx(getattr(row, name), abs=1e-6)
+    # The reference policy is the policy itself: both have the same mass on an anchor set.
+    torch.testing.assert_close(
+        batch.anchor_logp_BT.detach(), batch.anchor_ref_logp_BT, rtol=0, atol=1e-5
+    )
+    assert batch.anchor_logp_BT.requires_grad and not batch.anchor_ref_logp_BT.requires_grad
+
+
+def test_a_row_without_the_old_log_probs_is_an_error():
+    engine = start()
+    rows = [Row([3], [4, 5], 1.0)]
+    with pytest.raises(RuntimeError):
+        engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
 
 
 def test_the_ratios_are_those_to_the_old_log_probs_at_the_temperature():

@@ -1,0 +1,140 @@
+"""The rows of an update: what it needs is there, of the right rollouts, and finite."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError
+from rlvr_cli.objective import Objective
+from rlvr_cli.protocols import Row
+from rlvr_cli.schema import TOP_K
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import common, logprob
+
+_OLD = {"rollout": "behaviour_logp", "stored": "old_logp"}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The kept rows of an advantages directory, with the prompt of each."""
+
+    rows: list[Row]
+    prompt_ids: list[str]
+    behaviour_logp: list[list[float] | None]
+
+
+def read(
+    advantages: Shards,
+    rollouts: Shards,
+    logprobs: Shards | None,
+    goal: Objective,
+    options: UpdateOptions,
+) -> Batch:
+    """The kept rows with the columns that the objective and the old log-probs need."""
+    old = _OLD.get(options.old_logprobs)
+    needed = logprob.reference_columns(goal.needs) + (("old_logp",) if old == "old_logp" else ())
+    _require_logprobs(logprobs, rollouts, needed, goal.top_k)
+    sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
+    names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
+    names += [*needed, *goal.columns]
+    kept = [_kept(common.aligned(i, *sources), names, rollouts) for i in range(len(advantages))]
+    table = pa.concat_tables(kept)
+    _check_values(table, rollouts, logprobs, needed)
+    if old == "behaviour_logp":
+        _require_behaviour(table, rollouts, "use `--old-logprobs recompute`")
+    if "behaviour_logp" in goal.needs:
+        hint = "this objective needs it: sample the completions with `rlvr rollout`"
+        _require_behaviour(table, rollouts, hint)
+    rows = _rows(table, goal, old)
+    return Batch(rows, table["prompt_id"].to_pylist(), table["behaviour_logp"].to_pylist())
+
+
+def _require_logprobs(
+    logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int
+) -> None:
+    """An error unless the logprobs directory has what is needed and is of these rollouts."""
+    held = set(logprobs.manifest["only"]) if logprobs else set()
+    stored = logprobs.params["ref_top_k"] or 0 if logprobs else 0
+    if missing := [name for name in needed if name not in held]:
+        raise DataError(
+            f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
+            _recipe(logprobs, rollouts, needed, top_k),
+        )
+    if logprobs and set(needed) & set(TOP_K) and stored < top_k:
+        raise DataError(
+            f"`{logprobs.path}` holds the {stored} likeliest tokens of the reference policy, this "
+            f"objective needs {top_k}",
+            _recipe(logprobs, rollouts, needed, top_k),
+        )
+    if logprobs and logprobs.manifest["parents"]["rollouts"]["digest"] != rollouts.digest:
+        raise DataError(
+            f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
+            "make it again with `rlvr logprob`, or name the right one with --logprobs",
+        )
+
+
+def _recipe(logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int) -> str:
+    """The hint with the command that makes all that is needed, in another directory if it must."""
+    command = f"rlvr logprob {rollouts.path} --columns {','.join(needed)}"
+    if set(needed) & set(logprob.REFERENCE_COLUMNS):
+        command += " --ref-model MODEL"
+    if set(needed) & set(TOP_K):
+        command += f" --ref-top-k {top_k}"
+    if not logprobs:
+        return f"make it with `{command}`"
+    other = rollouts.path.parent / "more-logprobs"
+    return f"make it with `{command} --out {other}`, then name that with --logprobs"
+
+
+def _kept(columns: dict[str, pa.ChunkedArray], names: list[str], rollouts: Shards) -> pa.Table:
+    table = pa.table(columns)
+    common.require_tokens(rollouts, table)
+    return table.select(names).filter(table["keep"])
+
+
+def _check_values(
+    table: pa.Table, rollouts: Shards, logprobs: Shards | None, needed: tuple[str, ...]
+) -> None:
+    """An error that names the first row whose log-probs are not one finite number a token."""
+    again = "the directory is damaged: make it again with `rlvr rollout`"
+    common.require_logps(table, "behaviour_logp", f"`{rollouts.path}`", again)
+    for name in needed:
+        assert logprobs
+        again = f"make `{logprobs.path}` again with `rlvr logprob`"
+        if table[name].null_count:
+            raise DataError(f"`{logprobs.path}` has completions without {name}", again)
+        common.require_logps(table, name, f"`{logprobs.path}`", again)
+
+
+def _require_behaviour(table: pa.Table, rollouts: Shards, hint: str) -> None:
+    if table["behaviour_logp"].null_count:
+        raise DataError(f"`{rollouts.path}` has completions without behaviour_logp", hint)
+
+
+def _rows(table: pa.Table, goal: Objective, old: str | None) -> list[Row]:
+    likeliest = [_arrays(table[name]) for name in TOP_K if name in table.column_names]
+    plain = table.drop_columns([name for name in TOP_K if name in table.column_names])
+    needs_behaviour = "behaviour_logp" in goal.needs
+    return [
+        Row(
+            prompt_token_ids=row["prompt_token_ids"],
+            token_ids=row["token_ids"],
+            advantage=row["advantage"],
+            old_logp=row[old] if old else None,
+            ref_logp=row.get("ref_logp"),
+            behaviour_logp=row["behaviour_logp"] if needs_behaviour else None,
+            ref_topk_ids=likeliest[0][index] if likeliest else None,
+            ref_topk_logp=likeliest[1][index] if likeliest else None,
+            columns={name: row[name] for name in goal.columns if row[name] is not None},
+        )
+        for index, row in enumerate(plain.to_pylist())
+    ]
+
+
+def _arrays(column: pa.ChunkedArray) -> list[np.ndarray]:
+    """The [T, K] array of each row."""
+    ends = pc.list_value_length(column).to_numpy().cumsum()
+    return np.split(common.flat(column), ends[:-1])

@@ -1,0 +1,70 @@
+"""DAPO's dynamic sampling: prompts are drawn until enough groups have different rewards.
+
+A group whose rewards are all equal has no advantage to learn from (arXiv:2503.14476, sec. 3.2).
+
+out/_draws/0/{rollouts,scores}  out/_draws/1/{rollouts,scores}  ...
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import score
+
+DRAWS = "_draws"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The rows of the groups that were kept, whole and in the order drawn, and how they came."""
+
+    rows: pa.Table
+    facts: dict[str, Any]
+
+
+def draw(sample: Callable[[int, Path], Shards], out: Path, *, wanted: int, most: int) -> Drawn:
+    """The first `wanted` mixed groups of at most `most` draws; an error if there is none.
+
+    `sample` makes the rollouts of a draw; what is there of it already is kept, as in any stage.
+    """
+    kept: list[pa.Table] = []
+    found = 0
+    facts = {"draws": 0, "wanted": wanted, "drawn": 0, "unrewarded": 0}
+    while found < wanted and facts["draws"] < most:
+        here = out / DRAWS / str(facts["draws"])
+        rollouts = sample(facts["draws"], here / "rollouts")
+        scores = score.run(rollouts, here / "scores")
+        assert scores is not None, "all parts are of this share"
+        groups = mixed(scores.table())[: wanted - found]
+        rows = rollouts.table()
+        kept.append(rows.filter(pc.is_in(rows["prompt_id"], pa.array(groups, pa.string()))))
+        found += len(groups)
+        facts["draws"] += 1
+        facts["drawn"] += rollouts.summary["prompts"]
+        facts["unrewarded"] += scores.summary["missing"]
+    if not found:
+        raise _nothing_mixed(facts)
+    return Drawn(pa.concat_tables(kept), facts)
+
+
+def mixed(scores: pa.Table) -> list[str]:
+    """The prompts whose rewards are not all equal, in order; a missing reward does not count."""
+    rewards: dict[str, set[float]] = {}
+    for row in scores.select(["prompt_id", "reward"]).to_pylist():
+        if row["reward"] is not None:
+            rewards.setdefault(row["prompt_id"], set()).add(row["reward"])
+    return [prompt_id for prompt_id, found in rewards.items() if len(found) > 1]
+
+
+def _nothing_mixed(facts: dict[str, Any]) -> DataError:
+    return DataError(
+        f"not one of {facts['drawn']} groups, from {facts['draws']} draws, has different rewards; "
+        f"{facts['unrewarded']} of the completions have no reward",
+        "sample more with -n or --max-draws, or take prompts that the policy solves at times",
+    )
