@@ -1,35 +1,56 @@
-"""Lists objectives, modifiers, verifiers, engines and tasks."""
+"""Lists objectives, modifiers, recipes, verifiers, engines and tasks.
 
-from typing import Annotated
+Named alone, a list also shows every option with its default; of a recipe, its objective.
+"""
+
+from typing import Annotated, Any, get_args
 
 import typer
 
-from rlvr_cli import lookup
+from rlvr_cli import config, lookup
 from rlvr_cli.errors import UsageError
 
-FOLDERS = ("objectives", "modifiers", "verifiers", "rollout", "training", "tasks")
+FOLDERS = ("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks")
 
 
 def command(
     folder: Annotated[str | None, typer.Argument(help=" | ".join(FOLDERS))] = None,
-    json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print all of it as JSON")] = False,
 ) -> None:
     from rlvr_cli import console
 
     if folder not in (None, *FOLDERS):
         raise UsageError(f"there is no list of `{folder}`", f"the lists are {', '.join(FOLDERS)}")
     found = {
-        name: {entry: lookup.summary(name, entry) for entry in lookup.names(name)}
-        for name in ([folder] if folder else FOLDERS)
+        heading: _entries(heading, whole=json or folder is not None)
+        for heading in ([folder] if folder else FOLDERS)
     }
-    console.listing(found, defaults=_defaults(found) if folder else {}, as_json=json)
+    console.listing(found, as_json=json)
 
 
-def _defaults(found: dict[str, dict[str, str]]) -> dict[str, str]:
-    """The options of each entry with their defaults, where its file has a `build`."""
+def _entries(folder: str, *, whole: bool) -> dict[str, dict[str, Any]]:
+    if folder == "recipes":
+        return {name: _recipe(name, whole=whole) for name in config.recipes()}
     return {
-        entry: lookup.canonical(folder, entry)
-        for folder, entries in found.items()
-        for entry in entries
-        if hasattr(lookup.module(folder, entry), "build")
+        name: {"summary": lookup.summary(folder, name)} | (_options(folder, name) if whole else {})
+        for name in lookup.names(folder)
     }
+
+
+def _recipe(name: str, *, whole: bool) -> dict[str, Any]:
+    (summary, *notes), made = config.recipe(name)
+    knobs = {table: vars(options) for table, options in vars(made).items()}
+    more = {"spec": made.train.algo, "notes": "\n".join(notes).strip(), "knobs": knobs}
+    return {"summary": summary} | (more if whole else {})
+
+
+def _options(folder: str, name: str) -> dict[str, Any]:
+    """The spec with every option written out, and each option's default and choices."""
+    if not hasattr(lookup.module(folder, name), "build"):
+        return {}
+    options = {
+        key: {"default": given.default}
+        | ({"choices": list(get_args(given.annotation))} if get_args(given.annotation) else {})
+        for key, given in lookup.options(folder, name).items()
+    }
+    return {"spec": lookup.canonical(folder, name), "options": options}

@@ -1,9 +1,9 @@
 """Runs the whole loop, with evaluation on held-out prompts.
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
-CPU, in a minute or two, with the knobs of `recipes/builtin.toml` (`--dry-run` shows them). Running
-the same command again goes on where it was stopped. All of it lies in the run directory: shards,
-metrics.jsonl, checkpoints.
+CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper instead; a file and then
+flags go over it, and `--dry-run` shows what comes out. Running the same command again goes on where
+it was stopped. All of it lies in the run directory: shards, metrics.jsonl, checkpoints.
 """
 
 from pathlib import Path
@@ -22,6 +22,9 @@ def command(
     rollout: dict,
     train_step: dict,
     out: options.Out = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="start from these numbers; see `rlvr list recipes`")
+    ] = None,
     configuration: Annotated[
         Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,
@@ -34,10 +37,10 @@ def command(
     from rlvr_cli import live, pipeline
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
-    chosen = config.load([configuration] if configuration else [], given)
+    chosen = config.load([configuration] if configuration else [], given, recipe)
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
-    out = out or Path("runs") / live.run_name(chosen)
+    out = out or Path("runs") / live.run_name(chosen, recipe)
     if dry_run:
         pipeline.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -146,16 +147,43 @@ def facts(values: dict[str, Any]) -> None:
         say(f"  {name}: {json.dumps(value) if isinstance(value, dict | list) else value}")
 
 
-def listing(found: dict[str, dict[str, str]], *, defaults: dict[str, str], as_json: bool) -> None:
-    """Names under their headings, with what each is and its options."""
+def listing(found: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) -> None:
+    """Names under their headings, with what each is, its spec, and what its options may be.
+
+    A terminal gets lines of its width; elsewhere an entry's summary is one line.
+    """
     if as_json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
         return
     for heading, entries in found.items():
         stdout().print(f"[bold]{heading}[/bold]")
-        for name, text in entries.items():
-            stdout().print(f"  {name:<14}{text}", markup=False, soft_wrap=True)
-            if ":" in defaults.get(name, ""):
-                stdout().print(
-                    f"  {'':<14}{defaults[name]}", markup=False, style="dim", soft_wrap=True
-                )
+        indent = max(map(len, entries)) + 4
+        for name, entry in entries.items():
+            _hang(f"  {name}", entry["summary"], indent)
+            for line in _details(entry):
+                _hang("", line, indent, style="dim")
+
+
+def _details(entry: dict[str, Any]) -> list[str]:
+    """The spec of an entry that has one to choose, and the values that its options may take."""
+    options = entry.get("options", {})
+    choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
+    specs = [entry["spec"]] if options or "knobs" in entry else []
+    return specs + ([f"choices: {' '.join(choices)}"] if choices else [])
+
+
+def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
+    width = stdout().width - indent if stdout().is_terminal else sys.maxsize
+    for line in folded(text, width):
+        stdout().print(f"{label:<{indent}}{line}", markup=False, style=style, soft_wrap=True)
+        label = ""
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width` where the text can be broken: behind ` `, `,` or `|`, before `+`."""
+    lines = [""]
+    for piece in re.split(r"(?<=[ ,|])(?=[^ ,|])|(?=\+\w)", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]

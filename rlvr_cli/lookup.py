@@ -34,10 +34,17 @@ def module(folder: str, name: str) -> Any:
     if name not in known:
         engines = {"rollout": "rollout engine", "training": "training engine"}
         noun = engines.get(folder, folder.removesuffix("s"))
-        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else ""
+        near = " or ".join(f"`{other}`" for other in _nearest(name.lower(), known))
+        hint = f"did you mean {near}?" if near else ""
         raise UsageError(f"unknown {noun} `{name}`", hint or f"there are {', '.join(known)}")
     return importlib.import_module(f"rlvr_cli.{folder}.{name.replace('-', '_')}")
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
+    """The up to three names most like this one, and none much less like it than the first."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    likeness = [difflib.SequenceMatcher(None, other, name).ratio() for other in near]
+    return [other for other, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
 
 
 def options(folder: str, name: str) -> dict[str, inspect.Parameter]:

@@ -2,7 +2,24 @@ import json
 
 import pytest
 
-FOLDERS = ("objectives", "modifiers", "verifiers", "rollout", "training", "tasks")
+from rlvr_cli import config, console, lookup, objective
+
+FOLDERS = ("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes the output that of a terminal of some width."""
+
+    def make(width, **environment):
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        console.stdout.cache_clear()
+
+    yield make
+    console.stdout.cache_clear()
 
 
 def test_every_folder_is_listed(rlvr):
@@ -11,27 +28,94 @@ def test_every_folder_is_listed(rlvr):
     assert [line for line in ran.out.splitlines() if line in FOLDERS] == [*FOLDERS]
 
 
-def test_one_folder_shows_the_options_with_their_defaults(rlvr):
+@pytest.mark.parametrize("folder", ["objectives", "modifiers"])
+def test_one_folder_shows_every_option_with_its_default(rlvr, folder):
+    lines = rlvr("list", folder).out.splitlines()
+    assert lines[0] == folder
+    shown = {line.strip() for line in lines}
+    for name in lookup.names(folder):
+        spec = lookup.canonical(folder, name)
+        assert spec in shown or spec == name
+
+
+def test_the_values_that_an_option_may_take_are_shown(rlvr):
     out = rlvr("list", "objectives").out
-    assert "quatro:delta=0.1,ratio=sequence,max_gap=20.0" in out
-    assert out.splitlines()[0] == "objectives" and "verifiers" not in out
+    assert "choices: exponent=exponential|linear fss=full|mean|inverse-std bounds=upper|both" in out
 
 
-def test_json_is_one_object_of_names_and_what_they_are(rlvr):
+def test_recipes_show_their_first_line_and_their_objective(rlvr):
+    lines = [line.strip() for line in rlvr("list", "recipes").out.splitlines()]
+    assert len(lines) == 1 + 2 * len(config.recipes())
+    (summary, *_), made = config.recipe("apo")
+    at = lines.index(made.train.algo)
+    assert lines[at - 1].split(maxsplit=1) == ["apo", summary]
+
+
+def test_json_is_one_object_of_all_there_is(rlvr):
     made = json.loads(rlvr("list", "--json").out)
     assert tuple(made) == FOLDERS
-    assert made["objectives"]["grpo"].startswith("GRPO")
-    assert all(text for entries in made.values() for text in entries.values())
+    assert all(entry["summary"] for entries in made.values() for entry in entries.values())
+    assert tuple(made["recipes"]) == tuple(config.recipes())
 
 
-def test_an_entry_stays_on_one_line(rlvr, monkeypatch):
+def test_json_has_defaults_and_choices_with_their_types(rlvr):
+    options = json.loads(rlvr("list", "objectives", "--json").out)["objectives"]["quatro"][
+        "options"
+    ]
+    assert options["delta"] == {"default": 0.1}
+    assert options["detach"] == {"default": True}
+    assert options["ratio"]["choices"] == ["sequence", "length-normalized"]
+    assert options["ratio"]["default"] == "sequence"
+
+
+def test_json_has_a_recipe_whole(rlvr):
+    made = json.loads(rlvr("list", "recipes", "--json").out)["recipes"]["apmpo"]
+    assert made["knobs"]["rollout"]["num_generations"] == 8
+    assert made["knobs"]["train_step"]["learning_rate"] == 1e-6
+    assert objective.canonical(made["spec"]).startswith("apmpo:gamma=0.8,clip_low=0.2,e_min=0.2")
+    assert "Evaluation: `rlvr rollout -n 16 --temperature 0.6`" in made["notes"]
+
+
+def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    lines = rlvr("list", "verifiers").out.splitlines()
-    assert lines[0] == "verifiers"
-    assert all(line.startswith("  ") for line in lines[1:]), lines
+    console.stdout.cache_clear()
+    lines = rlvr("list").out.splitlines()
+    recipes = len(config.recipes())
+    entries = recipes + sum(len(lookup.names(f)) for f in FOLDERS if f != "recipes")
+    assert len(lines) == len(FOLDERS) + entries
+    assert sum(line.startswith("  ") for line in lines) == entries
 
 
-@pytest.mark.parametrize("folder", ["recipes", "objective"])
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("folder", ["objectives", "modifiers", "recipes"])
+def test_a_terminal_gets_lines_of_its_width(rlvr, terminal, width, folder):
+    terminal(width, NO_COLOR="1", TERM="dumb")
+    lines = rlvr("list", folder).out.splitlines()
+    assert max(map(len, lines)) <= width
+    indent = lines[1].index(lines[1].split()[1])
+    names = [line.split()[0] for line in lines[1:] if line[2] != " "]
+    known = config.recipes() if folder == "recipes" else lookup.names(folder)
+    assert names == known
+    assert all(line[2] != " " or line[:indent].isspace() for line in lines[1:])
+
+
+@pytest.mark.parametrize("width", [1, 20, 60, 1000])
+def test_folding_loses_nothing_and_breaks_where_it_may(width):
+    text = "kl:beta=0.001,estimator=k1|k2|k3+entropy of REINFORCE++ and a_word_that_stays_whole"
+    lines = console.folded(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(len(line) <= width or not set(" ,|") & set(line.rstrip(",|")) for line in lines)
+
+
+def test_a_modifier_starts_its_line():
+    assert console.folded("grpo:eps=1,ddof=1+kl+iac:alpha=1", 12) == [
+        "grpo:eps=1,",
+        "ddof=1+kl",
+        "+iac:alpha=1",
+    ]
+
+
+@pytest.mark.parametrize("folder", ["recipe", "objective"])
 def test_an_unknown_list_is_answered_with_those_there_are(refused, folder):
     err = refused(2, "list", folder)
-    assert f"no list of `{folder}`" in err and "objectives, modifiers, verifiers" in err
+    assert f"no list of `{folder}`" in err and "objectives, modifiers, recipes, verifiers" in err

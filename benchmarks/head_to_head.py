@@ -1,0 +1,122 @@
+"""Every objective on the built-in task with the same budget, five seeds each.
+
+    python benchmarks/head_to_head.py --out runs/head-to-head > docs/head-to-head.md
+
+Same policy, prompts, number of steps, samples, optimizer and learning rate for all; held-out
+figures after the last step. A run that is there already is not made again, so the command can be
+stopped and typed again. Intervals are 95% t-intervals over seeds; differences are paired by seed.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import platform
+import shutil
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+
+OBJECTIVES = (
+    "grpo", "dr-grpo", "dapo", "gspo", "gspo:clip_low=0.2,clip_high=0.2", "gmpo", "gpg", "cispo",
+    "rloo", "reinforce", "reinforce-pp", "nsr", "psr", "w-reinforce", "apo", "apmpo",
+    "quatro:delta=0.1", "quatro:delta=0.01", "quatro:delta=0.001", "quatro:delta=0.1+kl",
+    "grpo+negative-only", "gspo:clip_low=0.2,clip_high=0.2+negative-only",
+    "grpo+iac", "dapo+iac", "grpo+kl:beta=0.01", "grpo+kl:beta=0.01,on=errors", "dapo+anchor",
+)  # fmt: skip
+STRESSED = ("quatro:delta=0.1", "gspo:clip_low=0.2,clip_high=0.2", "grpo")
+STRESS = {
+    "learning rate x 10": ("--learning-rate", "2e-3"),
+    "5 epochs": ("--epochs", "5"),
+}
+SHOWN = {"pass@1": 100, "pass@16": 100, "ucc@16": 1, "entropy": 1, "kl": 1}
+T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+
+
+def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
+    """Start and end of one run's held-out metrics: each [mean, low, high] over prompts."""
+    from rlvr_cli import app
+
+    spec, words, seed, steps, out = job
+    name = "".join(c if c.isalnum() else "-" for c in "_".join((spec, *words)))
+    path = out / f"{name}-seed{seed}"
+    kept = out / f"{path.name}.json"
+    if not kept.exists():
+        said = io.StringIO()
+        words = (*words, "--steps", str(steps), "--eval-every", str(steps), "--keep", "1")
+        words = ("train", "--algo", spec, "--seed", str(seed), *words, "--out", str(path), "--json")
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as err:
+            code = app.run(list(words))
+        if code:
+            raise RuntimeError(f"rlvr {' '.join(words)}: exit code {code}\n{err.getvalue()}")
+        kept.write_text(said.getvalue())
+        shutil.rmtree(path)
+    return json.loads(kept.read_text())["metrics"]
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """The mean over seeds and the half width of its 95% t-interval."""
+    if len(values) < 2:
+        return values[0], math.nan
+    spread = statistics.stdev(values) / math.sqrt(len(values))
+    return statistics.mean(values), T_95[len(values)] * spread
+
+
+def cell(values: list[float], scale: float) -> str:
+    mean, half = interval([scale * value for value in values])
+    digits = 1 if scale == 100 else 2
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def table(rows: dict[str, list[dict]], base: str) -> None:
+    """One line a spec; the last columns are the difference to the base, paired by seed."""
+    heads = [*SHOWN, "pass@1 less grpo's", "pass@16 less grpo's", "ucc@16 less grpo's"]
+    print(f"| objective | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    at_start = [[m[name]["first"][0] for m in rows[base]] for name in SHOWN]
+    cells = [cell(v, s) for v, s in zip(at_start, SHOWN.values(), strict=True)]
+    print(f"| at the start | {' | '.join(cells)} | | | |")
+    for spec, made in rows.items():
+        values = {name: [metrics[name]["second"][0] for metrics in made] for name in SHOWN}
+        cells = [cell(values[name], scale) for name, scale in SHOWN.items()]
+        for name in ("pass@1", "pass@16", "ucc@16"):
+            pairs = zip(values[name], rows[base], strict=True)
+            cells.append(cell([a - b[name]["second"][0] for a, b in pairs], SHOWN[name]))
+        print(f"| `{spec}` | {' | '.join(cells)} |")
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/head-to-head"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    settings = {"same settings": ((), OBJECTIVES)}
+    settings |= {name: (words, STRESSED) for name, words in STRESS.items()}
+    jobs = [
+        (spec, words, seed, given.steps, given.out)
+        for words, specs in settings.values()
+        for seed in range(given.seeds)
+        for spec in specs
+    ]
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        made = iter(list(pool.map(run, jobs)))
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("rlvr", "torch", "transformers"))
+    print(f"{platform.machine()}, Python {platform.python_version()}, {libraries}; "
+          f"{given.steps} steps, {given.seeds} seeds\n")  # fmt: skip
+    for name, (_, specs) in settings.items():
+        rows: dict[str, list[dict]] = {spec: [] for spec in specs}
+        for _ in range(given.seeds):
+            for spec in specs:
+                rows[spec].append(next(made))
+        print(f"### {name[0].upper()}{name[1:]}\n")
+        table(rows, "grpo")
+
+
+if __name__ == "__main__":
+    main()
