@@ -7,6 +7,7 @@ adds to the loss, and the gradient of that by the row's logp [T] (or by each lea
 Shapes: N completions, B rows of a micro-batch, T completion tokens.
 """
 
+import os
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -17,8 +18,8 @@ import torch
 from rlvr_cli import objective
 from rlvr_cli.objective import Step, TokenBatch, Totals
 
-BATCHES = 1000
-BATCHES_WITH_OPTIONS = 100
+BATCHES = int(os.environ.get("RLVR_ORACLE_BATCHES", "1000"))
+BATCHES_WITH_OPTIONS = min(BATCHES, 100)
 LONGEST = 40  # tokens
 SUM_LIMIT = 19.0  # nats; the log ratio of a completion stays within the clamp at 20
 LEAVES = ("logp", "entropy", "anchor_logp")

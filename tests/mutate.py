@@ -1,0 +1,150 @@
+"""Changes one thing at a time in the maths, and counts the changes that no test notices.
+
+    python tests/mutate.py [--jobs 2] [--only surrogate] [--every 1]
+
+Each mutant runs in a forked process: the changed source takes the place of a module's content,
+then the tests of that file, of all parts, objectives and modifiers, and the properties run until
+one fails. Survivors are printed as they are found.
+"""
+
+import argparse
+import ast
+import copy
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+import rlvr_cli
+
+TESTS, SOURCE = Path(__file__).parent, Path(rlvr_cli.__file__).parent
+FOLDERS = ("parts", "objectives", "modifiers")
+COMPARE = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+           ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn}  # fmt: skip
+BINARY = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+          ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd}  # fmt: skip
+NAMES = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min", "exp": "expm1",
+         "expm1": "exp", "log": "log1p", "log1p": "log", "sum": "mean", "detach": "clone",
+         "square": "abs", "any": "all", "low": "high", "high": "low"}  # fmt: skip
+Change = tuple[str, Callable[[ast.AST], None]]
+
+
+def mutants(path: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Each single change of a file, with where and what it is."""
+    tree = ast.parse(path.read_text())
+    name = path.relative_to(SOURCE)
+    hints = {id(n) for node in ast.walk(tree) for n in _of_types(node)}
+    for index, node in enumerate(ast.walk(tree)):
+        for words, change in () if id(node) in hints else changes(node):
+            made = copy.deepcopy(tree)
+            change(list(ast.walk(made))[index])
+            line = getattr(node, "lineno", getattr(getattr(node, "value", None), "lineno", "?"))
+            yield f"{name}:{line}: {words}", ast.fix_missing_locations(made)
+
+
+def _of_types(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands in type hints and asserts, where a change changes nothing."""
+    for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+        yield from ast.walk(part) if part else ()
+    if isinstance(node, ast.Assert):
+        yield from ast.walk(node)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp):
+        names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+        yield from ast.walk(node) if names and names[0].istitle() else ()
+
+
+def changes(node: ast.AST) -> Iterator[Change]:
+    """What can be changed at a node: in words, and as a change to the same node of a copy."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in COMPARE:
+            new = COMPARE[type(op)]
+            yield f"{_text(node)} -> {new.__name__}", lambda n: n.ops.__setitem__(0, new())
+        case ast.BinOp(op=op) if type(op) in BINARY:
+            new = BINARY[type(op)]
+            yield f"{_text(node)} -> {new.__name__}", lambda n: setattr(n, "op", new())
+        case ast.UnaryOp(op=op):
+            yield f"{_text(node)} -> without its sign", lambda n: _wrap(n, "operand", type(op))
+        case ast.BoolOp(op=op):
+            new = ast.Or if isinstance(op, ast.And) else ast.And
+            yield f"{_text(node)} -> {new.__name__}", lambda n: setattr(n, "op", new())
+        case ast.Constant(value=bool(value)):
+            yield f"{value} -> {not value}", lambda n: setattr(n, "value", not value)
+        case ast.Constant(value=int(value) | float(value)):
+            new = value * 2 or 1
+            yield f"{value} -> {new}", lambda n: setattr(n, "value", new)
+        case ast.Attribute(attr=name) if name in NAMES:
+            yield f"{_text(node)} -> {NAMES[name]}", lambda n: setattr(n, "attr", NAMES[name])
+        case ast.keyword(arg=name) if name in NAMES:
+            yield f"{name}= -> {NAMES[name]}=", lambda n: setattr(n, "arg", NAMES[name])
+        case ast.IfExp() | ast.If():
+            yield f"if {_text(node.test)} -> not", lambda n: _wrap(n, "test", ast.Not)
+
+
+def _wrap(node: ast.AST, field: str, op: type[ast.unaryop]) -> None:
+    setattr(node, field, ast.UnaryOp(op(), getattr(node, field)))
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node)[:60]
+
+
+def is_caught(path: Path, tree: ast.Module) -> bool:
+    own = [TESTS / folder / f"test_{path.stem}.py" for folder in FOLDERS]
+    stages = ([p for p in own if p.exists()], [TESTS / f for f in FOLDERS],
+              [TESTS / "test_spec.py", TESTS / "test_objective.py", TESTS / "test_errata.py"])  # fmt: skip
+    return any(_fails(path, tree, stage) for stage in stages if stage)
+
+
+def _fails(path: Path, tree: ast.Module, tests: list[Path]) -> bool:
+    """Whether a forked process that holds the mutant fails these tests."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    code = 2
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        name = ".".join(["rlvr_cli", *path.relative_to(SOURCE).with_suffix("").parts])
+        exec(compile(tree, str(path), "exec"), vars(sys.modules[name]))
+        words = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", *map(str, tests)]
+        code = int(pytest.main(words))
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="files whose path holds this")
+    parser.add_argument("--every", type=int, default=1, help="only each so-manieth mutant")
+    given = parser.parse_args()
+    os.environ["RLVR_ORACLE_BATCHES"] = "20"
+    sys.dont_write_bytecode = True
+    torch.set_num_threads(1)
+    paths = sorted(p for folder in FOLDERS for p in (SOURCE / folder).glob("[!_]*.py"))
+    for path in paths:
+        importlib.import_module(f"rlvr_cli.{path.parent.name}.{path.stem}")
+    for name in ("hypothesis", "scipy.optimize", "numpy.testing", "rlvr_cli.stages.advantage"):
+        importlib.import_module(name)
+    chosen = [(p, *m) for p in paths if given.only in str(p) for m in mutants(p)][:: given.every]
+
+    def judge(job: tuple[Path, str, ast.Module]) -> bool:
+        path, words, tree = job
+        caught = is_caught(path, tree)
+        if not caught:
+            print(words, flush=True)
+        return caught
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        caught = list(pool.map(judge, chosen))
+    print(f"{sum(caught)} of {len(chosen)} mutants caught ({sum(caught) / len(chosen):.1%})")
+
+
+if __name__ == "__main__":
+    main()
