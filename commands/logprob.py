@@ -13,13 +13,13 @@ def command(
     model: options.Model = None,
     ref_model: Annotated[str | None, typer.Option(help="the reference policy")] = None,
     ref_top_k: Annotated[
-        int, typer.Option(min=0, help="the reference policy's likeliest tokens at each place")
+        int, typer.Option(min=0, help="so many likeliest tokens of the reference policy")
     ] = 0,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="of old_logp,entropy,max_prob,ref_logp,ref_topk_ids,ref_topk_logp; by default "
-            "all that the options give"
+            help="of old_logp, entropy, max_prob, ref_logp, ref_topk_ids, ref_topk_logp; by "
+            "default all that the options give"
         ),
     ] = None,
     micro_batch_tokens: Annotated[

@@ -57,7 +57,7 @@ def _require_logprobs(
 ) -> None:
     """An error unless the logprobs directory has what is needed and is of these rollouts."""
     held = set(logprobs.manifest["only"]) if logprobs else set()
-    stored = logprobs.params["ref_top_k"] or 0 if logprobs else 0
+    stored = (logprobs.params.get("ref_top_k") if logprobs else None) or 0
     if missing := [name for name in needed if name not in held]:
         raise DataError(
             f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
