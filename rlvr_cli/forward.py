@@ -123,6 +123,11 @@ def _stats(
     states: _States, rows: list[Row], temperature: float, entropy_gradient: bool, top_k: int
 ) -> Stats:
     mask_BT = states.mask_BT
+    topk_NK = None
+    if top_k:
+        topk_NK = _anchor_ids(rows, top_k)
+        _check_ids(topk_NK, states.head.weight.shape[0])
+        topk_NK = topk_NK.to(mask_BT.device)
     stats = reference.token_stats(
         states.hidden_NH,
         states.head.weight,
@@ -130,7 +135,7 @@ def _stats(
         bias_V=states.bias_V,
         temperature=temperature,
         entropy_gradient=entropy_gradient,
-        topk_NK=_anchor_ids(rows, top_k).to(mask_BT.device) if top_k else None,
+        topk_NK=topk_NK,
     )
     logp_BT, entropy_BT, max_prob_BT = (_spread(value_N, mask_BT) for value_N in stats[:3])
     anchor_N = stats.anchor_logp_N
@@ -144,6 +149,15 @@ def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:
     token_N = np.array([token for row in rows for token in row.token_ids], dtype=np.int64)
     ids_NK[ids_NK == token_N[:, None]] = -1
     return torch.from_numpy(ids_NK)
+
+
+def _check_ids(topk_NK: Tensor, vocabulary: int) -> None:
+    if topk_NK.numel() and topk_NK.max() >= vocabulary:
+        raise DataError(
+            f"the reference policy's likeliest tokens hold id {int(topk_NK.max())}, the "
+            f"vocabulary of the policy has {vocabulary} tokens",
+            "name a reference policy with the same tokenizer",
+        )
 
 
 def anchor_ref_logp(rows: list[Row], mask_BT: Tensor, dtype: torch.dtype, *, top_k: int) -> Tensor:

@@ -267,7 +267,7 @@ def _load_model(policy: Policy) -> Any:
 
 
 def _check_head(model: Any, policy: Policy) -> None:
-    """Refuses a model whose logits are not its last hidden state times its output head."""
+    """Refuses a model whose logits are no numbers, or not its hidden state times its head."""
     import torch
 
     token_ids = torch.tensor([[0, 1]])
@@ -275,6 +275,11 @@ def _check_head(model: Any, policy: Policy) -> None:
         logits = model(token_ids).logits
         head = model.get_output_embeddings()
         made = head(model.base_model(token_ids).last_hidden_state)
+    if not logits.isfinite().all():
+        raise DataError(
+            f"`{policy.path}` gives logits that are no numbers: its weights are damaged",
+            "copy the model again, or go back to an earlier checkpoint",
+        )
     if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
         raise UserError(
             f"`{policy.path}` scales or caps its logits, which rlvr does not support yet",

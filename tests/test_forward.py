@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlvr_cli import forward
-from rlvr_cli.errors import UserError
+from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.protocols import Row
 
 # Prompts and completions of unlike lengths; one completion is empty, one of a single token, and
@@ -226,3 +226,10 @@ def test_rows_of_no_tokens_have_empty_anchors(loaded):
     assert stats.anchor_logp_BT.shape == (2, 0)
     made_BT = forward.anchor_ref_logp(rows, stats.mask_BT, torch.float32, top_k=4)
     assert made_BT.shape == (2, 0)
+
+
+def test_an_id_outside_the_policys_vocabulary_is_refused(loaded):
+    _, rows = with_top_k(loaded, ROWS[:1], 4)
+    rows[0].ref_topk_ids[0, 1] = 99_999
+    with pytest.raises(DataError, match="hold id 99999, the vocabulary of the policy has"):
+        forward.completion_stats(loaded.model, rows, temperature=1.0, top_k=4)

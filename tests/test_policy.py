@@ -22,6 +22,14 @@ def test_a_missing_weight_is_refused_and_not_filled_at_random(copied):
         policy.load(policy.resolve(str(copied)))
 
 
+def test_weights_that_are_no_numbers_are_named_for_what_they_are(copied):
+    weights = load_file(copied / "model.safetensors")
+    weights["model.norm.weight"][:] = float("nan")
+    save_file(weights, copied / "model.safetensors", {"format": "pt"})
+    with pytest.raises(DataError, match="no numbers: its weights are damaged"):
+        policy.load(policy.resolve(str(copied)))
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_broken_file_is_one_clear_line(copied, name):
     (copied / name).write_bytes((copied / name).read_bytes()[:50])
