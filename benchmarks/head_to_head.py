@@ -28,6 +28,7 @@ OBJECTIVES = (
 )  # fmt: skip
 STRESSED = ("quatro:delta=0.1", "gspo:clip_low=0.2,clip_high=0.2", "grpo")
 STRESS = {
+    "learning rate x 3": ("--learning-rate", "6e-4"),
     "learning rate x 10": ("--learning-rate", "2e-3"),
     "5 epochs": ("--epochs", "5"),
 }

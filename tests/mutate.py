@@ -95,8 +95,8 @@ def _text(node: ast.AST) -> str:
 
 def is_caught(path: Path, tree: ast.Module) -> bool:
     own = [TESTS / folder / f"test_{path.stem}.py" for folder in FOLDERS]
-    stages = ([p for p in own if p.exists()], [TESTS / f for f in FOLDERS],
-              [TESTS / "test_spec.py", TESTS / "test_objective.py", TESTS / "test_errata.py"])  # fmt: skip
+    properties = [TESTS / f"test_{name}.py" for name in ("spec", "objective", "errata")]
+    stages = ([p for p in own if p.exists()], [TESTS / f for f in FOLDERS], properties)
     return any(_fails(path, tree, stage) for stage in stages if stage)
 
 
