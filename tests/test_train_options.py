@@ -1,9 +1,10 @@
 """The loop with adapters on a schedule, and with a batch that keeps no row."""
 
 import json
-import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,9 +19,14 @@ UPDATE += ["--warmup-updates", "1", "--schedule", "cosine", "--decay-updates", "
 SMALL = [*FLAGS, *UPDATE, "--eval-every", "2", "--eval-num-generations", "2"]
 
 
-def train(out: Path, prompts: Path, *words: str) -> int:
+def words(out: Path, prompts: Path, *more: str) -> list[str]:
     where = ["--prompts", str(prompts / "train"), "--heldout", str(prompts / "heldout")]
-    return app.run(["train", "--algo", "quatro+kl", "--out", str(out), *where, *SMALL, *words])
+    base = ["train", "--algo", "quatro+kl", "--out", str(out), "--steps", "2", *where, *SMALL]
+    return [*base, *more]
+
+
+def train(out: Path, prompts: Path, *more: str) -> int:
+    return app.run(words(out, prompts, *more))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -95,15 +101,14 @@ def test_a_checkpoint_of_adapters_that_is_gone_is_made_again_from_the_stored_rol
 
 @pytest.mark.parametrize("sign", ["steps/000001/update/_checkpoint", "steps/000002/rollouts"])
 def test_a_killed_run_goes_on_to_the_same_bytes(run, prompts, tmp_path, sign):
-    """SIGKILL to a fork of this process as soon as there is the sign."""
-    out, child = tmp_path / "run", os.fork()
-    if child == 0:
-        os._exit(train(out, prompts, "--steps", "2"))
-    end = time.monotonic() + 120
-    while not (out / sign).exists() and time.monotonic() < end:
+    """SIGKILL to a process of its own as soon as there is the sign."""
+    out = tmp_path / "run"
+    code = f"import sys; from rlvr_cli import app; sys.exit(app.run({words(out, prompts)!r}))"
+    child = subprocess.Popen([sys.executable, "-P", "-c", code], cwd=tmp_path)
+    while not (out / sign).exists() and child.poll() is None:
         time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
     assert train(out, prompts, "--steps", "2") == 0
     assert files_of(out) == files_of(run)
 
