@@ -1,5 +1,7 @@
 """An algorithm's string: its spelling, its defaults, and what is refused."""
 
+import math
+
 import pytest
 
 from rlvr_cli import lookup, objective
@@ -103,3 +105,18 @@ def test_a_trust_region_that_is_none_is_refused_when_it_is_named(option):
 def test_every_published_pairing_is_built(spec):
     assert objective.canonical(objective.canonical(spec)) == objective.canonical(spec)
     objective.build(spec)
+
+
+def test_what_a_modifier_reads_is_added_to_what_its_base_reads():
+    assert objective.build("grpo+kl+is-correction").needs == {"ref_logp", "behaviour_logp"}
+
+
+def test_bounds_at_their_edge():
+    assert objective.build("apo:k=1").top_k == 1
+    with pytest.raises(UsageError, match="cap must be above 0"):
+        objective.build("cispo:cap=0")
+
+
+def test_the_clip_of_the_geometric_mean_is_as_wide_in_nats_on_both_sides():
+    low, high = objective.build("gmpo:clip=0.5").clip
+    assert (1 - low, 1 + high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
