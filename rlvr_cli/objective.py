@@ -203,7 +203,7 @@ def _gain(objective: Objective, batch: TokenBatch, log_ratio_BT: Tensor) -> Tens
     return gain_BT
 
 
-def bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+def _bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     """The bounds of the clip as distances below and above 1, [B, 1] or scalars."""
     assert objective.clip is not None
     low, high = (
@@ -240,7 +240,7 @@ def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor
     """Whether a token's ratio lies where the clip makes its gain flat, [B, T]."""
     if objective.clip is None:
         return torch.zeros_like(batch.mask_BT)
-    low, high = bounds(objective, batch)
+    low, high = _bounds(objective, batch)
     ratio_BT = result.log_ratio_BT.double().clamp(-LIMIT, LIMIT).exp()
     advantage_B1 = batch.advantage_B[:, None]
     above_BT = (advantage_B1 > 0) & (ratio_BT > 1 + high)

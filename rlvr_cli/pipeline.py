@@ -233,7 +233,7 @@ class Run:
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
             "missing": scores["missing"],
-            "informative": advantages["informative"] / max(advantages["groups"], 1),
+            "informative": advantages["informative_share"],
             "floored": advantages["floored"],
             **{name: update[name] for name in update if name not in ("policy", "trainer")},
         }
