@@ -120,3 +120,14 @@ def test_bounds_at_their_edge():
 def test_the_clip_of_the_geometric_mean_is_as_wide_in_nats_on_both_sides():
     low, high = objective.build("gmpo:clip=0.5").clip
     assert (1 - low, 1 + high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
+
+
+@pytest.mark.parametrize("spec", ["cispo:cap=0.5", "quatro:max_gap=0.5", "grpo+overlong:buffer=1"])
+def test_a_value_just_within_its_bounds_is_built(spec):
+    objective.build(spec)
+
+
+@pytest.mark.parametrize("spec, kept", [("psr", "above"), ("nsr", "below")])
+def test_a_choice_by_sign_of_advantages_of_one_sign_is_refused(spec, kept):
+    with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
+        objective.build(f"{spec}+negative-only")

@@ -28,7 +28,7 @@ def trust_region(
     low_N, high_N = groups.extremes(reward_N, group_N)
     gap_N = high_N - low_N
     constant_N = gap_N <= 0
-    scaled_N = torch.where(constant_N, 0.0, (reward_N - high_N) / gap_N.masked_fill(constant_N, 1))
+    scaled_N = (reward_N - high_N) / gap_N.masked_fill(constant_N, 1)
     floor = torch.as_tensor(1 / max_gap, dtype=torch.float64).log()
     below_N = floor.expand_as(reward_N)
     above_N = torch.as_tensor(1 / (8 * delta) ** 0.5, dtype=torch.float64).log().expand_as(reward_N)

@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+import torch
+
+from rlvr_cli import objective
 
 
 def estimate(batch):
@@ -95,3 +98,20 @@ def test_a_masked_completion_stays_in_the_denominators(gains):
         behaviour_logp=-1 - logs,
     )
     assert made.slope == pytest.approx(np.array([[1 / 3, 1 / 3], [0, 0]]), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind, cut", [("tis", 1), ("icepop", 2), ("sequence-mask", 0)])
+def test_the_share_of_tokens_whose_weight_is_cut_is_counted(kind, cut):
+    old_BT = torch.tensor([[3.0, 1.0, 0.3]], dtype=torch.float64).log()
+    batch = objective.TokenBatch(
+        logp_BT=old_BT,
+        old_logp_BT=old_BT,
+        mask_BT=torch.ones(1, 3, dtype=torch.bool),
+        advantage_B=torch.ones(1),
+        entropy_BT=torch.zeros(1, 3),
+        behaviour_logp_BT=torch.zeros(1, 3, dtype=torch.float64),
+    )
+    goal = objective.build(f"grpo+is-correction:kind={kind},cap=2")
+    made = objective.loss(goal, batch, objective.Totals(tokens=3, sequences=1, max_length=3))
+    metrics = objective.token_metrics(goal, batch, made)
+    assert (metrics["correction_cut"], metrics["correction_cut_among"]) == (cut, 3)

@@ -137,3 +137,9 @@ def test_equal_rewards_give_exactly_zero_however_they_round():
         whitened(reward, group, torch.arange(12)),
     ):
         assert made[:10].tolist() == [0] * 10 and bool((made[10:] != 0).all())
+
+
+def test_a_batch_of_one_token_gives_that_token_its_whole_share():
+    # m = 0.5 and v = 0, so A = (B - m) / 1e-4.
+    made = whitened(f64(1, 0), tensor([0, 0]), tensor([1, 0]))
+    torch.testing.assert_close(made, f64(0, -1e4), rtol=1e-12, atol=0)

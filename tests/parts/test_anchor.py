@@ -78,7 +78,9 @@ def test_a_success_is_clipped_as_ever_and_moves_no_anchor():
 def test_the_share_of_errors_that_the_anchor_alone_makes_flat_is_counted():
     goal = objective.build("apo")
 
-    def counts(**values):
+    edge = objective.build("grpo:clip_low=0+anchor:lam=1")
+
+    def counts(goal=goal, **values):
         batch = one_token(**values)
         made = objective.token_metrics(goal, batch, objective.loss(goal, batch, TOTALS))
         return made["anchor_flat"], made["anchor_flat_among"]
@@ -86,7 +88,9 @@ def test_the_share_of_errors_that_the_anchor_alone_makes_flat_is_counted():
     assert counts(mass=0.9, z=0.3) == (1, 1)  # r~ = 0.75
     assert counts(mass=0.3, z=0.3) == (0, 1)
     assert counts(ratio=0.5, mass=0.3, z=0.3) == (0, 1)  # flat by its ratio, not by the anchor
-    assert counts(mass=0.9, z=0.3, advantage=1.0) == (0, 0)
+    assert counts(mass=0.9, z=0.3, advantage=0.5) == counts(advantage=0.0) == (0, 0)
+    assert counts(edge) == (1, 1)  # a ratio of 1 at the bound of 1 is not flat by itself
+    assert counts(edge, mass=0) == (0, 1)  # and the anchor moves it nowhere
 
 
 def test_the_bounds_are_those_of_the_base():

@@ -40,3 +40,8 @@ def test_the_drift_is_old_less_behaviour_zero_where_masked_and_without_gradient(
     behaviour = tensor([[-1.5, -1.0, torch.nan]])
     made = correction.drift(old, behaviour, tensor([[True, True, False]]))
     assert made.tolist() == [[0.5, -1.0, 0.0]] and not made.requires_grad
+
+
+@pytest.mark.parametrize("kind", [correction.masked, correction.sequence_masked])
+def test_a_weight_at_its_cap_is_kept(kind):
+    assert weights(kind, tensor([[1.0]], dtype=torch.float64), cap=1.0) == [1]

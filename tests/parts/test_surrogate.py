@@ -88,9 +88,9 @@ def geometric(d_BT, advantage_B1, mask_BT):
     return surrogate.geometric(d_BT, advantage_B1, mask_BT, clip=0.4)
 
 
-def power_mean(power):
+def power_mean(power, low=0.2):
     def gain(d_BT, advantage_B1, mask_BT):
-        bounds = {"power_B1": power, "low_B1": 0.2, "high_B1": 0.5}
+        bounds = {"power_B1": power, "low_B1": low, "high_B1": 0.5}
         columns = {k: tensor([[v]], dtype=torch.float64) for k, v in bounds.items()}
         return surrogate.power_mean(d_BT, advantage_B1, mask_BT, **columns)
 
@@ -121,6 +121,12 @@ def test_the_power_mean_is_its_definition_on_ratios_clipped_on_one_side(power):
         gain, slope = whole(power_mean(power), [math.log(r) for r in ratios], advantage)
         assert gain == pytest.approx(advantage * mean, rel=1e-13)
         assert slope == pytest.approx(slopes, rel=1e-13)
+
+
+def test_a_bound_of_a_whole_1_or_more_below_clips_nothing():
+    for low in (1.0, 1.5):
+        gain, _ = whole(power_mean(1.0, low), [math.log(r) for r in (1.2, 0.5, 2.0)], -3.0)
+        assert gain == pytest.approx(-3.7, rel=1e-13)
 
 
 def test_a_power_of_zero_is_the_geometric_mean_and_its_neighbours_agree():

@@ -61,3 +61,9 @@ def test_an_empty_batch_weighs_nothing():
     ):
         assert share(MASK[2:], totals).tolist() == [[0, 0, 0, 0]]
         assert share(MASK[:0], totals).shape == (0, 4)
+
+
+@pytest.mark.parametrize("share", weight.BY_NAME.values(), ids=weight.BY_NAME)
+def test_one_token_alone_carries_the_whole_loss(share):
+    made = share(tensor([[True]]), Totals(tokens=1, sequences=1, max_length=1))
+    assert made.tolist() == [[1.0]]
