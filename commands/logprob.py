@@ -26,11 +26,12 @@ def command(
         int, typer.Option(min=1, help="padded tokens in one forward pass")
     ] = config.UpdateOptions.micro_batch_tokens,
     shard: options.Shard = "0/1",
+    nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import policy as policies
-    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.shards import Shards
     from rlvr_cli.stages import logprob
 
     source = Shards.open(options.source(rollouts), "rollouts")
@@ -44,10 +45,12 @@ def command(
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     reference = policies.resolve(ref_model) if ref_model else None
     needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
+    options.spread(nproc, rollouts, source.path)
     with console.Parts("logprob", len(source)) as parts:
         made = logprob.run(
             source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,
             policy=policies.of(source, model) if needs_policy else None,
-            micro_batch_tokens=micro_batch_tokens, share=Share.parse(shard), on_part=parts,
+            micro_batch_tokens=micro_batch_tokens, share=options.share(shard), on_part=parts,
         )  # fmt: skip
+        made = options.together(made, out)
     console.conclude(parts, out, made, "{tokens} tokens", as_json=json, rate="tokens")

@@ -26,17 +26,18 @@ def command(
     ] = None,
     limit: options.Limit = None,
     shard: options.Shard = "0/1",
+    nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import policy as policies
-    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.shards import Shards
     from rlvr_cli.stages import rollout
 
     chosen = config.make(config.RolloutOptions, knobs)
     source = Shards.open(options.source(prompts), "prompts")
     selection = rollout.Selection(seed, step, prompts_per_step, limit)
-    share = Share.parse(shard)
+    share = options.share(shard)
     rollout.check(chosen, selection, share)
     out = out or source.path.parent / "rollouts"
     if model is None:
@@ -49,8 +50,10 @@ def command(
             f"rollout: {count} prompts x {chosen.num_generations} completions of "
             f"`{policy.name}`{draws} would go to `{out}`"
         )
+    options.spread(nproc, prompts, source.path)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
+        made = options.together(made, out)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:
         text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"

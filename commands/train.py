@@ -31,6 +31,7 @@ def command(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="write event files too (an extra)")
     ] = False,
+    nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
@@ -45,4 +46,5 @@ def command(
         pipeline.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
+    options.spread(nproc)
     live.train(out, chosen, tensorboard=tensorboard, as_json=json)

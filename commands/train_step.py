@@ -25,6 +25,7 @@ def command(
     off_policy: Annotated[
         bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
     ] = False,
+    nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
@@ -41,6 +42,7 @@ def command(
     policy = policies.of(source.parent("rollouts", rollouts), model)
     if dry_run:
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
+    options.spread(nproc, advantages, source.path)
     with console.Parts("train-step", 1) as parts:
         made = train_step.run(
             source, out, policy, chosen, algo=algo, seed=seed, rollouts=rollouts,

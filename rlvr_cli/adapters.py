@@ -97,8 +97,8 @@ def attach(model: Any, path: Path) -> None:
         ) from error
 
 
-def save(model: Any, path: Path, base: Base) -> None:
-    """Writes the adapters of a model as peft does, and their base."""
+def save(model: Any, path: Path, trained: dict[str, Any], base: Base) -> None:
+    """Writes the named weights of a model's adapters as peft does, and their base."""
     from safetensors.torch import save_file
 
     path.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def save(model: Any, path: Path, base: Base) -> None:
     }
     config["base_model_name_or_path"] = None if base.policy.startswith(".") else base.policy
     (path / _CONFIG).write_bytes(files.pretty_json(config))
-    weights = {name: parameter.detach().contiguous() for name, parameter in _trained(model)}
+    weights = {_peft_name(name): value.contiguous() for name, value in trained.items()}
     save_file(weights, path / _WEIGHTS, {"format": "pt"})
     (path / BASE).write_bytes(files.pretty_json(vars(base)))
 
@@ -130,7 +130,11 @@ def _trained(model: Any) -> Iterator[tuple[str, Any]]:
     """The adapters' weights, by the names that a peft directory has for them."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            yield f"base_model.model.{name.replace(f'.{_NAME}.', '.')}", parameter
+            yield _peft_name(name), parameter
+
+
+def _peft_name(name: str) -> str:
+    return f"base_model.model.{name.replace(f'.{_NAME}.', '.')}"
 
 
 def _targets(model: Any, text: str) -> str | list[str]:

@@ -7,19 +7,21 @@ import os
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rlvr_cli import __version__, console, errors
+from rlvr_cli import __version__, console, errors, world
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
+_HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parent / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
-    *("eval-passk", "ucc", "compare", "import", "export", "check", "list"),
+    *("eval-passk", "ucc", "compare", "import", "export", "check", "doctor", "list"),
 )
 
 
@@ -98,7 +100,13 @@ def _root(
 
 def main() -> None:
     """Runs the command line; every error is one line of what is wrong and one of what to do."""
-    signal.signal(signal.SIGTERM, _stop)
+    if world.is_launched():  # the process that launched this one stops it and says why
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGTERM, _stop)
+    if not world.current().leads:
+        console.mute()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -110,7 +118,7 @@ def run(arguments: list[str]) -> int:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
         return error.exit_code
     except errors.UserError as error:
-        console.error(str(error), error.hint)
+        _fail(str(error), error.hint)
         return error.exit_code
     except _Refusal as error:
         context = getattr(error, "ctx", None)
@@ -122,8 +130,17 @@ def run(arguments: list[str]) -> int:
         if os.environ.get("RLVR_DEBUG"):
             raise
         where = f"{type(error).__name__}: {error}"
-        console.error(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
+        _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
+
+
+def _fail(message: str, hint: str) -> None:
+    """One message, also where many processes fail alike: the leading one speaks first."""
+    place = world.current()
+    if not place.leads:
+        time.sleep(_HEAD_START_S)
+        message = f"process {place.rank} of {place.size}: {message}"
+    console.error(message, hint)
 
 
 def _stop(*_: object) -> None:

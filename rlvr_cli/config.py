@@ -60,6 +60,10 @@ class UpdateOptions:
     epochs: int = knob(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = knob(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = knob(16384, "padded tokens in one forward pass", least=1)
+    trainer: str = knob("local", "the training engine and its options")
+    recompute_activations: bool = knob(
+        False, "keep less for the backward pass and compute it again: slower, less memory"
+    )
     weight_decay: float = knob(0.0, "of AdamW", least=0)
     max_grad_norm: float = knob(1.0, "the gradient's norm is clipped here; 0 never", least=0)
     old_logprobs: Literal["recompute", "rollout", "stored"] = knob(
@@ -78,6 +82,9 @@ class RunOptions:
     eval_every: int = knob(20, "evaluate on held-out prompts every so many steps; 0 never", least=0)
     eval_num_generations: int = knob(16, "completions a held-out prompt", least=1)
     max_error_rate: float = knob(0.01, "stop if the verifier fails on more", least=0, most=1)
+    save_every: int = knob(
+        1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
+    )
     keep: int = knob(2, "newest checkpoints kept, beside the best one", least=1)
     seed: int = knob(0, "of sampling and of the order of prompts", least=0)
 

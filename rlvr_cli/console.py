@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import re
 import sys
 import time
@@ -32,7 +33,14 @@ def say(text: str) -> None:
     stderr().print(text, markup=False)
 
 
+def mute() -> None:
+    """Leaves the speaking to another process; errors are still said."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    stderr().quiet = True
+
+
 def error(message: str, hint: str) -> None:
+    stderr().quiet = False
     stderr().print(f"[red]error:[/red] {_escape(message)}")
     if hint:
         stderr().print(f"[yellow]hint:[/yellow] {_escape(hint)}")

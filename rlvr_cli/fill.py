@@ -13,19 +13,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli import files
+from rlvr_cli import files, spool
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
 _METADATA_KEY = b"rlvr"
+_LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", spool.PATTERN)
 _LIBRARIES = ("rlvr", "pyarrow", "numpy", "torch", "transformers", "scikit-learn")
 
 
-def fill(
+def fill(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards | None:
+    """`fill_streaming` of parts that are made one by one, in order."""
+    return fill_streaming(path, plan, lambda missing: ((i, make(i)) for i in missing), **options)
+
+
+def fill_streaming(
     path: Path,
     plan: Plan,
-    make: Callable[[int], pa.Table],
+    make: Callable[[list[int]], Iterator[tuple[int, pa.Table]]],
     *,
     share: Share = WHOLE,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
@@ -34,10 +40,11 @@ def fill(
 ) -> Shards | None:
     """Makes the parts of `path` that are missing or damaged, then its manifest.
 
-    Running it again goes on where it stopped; on a complete directory it makes nothing. Another
-    plan is refused. None if parts of other shares are still missing. `on_part` hears of every
-    part of this share: kept, made, or mended (found damaged and made again). `is_intact` says of a
-    complete directory whether what it holds beside its parts is whole; if not, all is made again.
+    `make` is given the indices of those parts and yields each with its rows, in any order. Running
+    it again goes on where it stopped; on a complete directory it makes nothing. Another plan is
+    refused. None if parts of other shares are still missing. `on_part` hears of every part of this
+    share: kept, made, or mended (found damaged and made again). `is_intact` says of a complete
+    directory whether what it holds beside its parts is whole; if not, all is made again.
     """
     mine = range(share.index, plan.parts, share.count)
     listed = _listed_parts(path, plan)
@@ -52,13 +59,14 @@ def fill(
     with _writing(path, share):
         _sweep(path, share)
         done = {i: e for i, e in whole.items() if i in mine}
-        for index in mine:
-            state = "kept" if index in done else "mended" if index in listed else "made"
-            if state != "kept":
-                done[index] = _write_part(path, plan, index, make(index))
-                if share.count > 1 or index != mine[-1]:
-                    _write_manifest(_partial(path, share), _manifest(path, plan, done))
-            on_part(index, state)
+        for index in done:
+            on_part(index, "kept")
+        missing = [index for index in mine if index not in done]
+        for index, table in make(missing) if missing else ():
+            done[index] = _write_part(path, plan, index, table)
+            if share.count > 1 or len(done) < len(mine):
+                _write_manifest(_partial(path, share), _manifest(path, plan, done))
+            on_part(index, "mended" if index in listed else "made")
         with files.locked(path / "_lock-finish", wait=True):
             return _finish(path, plan, share, done, summarise)
 
@@ -85,8 +93,9 @@ def _finish(
     complete = {**draft.manifest, "summary": summarise(draft)}
     _write_manifest(_partial(path, share), complete)
     os.replace(_partial(path, share), path / MANIFEST)
-    for listing in path.glob("_partial*.json"):
-        files.remove(listing)
+    for pattern in ("_partial*.json", spool.PATTERN):
+        for stale in path.glob(pattern):
+            files.remove(stale)
     files.sync_folder(path)
     return Shards(path, complete)
 
@@ -101,7 +110,7 @@ def _partial(path: Path, share: Share) -> Path:
 
 
 def _leftovers(path: Path) -> list[Path]:
-    return [p for pattern in ("_partial*.json", "_lock*", "_tmp-*") for p in path.glob(pattern)]
+    return [p for pattern in _LEFTOVERS for p in path.glob(pattern)]
 
 
 def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[str, Any]:

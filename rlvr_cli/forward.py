@@ -4,6 +4,7 @@ Shapes: B rows, S prompt and completion tokens, T completion tokens, N trained t
 K top-k.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.kernels import reference
-from rlvr_cli.protocols import Row
+from rlvr_cli.protocols import Floats, Row
 
 _SMALL = 20_000_000  # parameters
 _THREADS = torch.get_num_threads()
@@ -38,7 +39,7 @@ def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
     One row at least. The cut depends on the lengths alone, so that a forward pass of the same rows
     at another time, for their old log-probs say, has the same bits.
     """
-    lengths = [len(row.prompt_token_ids) + len(row.token_ids) for row in rows]
+    lengths = [row.size for row in rows]
     order = sorted(range(len(rows)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
@@ -53,6 +54,31 @@ def fit_threads(model: Any) -> None:
     By the model alone, so that results do not depend on what else a process has loaded.
     """
     torch.set_num_threads(1 if model.num_parameters() < _SMALL else _THREADS)
+
+
+def dtype_of(precision: str, device: torch.device) -> torch.dtype:
+    """What a named precision means on a device; `auto` is bfloat16 on a GPU, float32 elsewhere."""
+    if precision == "auto":
+        precision = "bfloat16" if device.type == "cuda" else "float32"
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[precision]
+
+
+@contextlib.contextmanager
+def recomputing(model: Any, wanted: bool) -> Iterator[None]:
+    """Lets a model's layers keep their inputs alone and compute the rest again in backward."""
+    if not wanted:
+        yield
+        return
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    for layer in layers:
+        layer.training = True  # of the layer alone: its dropouts stay off
+    yield
+    for layer in layers:
+        layer.training = False
+    model.gradient_checkpointing_disable()
 
 
 def completion_stats(
@@ -96,12 +122,15 @@ def _states(model: Any, rows: list[Row]) -> _States:
     """
     fit_threads(model)
     device = next(model.parameters()).device
-    if not all(row.prompt_token_ids for row in rows):
+    if not all(len(row.prompt_token_ids) for row in rows):
         raise DataError("a completion has no prompt")
-    sequences = [row.prompt_token_ids + row.token_ids for row in rows]
-    length = max(map(len, sequences))
-    input_BS = torch.tensor([s + [0] * (length - len(s)) for s in sequences], device=device)
-    size_B = torch.tensor([len(s) for s in sequences], device=device)
+    length = max(row.size for row in rows)
+    token_BS = np.zeros((len(rows), length), dtype=np.int64)
+    for token_S, row in zip(token_BS, rows, strict=True):
+        token_S[: len(row.prompt_token_ids)] = row.prompt_token_ids
+        token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
+    input_BS = torch.from_numpy(token_BS).to(device)
+    size_B = torch.tensor([row.size for row in rows], device=device)
     attention_BS = torch.arange(length, device=device) < size_B[:, None]
     hidden_BSH = model.base_model(
         input_ids=input_BS, attention_mask=attention_BS.long(), use_cache=False
@@ -146,7 +175,7 @@ def _stats(
 def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:
     """The reference policy's `top_k` likeliest tokens, -1 in place of the sampled one, [N, K]."""
     ids_NK = np.concatenate([row.ref_topk_ids[:, :top_k] for row in rows]).astype(np.int64)
-    token_N = np.array([token for row in rows for token in row.token_ids], dtype=np.int64)
+    token_N = np.concatenate([np.asarray(row.token_ids, dtype=np.int64) for row in rows])
     ids_NK[ids_NK == token_N[:, None]] = -1
     return torch.from_numpy(ids_NK)
 
@@ -180,10 +209,10 @@ def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
     return zero.masked_scatter(mask_BT.view(*mask_BT.shape, *[1] * (value_N.ndim - 1)), value_N)
 
 
-def pad(values: list[list[float]], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
-    """Lists of per-token values at the left of a [B, T] tensor, 0 elsewhere."""
-    flat = [value for row in values for value in row]
-    return _spread(torch.tensor(flat, dtype=dtype, device=mask_BT.device), mask_BT)
+def pad(values: list[Floats], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
+    """Per-token values of each row at the left of a [B, T] tensor, 0 elsewhere."""
+    value_N = torch.from_numpy(np.concatenate([np.asarray(row, np.float64) for row in values]))
+    return _spread(value_N.to(mask_BT.device, dtype), mask_BT)
 
 
 def unpad(value_BT: Tensor, rows: list[Row]) -> list[np.ndarray]:

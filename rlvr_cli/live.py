@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import console, objective, reporting
+from rlvr_cli import console, objective, reporting, world
 from rlvr_cli.config import RunConfig, is_builtin
 from rlvr_cli.errors import UsageError
 from rlvr_cli.pipeline import Run
@@ -25,6 +25,10 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     run = Run(out, config)
+    if not world.current().leads:
+        for _ in run.train():
+            pass
+        return
     start = time.monotonic()
     records = []
     with _display(config.train.steps) as show, _events(out, tensorboard) as write:

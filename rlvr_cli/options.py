@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import world
 from rlvr_cli.errors import UsageError
 
 Source = Annotated[
@@ -20,6 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON on
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
+Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
@@ -83,6 +85,45 @@ def source(given: str | None) -> Path:
             "look at what the command before printed on stderr",
         )
     return Path(paths[0])
+
+
+def spread(nproc: int, given: str | None = None, path: Path | None = None) -> None:
+    """Runs this command in so many processes and ends this one, unless it is one of them already.
+
+    `given` is the argument of a source whose `path` is known now: only this process has its stdin.
+    """
+    place = world.current()
+    if place.size > 1 or nproc == 1:
+        return
+    words = sys.argv[1:]
+    if path is not None and given in (None, "-"):
+        words = [word for word in words if word != "-"] + [str(path)]
+    raise typer.Exit(world.launch(nproc, words))
+
+
+def share(shard: str) -> Any:
+    """The share that was asked for, or else that of this process among those that were started."""
+    from rlvr_cli.shards import WHOLE, Share
+
+    asked, place = Share.parse(shard), world.current()
+    if place.size == 1:
+        return asked
+    if asked != WHOLE:
+        raise UsageError(
+            f"--shard is {shard}, and {place.size} processes were started",
+            "leave one of the two out",
+        )
+    return Share(place.rank, place.size)
+
+
+def together(made: Any, out: Path) -> Any:
+    """What all processes made of a directory, once all are done."""
+    from rlvr_cli.shards import Shards
+
+    if world.current().size == 1:
+        return made
+    world.wait()
+    return Shards.open(out)
 
 
 def ks(text: str | None) -> list[int]:

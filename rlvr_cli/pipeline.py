@@ -17,14 +17,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import files, lookup, objective
+from rlvr_cli import files, lookup, objective, world
 from rlvr_cli import policy as policies
-from rlvr_cli.config import RunConfig
+from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
-from rlvr_cli.protocols import RolloutEngine, TrainingEngine
-from rlvr_cli.shards import MANIFEST, Shards
-from rlvr_cli.stages import advantage, evaluate, logprob, prompts, rollout, score, train_step
+from rlvr_cli.protocols import Resident, RolloutEngine, TrainingEngine
+from rlvr_cli.shards import MANIFEST, Shards, Share
+from rlvr_cli.stages import (
+    advantage,
+    agreement,
+    evaluate,
+    logprob,
+    prompts,
+    rollout,
+    score,
+    train_step,
+)
 
 BUILTIN_TASK = "expression"
 _MAY_CHANGE = ("steps", "keep")
@@ -40,21 +49,31 @@ class Run:
         self.loaded: Loaded
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
+        self._resident: Resident | None = None
+        self._handed: Policy | None = None
+        self._world = world.start() if world.current().size > 1 else world.current()
         rollout.check(config.rollout, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
         advantage.check_length(self.goal, config.rollout.max_new_tokens)
 
     def train(self) -> Iterator[dict[str, Any]]:
-        """Runs or goes on with the loop; one record a step, the first for where it starts."""
+        """Runs or goes on with the loop; one record a step, the first for where it starts.
+
+        Where there are several processes each of them runs this, and the leading one writes.
+        """
         self.check()
         files.make_folder(self.path)
-        with files.locked(self.path / "_lock"):
-            for stale in self.path.glob("_tmp-*"):
-                files.remove(stale)
-            self._claim()
+        with contextlib.ExitStack() as stack:
+            if self._world.leads:
+                stack.enter_context(files.locked(self.path / "_lock"))
+                for stale in self.path.glob("_tmp-*"):
+                    files.remove(stale)
+                self._claim()
+                self._prepare()
+            world.wait()
             self._prepare()
-            last = self._last_step()
-            seconds = self._mend_log(last)
+            last = world.tell(self._last_step())
+            seconds = self._mend_log(last) if self._world.leads else {}
             self._load(last)
             yield self._settle(last, seconds) | {"seconds": {}}
             for step in range(last + 1, self.config.train.steps + 1):
@@ -77,30 +96,66 @@ class Run:
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
         config, here, clock = self.config, self.folder("steps", step), _Clock()
-        rollouts = clock(
-            rollout.run, self.prompts, here / "rollouts", self.policy, config.rollout,
-            self._selection(step), engine=self._sampler,
-        )  # fmt: skip
-        scores = clock(score.run, rollouts, here / "scores")
+        rollouts = clock(self._sample, self.prompts, here / "rollouts", config.rollout, step)
+        scores = clock(self._divided, score.run, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
         logprobs = None
         if columns := logprob.reference_columns(self.goal.needs):
             logprobs = clock(
-                logprob.run, rollouts, here / "logprobs", columns=columns,
+                self._divided, logprob.run, rollouts, here / "logprobs", columns=columns,
                 reference=self.start, ref_top_k=self.goal.top_k, load=self._in_memory,
                 micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
-        advantages = clock(advantage.run, scores, here / "advantages", algo=config.train.algo)
+        advantages = clock(
+            self._once, advantage.run, scores, here / "advantages", algo=config.train.algo
+        )
+        saves = self._saves(step)
         update = clock(
             train_step.run, advantages, here / "update", self.policy, config.train_step,
-            seed=config.train.seed, logprobs=logprobs, allow_empty=True,
+            seed=config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
             engine=lambda: self._trainer,
         )  # fmt: skip
-        self.policy = policies.resolve(str(update.path))
+        if saves:
+            self.policy = policies.resolve(str(update.path))
+        else:
+            self.policy = Policy(self.policy.path, str(update.path), update.summary["policy"])
         return clock.seconds
 
+    def _divided(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
+        """A stage whose parts the processes divide among themselves."""
+        share = Share(self._world.rank, self._world.size)
+        made = stage(source, out, **options, share=share)
+        world.wait()
+        return made or Shards.open(out)
+
+    def _once(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
+        """A stage that the leading process runs for all."""
+        made = stage(source, out, **options) if self._world.leads else None
+        world.wait()
+        return made or Shards.open(out)
+
+    def _sample(self, prompts: Shards, out: Path, options: RolloutOptions, step: int) -> Shards:
+        """Rollouts of the policy as it is now; an engine with weights of its own rests behind."""
+        if self._world.size > 1 and not world.tell((out / MANIFEST).exists()):
+            self._sampler()  # together, whatever parts each process finds missing
+        made = self._divided(
+            rollout.run, prompts, out, policy=self.policy, options=options,
+            selection=self._selection(step), engine=self._sampler,
+        )  # fmt: skip
+        if self._resident:
+            self._resident.rest()
+        return made
+
+    def _saves(self, step: int) -> bool:
+        """Whether a step ends with a checkpoint; adapters are small and are always written."""
+        every, train = self.config.train.eval_every, self.config.train
+        due = step % train.save_every == 0 or step == train.steps or (every and step % every == 0)
+        return bool(due) or self.config.train_step.lora_rank > 0
+
     def _selection(self, step: int) -> rollout.Selection:
-        return rollout.Selection(self.config.train.seed, step, self.config.train.prompts_per_step)
+        """The prompts of a step, or all held-out ones at step 0."""
+        size = self.config.train.prompts_per_step if step else None
+        return rollout.Selection(self.config.train.seed, step, size)
 
     def evaluate(self, step: int) -> evaluate.Measures:
         """Held-out completions of the policy at a step, and what they measure."""
@@ -108,16 +163,11 @@ class Run:
         options = dataclasses.replace(
             config.rollout, num_generations=config.train.eval_num_generations, max_draws=1
         )
-        selection = rollout.Selection(config.train.seed)
-        rollouts = rollout.run(
-            self.heldout, here / "rollouts", self.policy, options, selection, engine=self._sampler
-        )
-        assert rollouts is not None
-        scores = score.run(rollouts, here / "scores")
-        assert scores is not None
+        rollouts = self._sample(self.heldout, here / "rollouts", options, 0)
+        scores = self._divided(score.run, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
-        logprob.run(
-            rollouts, here / "logprobs", columns=evaluate.TOKEN_COLUMNS,
+        self._divided(
+            logprob.run, rollouts, here / "logprobs", columns=evaluate.TOKEN_COLUMNS,
             policy=self.policy, reference=self.start, load=self._in_memory,
             micro_batch_tokens=config.train_step.micro_batch_tokens,
         )  # fmt: skip
@@ -185,19 +235,25 @@ class Run:
         return 0
 
     def _load(self, step: int) -> None:
+        """The policy of a step with its trainer; updates behind it are made again."""
+        if self._world.leads:
+            for later in self.path.glob("steps/*/update"):
+                if int(later.parent.name) > step:
+                    files.remove(later)
         update = self.folder("steps", step) / "update"
         self.policy = policies.resolve(str(update)) if step else self.start
         self.loaded = policies.load(self.policy)
-        self._trainer = train_step.local_engine(
+        self._trainer = train_step.trainer(
             self.loaded, self.config.train_step, self.config.train.seed
         )
+        world.wait()
 
     def _in_memory(self, policy: Policy) -> Loaded:
         """The policy being trained, or the one it started from, which is loaded once."""
         if policy is self.policy and policy is not self.start:
             return self.loaded
         if self._start is None:
-            self._start = policies.load(self.start)
+            self._start = policies.load(self.start, frozen=True)
         return self._start
 
     def _sampler(self) -> RolloutEngine:
@@ -206,9 +262,26 @@ class Run:
         With adapters the first rollouts are of the start policy without them, as a command's are:
         at B = 0 they change nothing but the rounding.
         """
-        build = lookup.build("rollout", self.config.rollout.engine)
-        adapted = self.config.train_step.lora_rank > 0
-        return build(self.policy, self._in_memory(self.policy) if adapted else self.loaded)
+        rank = self.config.train_step.lora_rank
+        if self._resident is None:
+            build = lookup.build("rollout", self.config.rollout.engine)
+            engine = build(self.policy, self._in_memory(self.policy) if rank else self.loaded, rank)
+            if not engine.own_weights:
+                return engine
+            self._resident = engine
+        if self._handed is not self.policy:
+            self._hand_over(self._resident)
+        return self._resident
+
+    def _hand_over(self, engine: Resident) -> None:
+        """Gives the engine the policy as it is now, and sees that both agree on it."""
+        engine.hand_over(self._trainer, self.policy)
+        tokenizer = policies.load_tokenizer(self.policy)
+        first = self.prompts.part(0).slice(0, 1).to_pylist()[0]
+        prompt = policies.encode_prompt(tokenizer, first["prompt_id"], first["messages"])
+        found = agreement.measure(engine, self._trainer, [prompt], max_new_tokens=16)
+        agreement.check(found, engine.dtype)
+        self._handed = self.policy
 
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
@@ -216,6 +289,8 @@ class Run:
         record = {"step": step, **self._summary(step), "seconds": seconds}
         if every and (step % every == 0 or step == steps):
             record["eval"] = self.evaluate(step).intervals()
+        if not self._world.leads:
+            return record
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
         self._prune(step)
@@ -235,7 +310,7 @@ class Run:
             "missing": scores["missing"],
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
-            **{name: update[name] for name in update if name not in ("policy", "trainer")},
+            **{name: update[name] for name in update if name not in ("policy", "optimizer")},
         }
 
     def _mend_log(self, last: int) -> dict[str, float]:
@@ -294,6 +369,7 @@ class _Clock:
     def __call__(self, stage: Callable, *arguments: Any, **options: Any) -> Any:
         start = time.perf_counter()
         made = stage(*arguments, **options)
-        name = stage.__module__.rpartition(".")[2]
+        inner = arguments[0] if arguments and callable(arguments[0]) else stage
+        name = inner.__module__.rpartition(".")[2]
         self.seconds[name] = time.perf_counter() - start
         return made

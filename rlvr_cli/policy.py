@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli import adapters
+from rlvr_cli import adapters, world
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
@@ -26,10 +26,14 @@ _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy's directory and the name that a manifest may hold for it."""
+    """A policy's directory and the name that a manifest may hold for it.
+
+    A policy that is in memory alone has an `identity`, and the directory of the one it came from.
+    """
 
     path: Path
     name: str
+    identity: str | None = None
 
     @functools.cached_property
     def digest(self) -> str:
@@ -37,6 +41,8 @@ class Policy:
 
         Of adapters also over their base's recorded digest, wherever that base lies.
         """
+        if self.identity:
+            return self.identity
         whole = hashlib.sha256()
         for path in sorted(self.path.iterdir()):
             if path.suffix in _SUFFIXES and path.name not in (TRAINER_STATE, adapters.BASE):
@@ -142,7 +148,7 @@ def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
         policy = resolve(str(steps.path))
     except DataError:
         return "damaged"
-    written = (steps.summary["policy"], steps.summary["trainer"])
+    written = (steps.summary["policy"], steps.summary["optimizer"])
     return "whole" if (policy.digest, policy.trainer_digest) == written else "damaged"
 
 
@@ -225,18 +231,40 @@ def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained((policy.base or policy).path)
+    path = (policy.base or policy).path
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load the configuration of `{path}`: {_first_line(error)}", "copy it again"
+        ) from error
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
-def load(policy: Policy) -> Loaded:
-    """The policy in float32, in evaluation mode, with every end-of-sequence id it declares."""
+def device() -> Any:
+    """The GPU of this process, or the CPU where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", world.current().local_rank % torch.cuda.device_count())
+
+
+def load(policy: Policy, *, frozen: bool = False) -> Loaded:
+    """The policy in float32, in evaluation mode, with every end-of-sequence id it declares.
+
+    On the GPU if there is one; there in bfloat16 if it is `frozen`, never to be trained.
+    """
     from transformers import GenerationConfig
 
     tokenizer = load_tokenizer(policy)
     model = _load_model(policy.base or policy)
     if policy.base:
         adapters.attach(model, policy.path)
+    if frozen and model.device.type == "cuda":
+        import torch
+
+        model.to(torch.bfloat16)
     eos_ids = end_ids(policy, tokenizer)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
@@ -261,7 +289,7 @@ def _load_model(policy: Policy) -> Any:
             f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
             "copy or save the model again",
         )
-    model.eval()
+    model.eval().to(device())
     _check_head(model, policy)
     return model
 
@@ -270,7 +298,7 @@ def _check_head(model: Any, policy: Policy) -> None:
     """Refuses a model whose logits are no numbers, or not its hidden state times its head."""
     import torch
 
-    token_ids = torch.tensor([[0, 1]])
+    token_ids = torch.tensor([[0, 1]], device=model.device)
     with torch.no_grad():
         logits = model(token_ids).logits
         head = model.get_output_embeddings()

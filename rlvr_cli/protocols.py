@@ -1,8 +1,11 @@
 """What a verifier, a rollout engine and a training engine are."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 Status = Literal["ok", "no_answer", "timeout", "oom", "error", "bad_gold"]
 
@@ -51,33 +54,66 @@ class SamplingParams:
 
 
 class RolloutEngine(Protocol):
-    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
-        """One completion for each request, in order, whatever its batch-mates are."""
+    streams: bool
+    """Whether it does best with the requests of several parts at once; if not, what it samples may
+    depend on how its requests are cut, in the last bits."""
+    own_weights: bool
+    """Whether its weights are not the trainer's own: it is then a `Resident`."""
+
+    def generate(
+        self, requests: list[Request], sampling: SamplingParams
+    ) -> Iterator[tuple[int, Completion]]:
+        """The completion of each request with its index in the list, in any order."""
         ...
+
+
+class Resident(RolloutEngine, Protocol):
+    """A rollout engine with weights of its own, which stays beside a trainer."""
+
+    dtype: str
+
+    def hand_over(self, trainer: "TrainingEngine", policy: Any) -> None:
+        """Makes it sample from what the trainer holds now, whose checkpoint `policy` may be."""
+        ...
+
+    def rest(self) -> None:
+        """Frees what memory it can until the next `hand_over`."""
+        ...
+
+
+Ints = Sequence[int] | np.ndarray
+Floats = Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Row:
     """One completion to train on."""
 
-    prompt_token_ids: list[int]
-    token_ids: list[int]
+    prompt_token_ids: Ints
+    token_ids: Ints
     advantage: float = 0.0
-    old_logp: list[float] | None = None
-    ref_logp: list[float] | None = None
-    behaviour_logp: list[float] | None = None
+    old_logp: Floats | None = None
+    ref_logp: Floats | None = None
+    behaviour_logp: Floats | None = None
     ref_topk_ids: Any = None  # int32 array [T, K], likeliest first
     ref_topk_logp: Any = None  # float32 array [T, K], nats
     columns: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Tokens of the prompt and the completion."""
+        return len(self.prompt_token_ids) + len(self.token_ids)
+
 
 class TrainingEngine(Protocol):
+    """The policy being trained; where there are several processes, each of them calls the same."""
+
     @property
     def updates(self) -> int:
         """The optimizer steps that the policy has had, those before it was loaded included."""
         ...
 
-    def logp(self, rows: list[Row], temperature: float) -> list[list[float]]:
+    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         """The policy's log-probs of the rows' tokens, as training computes them."""
         ...
 
@@ -93,4 +129,8 @@ class TrainingEngine(Protocol):
 
     def save(self, path: Path) -> None:
         """Writes a Hugging Face directory and what exact resume needs."""
+        ...
+
+    def weights(self) -> Iterator[tuple[str, Any]]:
+        """The policy's whole weights, one after the other, in the precision that it computes in."""
         ...

@@ -41,6 +41,7 @@ EQUIVALENT = {
     ("parts/anchor.py", "0.0 -> 1"): "masked places, which weigh 0",
     ("parts/anchor.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
     ("parts/surrogate.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
+    ("modifiers/negative_only.py", "objective.sign > 0 -> GtE"): "of a sign that is not 0",
     ("modifiers/negative_only.py", "batch.advantage_B < 0 -> LtE"): "0 times 0 or 1",
     ("parts/advantage.py", "1 -> 2"): "of max(mixed, 1): a mixed group has two rows or more",
     ("parts/correction.py", "-1 -> without its sign"): "the last dimension is dimension 1",
@@ -54,6 +55,7 @@ EQUIVALENT = {
     ("parts/dual.py", "(8 * delta) ** 0.5 -> Mult"): "a wider upper bracket",
     ("parts/dual.py", "torch.as_tensor(1 / (8 * delta) ** 0.5, dtype=torch.float64) -> log1p"):
         "a wider upper bracket",
+    ("parts/surrogate.py", "1.0 -> 2.0"): "a place that the geometric mean takes",
     ("parts/surrogate.py", "1e-08 -> 2e-08"): "both means agree to within rounding there",
     ("parts/surrogate.py", "power_B1.abs() > _SMALL_POWER -> GtE"): "as above",
     ("objectives/nsr.py", "1.0 -> 2.0"): "the advantage of rows that leave the batch",

@@ -92,7 +92,7 @@ def test_the_likeliest_tokens_are_made_by_the_command_in_the_hint(rlvr, refused,
 
 def test_a_policy_whose_own_log_probs_are_no_numbers_is_refused_by_a_prompt(chain, tmp_path):
     advantages, source = Shards.open(chain / "advantages"), policy.resolve("builtin")
-    engine = train_step.local_engine(policy.load(source), UpdateOptions(), 0)
+    engine = train_step.trainer(policy.load(source), UpdateOptions(), 0)
     with torch.no_grad():
         next(engine.loaded.model.parameters())[20:] = torch.nan
     with pytest.raises(DataError, match="the policy gives a log-prob of nan to a completion of `"):

@@ -122,7 +122,9 @@ def test_the_clip_of_the_geometric_mean_is_as_wide_in_nats_on_both_sides():
     assert (1 - low, 1 + high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
 
 
-@pytest.mark.parametrize("spec", ["cispo:cap=0.5", "quatro:max_gap=0.5", "grpo+overlong:buffer=1"])
+@pytest.mark.parametrize(
+    "spec", ["cispo:cap=0.5", "quatro:max_gap=0.5", "grpo+overlong:buffer=1", "grpo:clip_high=0"]
+)
 def test_a_value_just_within_its_bounds_is_built(spec):
     objective.build(spec)
 
@@ -131,3 +133,9 @@ def test_a_value_just_within_its_bounds_is_built(spec):
 def test_a_choice_by_sign_of_advantages_of_one_sign_is_refused(spec, kept):
     with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
         objective.build(f"{spec}+negative-only")
+
+
+@pytest.mark.parametrize("option", ["clip_high=-0.1", "clip_low=1.1", "clip_low=-0.1"])
+def test_a_clip_that_is_none_is_refused(option):
+    with pytest.raises(UsageError, match="clip"):
+        objective.build(f"grpo:{option}")

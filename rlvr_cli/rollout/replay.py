@@ -1,5 +1,6 @@
 """Rollouts that another rollout stored, for tests and for dry runs of a pipeline."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rlvr_cli.errors import DataError
@@ -11,10 +12,13 @@ def build(*, path: str = ""):
     """An engine that answers each request with the completion stored under its seed."""
     if not path:
         raise ValueError("path must name a rollouts directory, as in `replay:path=run/rollouts`")
-    return lambda policy, loaded=None: Engine(Shards.open(Path(path), "rollouts"))
+    return lambda policy, loaded=None, lora_rank=0: Engine(Shards.open(Path(path), "rollouts"))
 
 
 class Engine:
+    streams = False
+    own_weights = False
+
     def __init__(self, rollouts: Shards) -> None:
         self._path = rollouts.path
         self._stored = {
@@ -24,8 +28,10 @@ class Engine:
             for row in rollouts.table().to_pylist()
         }
 
-    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
-        return [self._find(request) for request in requests]
+    def generate(
+        self, requests: list[Request], sampling: SamplingParams
+    ) -> Iterator[tuple[int, Completion]]:
+        return enumerate(map(self._find, requests))
 
     def _find(self, request: Request) -> Completion:
         key = (request.seed, tuple(request.prompt_token_ids))

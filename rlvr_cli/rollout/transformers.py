@@ -1,5 +1,6 @@
 """Rollouts with transformers' own generate: the CPU default."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,19 +20,25 @@ def build(*, batch_size: int = BATCH_SIZE):
     """An engine that samples `batch_size` completions at a time."""
     if batch_size < 1:
         raise ValueError("batch_size must be 1 or more")
-    return lambda policy, loaded=None: Engine(loaded or policies.load(policy), batch_size)
+    return lambda policy, loaded=None, lora_rank=0: Engine(
+        loaded or policies.load(policy, frozen=True), batch_size
+    )
 
 
 class Engine:
+    streams = False
+    own_weights = False
+
     def __init__(self, loaded: Loaded, batch_size: int = BATCH_SIZE) -> None:
         self._loaded = loaded
         self._batch_size = batch_size
 
-    def generate(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
-        completions: list[Completion] = []
+    def generate(
+        self, requests: list[Request], sampling: SamplingParams
+    ) -> Iterator[tuple[int, Completion]]:
         for start in range(0, len(requests), self._batch_size):
-            completions += self._batch(requests[start : start + self._batch_size], sampling)
-        return completions
+            batch = requests[start : start + self._batch_size]
+            yield from enumerate(self._batch(batch, sampling), start)
 
     @torch.no_grad()
     def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:

@@ -1,10 +1,11 @@
 """The rows of an update: what it needs is there, of the right rollouts, and finite."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
@@ -23,7 +24,7 @@ class Batch:
 
     rows: list[Row]
     prompt_ids: list[str]
-    behaviour_logp: list[list[float] | None]
+    behaviour_logp: list[np.ndarray | None]
 
 
 def read(
@@ -48,8 +49,13 @@ def read(
     if "behaviour_logp" in goal.needs:
         hint = "this objective needs it: sample the completions with `rlvr rollout`"
         _require_behaviour(table, rollouts, hint)
-    rows = _rows(table, goal, old)
-    return Batch(rows, table["prompt_id"].to_pylist(), table["behaviour_logp"].to_pylist())
+    known = table["behaviour_logp"].is_valid().to_pylist()
+    behaviour = common.arrays(table["behaviour_logp"])
+    return Batch(
+        _rows(table, goal, old),
+        table["prompt_id"].to_pylist(),
+        [logp_T if is_known else None for logp_T, is_known in zip(behaviour, known, strict=True)],
+    )
 
 
 def _require_logprobs(
@@ -115,26 +121,33 @@ def _require_behaviour(table: pa.Table, rollouts: Shards, hint: str) -> None:
 
 
 def _rows(table: pa.Table, goal: Objective, old: str | None) -> list[Row]:
-    likeliest = [_arrays(table[name]) for name in TOP_K if name in table.column_names]
-    plain = table.drop_columns([name for name in TOP_K if name in table.column_names])
-    needs_behaviour = "behaviour_logp" in goal.needs
+    def lists(name: str | None) -> Sequence[Any]:
+        held = name in table.column_names
+        return common.arrays(table[name]) if held else [None] * table.num_rows
+
+    behaviour = "behaviour_logp" if "behaviour_logp" in goal.needs else None
+    names = ("prompt_token_ids", "token_ids", old, "ref_logp", behaviour, *TOP_K)
+    plain = table.select(["advantage", *goal.columns]).to_pylist()
     return [
         Row(
-            prompt_token_ids=row["prompt_token_ids"],
-            token_ids=row["token_ids"],
-            advantage=row["advantage"],
-            old_logp=row[old] if old else None,
-            ref_logp=row.get("ref_logp"),
-            behaviour_logp=row["behaviour_logp"] if needs_behaviour else None,
-            ref_topk_ids=likeliest[0][index] if likeliest else None,
-            ref_topk_logp=likeliest[1][index] if likeliest else None,
-            columns={name: row[name] for name in goal.columns if row[name] is not None},
+            prompt_token_ids,
+            token_ids,
+            row.pop("advantage"),
+            old_logp,
+            ref_logp,
+            behaviour_logp,
+            ref_topk_ids,
+            ref_topk_logp,
+            columns={name: value for name, value in row.items() if value is not None},
         )
-        for index, row in enumerate(plain.to_pylist())
+        for (
+            row,
+            prompt_token_ids,
+            token_ids,
+            old_logp,
+            ref_logp,
+            behaviour_logp,
+            ref_topk_ids,
+            ref_topk_logp,
+        ) in zip(plain, *map(lists, names), strict=True)
     ]
-
-
-def _arrays(column: pa.ChunkedArray) -> list[np.ndarray]:
-    """The [T, K] array of each row."""
-    ends = pc.list_value_length(column).to_numpy().cumsum()
-    return np.split(common.flat(column), ends[:-1])

@@ -3,8 +3,6 @@
 Shapes: N tokens of a column, K top-k.
 """
 
-import math
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,8 +61,14 @@ def require_whole_groups(
 
 def training_rows(table: pa.Table) -> list[Row]:
     """The token ids of a rollouts part, as rows to evaluate or train on."""
-    prompts, completions = table["prompt_token_ids"].to_pylist(), table["token_ids"].to_pylist()
+    prompts, completions = arrays(table["prompt_token_ids"]), arrays(table["token_ids"])
     return [Row(prompt, tokens) for prompt, tokens in zip(prompts, completions, strict=True)]
+
+
+def arrays(column: pa.ChunkedArray) -> list[np.ndarray]:
+    """The array of each row of a column of lists, [T] or [T, K]; a null row has none in it."""
+    ends = pc.fill_null(pc.list_value_length(column), 0).to_numpy().cumsum()
+    return np.split(flat(column), ends[:-1]) if len(ends) else []
 
 
 def require_tokens(rollouts: Shards, table: pa.Table) -> None:
@@ -125,12 +129,13 @@ def _completion(table: pa.Table, row: int) -> str:
     return f"sample {table['sample_index'][row]} of prompt `{table['prompt_id'][row]}`"
 
 
-def require_finite(logps: list[list[float]], prompt_ids: list[str]) -> None:
+def require_finite(logps: list[np.ndarray], prompt_ids: list[str]) -> None:
     """An error that names the first prompt with a log-prob that is not finite."""
     for logp_T, prompt_id in zip(logps, prompt_ids, strict=True):
-        for logp in logp_T:
-            if not math.isfinite(logp):
-                raise DataError(
-                    f"the policy gives a log-prob of {logp} to a completion of `{prompt_id}`",
-                    "its weights are damaged or have diverged: go back to an earlier checkpoint",
-                )
+        wrong_T = ~np.isfinite(logp_T)
+        if wrong_T.any():
+            raise DataError(
+                f"the policy gives a log-prob of {logp_T[wrong_T.argmax()]} to a completion of "
+                f"`{prompt_id}`",
+                "its weights are damaged or have diverged: go back to an earlier checkpoint",
+            )

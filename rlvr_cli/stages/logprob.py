@@ -126,7 +126,7 @@ def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[
     from rlvr_cli import forward
 
     rows = common.training_rows(part)
-    filled = [i for i, row in enumerate(rows) if row.token_ids]
+    filled = [i for i, row in enumerate(rows) if len(row.token_ids)]
     made: dict[str, list[np.ndarray]] = {name: [np.empty(0)] * len(rows) for name in names}
     with torch.no_grad():
         for indices in forward.micro_batches(

@@ -1,7 +1,7 @@
 """The stage that samples completions of prompts."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from rlvr_cli import lookup, schema, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.fill import OnPart, fill
+from rlvr_cli.fill import OnPart, fill, fill_streaming
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.spool import Spool
 from rlvr_cli.stages import dynamic
 
 
@@ -94,11 +95,11 @@ def run(
             summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
             on_part=on_part,
         )
-    maker = _Maker(policy, options, selection, engine)
-    return fill(
+    maker = _Maker(out, chosen.to_pylist(), policy, options, selection, engine, share)
+    return fill_streaming(
         out,
         plan,
-        lambda index: maker.part(chosen.slice(index * size, size).to_pylist()),
+        maker.parts,
         share=share,
         summarise=summarise,
         on_part=on_part,
@@ -176,66 +177,111 @@ class _Maker:
 
     def __init__(
         self,
+        out: Path,
+        prompts: list[dict[str, str]],
         policy: Policy,
         options: RolloutOptions,
         selection: Selection,
         engine: Callable[[], RolloutEngine],
+        share: Share,
     ) -> None:
+        self._out, self._prompts, self._share = out, prompts, share
         self._policy, self._options, self._selection = policy, options, selection
         self._make_engine = engine
-        self._engine: RolloutEngine | None = None
-        self._tokenizer: Any = None
+        self._part_rows = options.prompts_per_part * options.num_generations
 
-    def part(self, prompts: list[dict[str, str]]) -> pa.Table:
-        options = self._options
-        if self._engine is None:
-            self._tokenizer = policies.load_tokenizer(self._policy)
-            self._engine = self._make_engine()
-        room = policies.context_length(self._policy) - options.max_new_tokens
-        encoded = [_encode(self._tokenizer, prompt, room, options.overlong) for prompt in prompts]
-        keys = [
-            (prompt["prompt_id"], sample, token_ids, status)
-            for prompt, (token_ids, status) in zip(prompts, encoded, strict=True)
-            for sample in range(options.num_generations)
-        ]
-        seeds_N = [
-            seeds.row_seed(self._selection.seed, self._selection.step, prompt_id, sample)
-            for prompt_id, sample, _, _ in keys
-        ]
-        requests = [
-            Request(token_ids, seed)
-            for (_, _, token_ids, status), seed in zip(keys, seeds_N, strict=True)
-            if status != "prompt_too_long"
-        ]
+    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
+        """The parts, in the order that they are finished in."""
+        self._tokenizer = policies.load_tokenizer(self._policy)
+        rows = {index: self._rows(index) for index in missing}
+        engine = self._make_engine()
         sampling = SamplingParams(
-            options.max_new_tokens, options.temperature, options.top_p, options.top_k
+            self._options.max_new_tokens,
+            self._options.temperature,
+            self._options.top_p,
+            self._options.top_k,
         )
-        sampled = iter(self._engine.generate(requests, sampling) if requests else ())
-        aborted = Completion([], [], "abort")
-        completions = [
-            aborted if status == "prompt_too_long" else next(sampled) for _, _, _, status in keys
-        ]
-        return self._table(keys, seeds_N, completions)
+        if engine.streams:
+            yield from self._streamed(engine, rows, sampling)
+            return
+        for index, part in rows.items():
+            asked = [row for row in part if row.status != "prompt_too_long"]
+            made = dict(engine.generate([row.request for row in asked], sampling))
+            completions = {row.number: made[i] for i, row in enumerate(asked)}
+            yield index, self._table(part, completions)
 
-    def _table(
-        self, keys: list[tuple], seeds_N: list[int], completions: list[Completion]
-    ) -> pa.Table:
-        texts = self._tokenizer.batch_decode(
-            [completion.token_ids for completion in completions], skip_special_tokens=True
-        )
+    def _streamed(
+        self, engine: RolloutEngine, rows: dict[int, list["_Row"]], sampling: SamplingParams
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """All missing parts in hand at once; what is finished of them is spooled."""
+        name = f"{self._share.index}of{self._share.count}"
+        spool = Spool(self._out, name, size=self._part_rows)
+        asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
+        completions = {row.number: spool.known[row.number] for row in asked
+                       if row.number in spool.known}  # fmt: skip
+        left = [row for row in asked if row.number not in completions]
+        open_rows = {index: 0 for index in rows}
+        for row in left:
+            open_rows[row.number // self._part_rows] += 1
+
+        def finished(index: int) -> tuple[int, pa.Table]:
+            return index, self._table(rows.pop(index), completions)
+
+        for index in [index for index, count in open_rows.items() if not count]:
+            yield finished(index)
+        for at, completion in engine.generate([row.request for row in left], sampling):
+            number = left[at].number
+            completions[number] = completion
+            spool.add(number, completion)
+            open_rows[number // self._part_rows] -= 1
+            if not open_rows[number // self._part_rows]:
+                yield finished(number // self._part_rows)
+        spool.clear()
+
+    def _rows(self, index: int) -> list["_Row"]:
+        """What to sample for one part; prompts are encoded before anything is sampled."""
+        options, selection = self._options, self._selection
+        room = policies.context_length(self._policy) - options.max_new_tokens
+        start = index * options.prompts_per_part
+        rows: list[_Row] = []
+        for prompt in self._prompts[start : start + options.prompts_per_part]:
+            token_ids, status = _encode(self._tokenizer, prompt, room, options.overlong)
+            for sample in range(options.num_generations):
+                seed = seeds.row_seed(selection.seed, selection.step, prompt["prompt_id"], sample)
+                number = index * self._part_rows + len(rows)
+                request = Request(token_ids, seed)
+                rows.append(_Row(number, prompt["prompt_id"], sample, status, request))
+        return rows
+
+    def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
+        aborted = Completion([], [], "abort")
+        made = [completions.get(row.number, aborted) for row in rows]
         columns = {
-            "prompt_id": [key[0] for key in keys],
-            "sample_index": [key[1] for key in keys],
-            "prompt_token_ids": [key[2] for key in keys],
-            "completion": texts,
-            "token_ids": [completion.token_ids for completion in completions],
-            "behaviour_logp": [completion.behaviour_logp for completion in completions],
-            "finish_reason": [completion.finish_reason for completion in completions],
-            "status": [key[3] for key in keys],
-            "seed": seeds_N,
-            "policy": [self._policy.digest] * len(keys),
+            "prompt_id": [row.prompt_id for row in rows],
+            "sample_index": [row.sample_index for row in rows],
+            "prompt_token_ids": [row.request.prompt_token_ids for row in rows],
+            "completion": self._tokenizer.batch_decode(
+                [completion.token_ids for completion in made], skip_special_tokens=True
+            ),
+            "token_ids": [completion.token_ids for completion in made],
+            "behaviour_logp": [completion.behaviour_logp for completion in made],
+            "finish_reason": [completion.finish_reason for completion in made],
+            "status": [row.status for row in rows],
+            "seed": [row.request.seed for row in rows],
+            "policy": [self._policy.digest] * len(rows),
         }
         return pa.table(columns, schema.schema("rollouts"))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of the directory: its number there, its key, and what to ask the engine for."""
+
+    number: int
+    prompt_id: str
+    sample_index: int
+    status: str
+    request: Request
 
 
 def _encode(

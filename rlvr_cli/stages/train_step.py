@@ -1,15 +1,17 @@
 """The stage that updates a policy on advantages."""
 
 import dataclasses
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import adapters, files, objective, schedule, schema, seeds
+from rlvr_cli import adapters, files, lookup, objective, schedule, schema, seeds, world
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
@@ -34,14 +36,17 @@ def run(
     logprobs: Shards | None = None,
     off_policy: bool = False,
     allow_empty: bool = False,
+    save: bool = True,
     engine: Callable[[], TrainingEngine] | None = None,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards:
     """A steps directory, with the updated policy in its `_checkpoint` folder.
 
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
-    is written before the manifest, so a complete directory always has a whole one. Advantages that
-    keep no row are refused, or, with `allow_empty`, give no update and the policy as it was.
+    is written before the manifest, so a complete directory always has a whole one; without `save`
+    it has none, and the policy is in the engine's memory alone. Advantages that keep no row are
+    refused, or, with `allow_empty`, give no update and the policy as it was. Every process of the
+    world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
     goal = objective.build(spec)
@@ -53,10 +58,11 @@ def run(
         "train-step",
         {
             **vars(options),
+            "trainer": lookup.canonical("training", options.trainer),
             "algo": spec,
             "seed": seed,
             "policy": policy.digest,
-            "trainer": policy.trainer_digest,
+            "optimizer": policy.trainer_digest,
         },
         {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {}),
         parts=1,
@@ -64,38 +70,63 @@ def run(
         paths={"policy": policy.named_from(out)},
     )
 
-    def make(_: int) -> pa.Table:
-        made = engine() if engine else local_engine(policies.load(policy), options, seed)
+    def update() -> tuple[TrainingEngine, pa.Table]:
+        made = engine() if engine else trainer(policies.load(policy), options, seed)
         batch = batches.read(advantages, sampled, logprobs, goal, options)
         if not batch.rows and not allow_empty:
             raise DataError(
                 f"`{advantages.path}` keeps no rows to train on",
                 "look at its status and reward columns in the scores",
             )
-        table = _update(made, batch, goal, options, sampled.params, seed)
-        _save(made, out)
+        return made, _update(made, batch, goal, options, sampled.params, seed)
+
+    if not world.current().leads:
+        return _follow(update, out, save)
+
+    def make(_: int) -> pa.Table:
+        world.tell(True)
+        made, table = update()
+        if save:
+            _save(made, out)
         return table
 
-    return fill_whole(
+    identity = None if save else hashlib.sha256(f"update {plan.fingerprint}".encode()).hexdigest()
+    steps = fill_whole(
         out,
         plan,
         make,
-        summarise=summarise,
+        summarise=lambda steps: summarise(steps, identity),
         on_part=on_part,
-        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole",
+        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
     )
+    world.tell(False)
+    return steps
 
 
-def local_engine(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:
-    """The policy with its optimizer, on one device."""
-    from rlvr_cli.training.local import Engine
+def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
+    """Does this process' share of the update, if the leading one finds that there is one."""
+    if world.tell(None):
+        made, _ = update()
+        if save:
+            made.save(out)
+        world.tell(None)
+    return Shards.open(out)
 
-    return Engine(loaded, options, seed=seed)
+
+def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:
+    """The policy with its optimizer, in the engine that the options name."""
+    return lookup.build("training", options.trainer)(loaded, options, seed)
 
 
 def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
     """Refuses options that do not go with one another, the objective or the policy."""
     schedule.check(options)
+    lookup.build("training", options.trainer)
+    if world.current().size > 1 and options.trainer.partition(":")[0] == "local":
+        raise UsageError(
+            f"{world.current().size} processes were started, and --trainer local is for one",
+            "use --trainer deepspeed, or start one process",
+        )
     adapters.check(policy.path, options)
     if options.old_logprobs == "rollout" and "behaviour_logp" in goal.needs:
         raise UsageError(
@@ -214,15 +245,14 @@ def _mini_batches(
         yield [index for name in order[start : start + size] for index in members[name]]
 
 
-def _sampler_gap(rows: list[Row], behaviour: list[list[float] | None]) -> float | None:
+def _sampler_gap(rows: list[Row], behaviour: list[np.ndarray | None]) -> float | None:
     """The largest difference in nats between the sampler's and the trainer's log-probs."""
     gaps = [
-        abs(old - sampled)
-        for row, logps in zip(rows, behaviour, strict=True)
-        if logps is not None
-        for old, sampled in zip(row.old_logp or [], logps, strict=True)
+        np.abs(np.asarray(row.old_logp, np.float64) - logp_T).max()
+        for row, logp_T in zip(rows, behaviour, strict=True)
+        if logp_T is not None and len(logp_T)
     ]
-    return max(gaps) if gaps else None
+    return float(max(gaps)) if gaps else None
 
 
 def _save(engine: TrainingEngine, out: Path) -> None:
@@ -242,8 +272,11 @@ def _save(engine: TrainingEngine, out: Path) -> None:
         raise files.write_error(final, error) from error
 
 
-def summarise(steps: Shards) -> dict[str, Any]:
-    """The updates in short, and what identifies the checkpoint; None where no update says it."""
+def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:
+    """The updates in short, and what identifies the checkpoint; None where no update says it.
+
+    A policy that was not saved has an `identity` instead.
+    """
     table = steps.table()
     rows = table.to_pylist() or [dict.fromkeys(table.column_names)]
     first, last = rows[0], rows[-1]
@@ -251,7 +284,7 @@ def summarise(steps: Shards) -> dict[str, Any]:
     def mean(name: str) -> float | None:
         return pc.mean(table[name]).as_py()
 
-    made = policies.resolve(str(steps.path))
+    saved = None if identity else policies.resolve(str(steps.path))
     return {
         "updates": table.num_rows,
         "loss": first["loss"],
@@ -266,6 +299,6 @@ def summarise(steps: Shards) -> dict[str, Any]:
         "tokens": pc.sum(table["tokens"]).as_py() or 0,
         "sampler_gap": first["sampler_gap"],
         **{name: mean(name) for name in steps.manifest["extra"]},
-        "policy": made.digest,
-        "trainer": made.trainer_digest,
+        "policy": saved.digest if saved else identity,
+        "optimizer": saved.trainer_digest if saved else None,
     }

@@ -26,6 +26,12 @@ def requests_of(loaded, seeds=range(100, 112)):
     return [Request(prompts[i % len(prompts)], seed) for i, seed in enumerate(seeds)]
 
 
+def sample(engine, requests, sampling):
+    """The completions in the order of their requests."""
+    made = dict(engine.generate(requests, sampling))
+    return [made[index] for index in range(len(requests))]
+
+
 def assert_same(made, expected):
     assert [c.token_ids for c in made] == [c.token_ids for c in expected]
     assert [c.finish_reason for c in made] == [c.finish_reason for c in expected]
@@ -36,7 +42,7 @@ def assert_same(made, expected):
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.5])
 def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(loaded, engine, temperature):
     requests = requests_of(loaded)
-    made = engine.generate(requests, SamplingParams(10, temperature=temperature))
+    made = sample(engine, requests, SamplingParams(10, temperature=temperature))
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, made, strict=True)]
     with torch.no_grad():
         logp_BT = forward.completion_stats(loaded.model, rows, temperature=temperature).logp_BT
@@ -46,25 +52,25 @@ def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(loaded, engi
 
 def test_a_rows_sample_does_not_depend_on_its_batch_mates_or_the_batch_size(loaded, engine):
     requests, sampling = requests_of(loaded), SamplingParams(10)
-    together = engine.generate(requests, sampling)
-    alone = [engine.generate([request], sampling)[0] for request in requests]
+    together = sample(engine, requests, sampling)
+    alone = [sample(engine, [request], sampling)[0] for request in requests]
     assert_same(alone, together)
-    assert_same(engine.generate(requests[::-1], sampling)[::-1], together)
-    assert_same(Engine(loaded, batch_size=5).generate(requests, sampling), together)
+    assert_same(sample(engine, requests[::-1], sampling)[::-1], together)
+    assert_same(sample(Engine(loaded, batch_size=5), requests, sampling), together)
 
 
 def test_a_shorter_budget_gives_the_start_of_the_same_sample(loaded, engine):
     requests = requests_of(loaded)
-    long = engine.generate(requests, SamplingParams(10))
-    short = engine.generate(requests, SamplingParams(3))
+    long = sample(engine, requests, SamplingParams(10))
+    short = sample(engine, requests, SamplingParams(3))
     assert [c.token_ids for c in short] == [c.token_ids[:3] for c in long]
 
 
 def test_seeds_decide_the_sample(loaded, engine):
     prompt = loaded.tokenizer("47=")["input_ids"]
     hot = SamplingParams(8, temperature=2.0)
-    made = engine.generate([Request(prompt, seed) for seed in range(30)], hot)
-    again = engine.generate([Request(prompt, seed) for seed in range(30)], hot)
+    made = sample(engine, [Request(prompt, seed) for seed in range(30)], hot)
+    again = sample(engine, [Request(prompt, seed) for seed in range(30)], hot)
     assert made == again
     assert len({tuple(c.token_ids) for c in made}) > 15
 
@@ -73,7 +79,7 @@ def test_a_temperature_of_zero_takes_the_likeliest_token_whatever_the_seed(loade
     greedy = SamplingParams(6, temperature=0.0)
     for text in PROMPTS:
         prompt = loaded.tokenizer(text)["input_ids"]
-        one, other = engine.generate([Request(prompt, 1), Request(prompt, 2)], greedy)
+        one, other = sample(engine, [Request(prompt, 1), Request(prompt, 2)], greedy)
         assert one.token_ids == other.token_ids
         tokens = list(prompt)
         for token, logp in zip(one.token_ids, one.behaviour_logp, strict=True):
@@ -87,7 +93,7 @@ def test_a_temperature_of_zero_takes_the_likeliest_token_whatever_the_seed(loade
 def first_tokens(loaded, engine, sampling, count, text="47="):
     """First sampled tokens with their log-probs, and the policy's distribution over them."""
     prompt = loaded.tokenizer(text)["input_ids"]
-    made = engine.generate([Request(prompt, seed) for seed in range(count)], sampling)
+    made = sample(engine, [Request(prompt, seed) for seed in range(count)], sampling)
     with torch.no_grad():
         logits_V = loaded.model(torch.tensor([prompt])).logits[0, -1]
     prob_V = torch.softmax(logits_V.double() / sampling.temperature, -1)
@@ -174,7 +180,7 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
     digits = loaded.tokenizer("13579")["input_ids"]
     ends = (loaded.eos_ids[0], *digits)
     engine = Engine(dataclasses.replace(loaded, eos_ids=ends))
-    made = engine.generate(requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
+    made = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
     stopped = [c for c in made if c.finish_reason == "stop"]
     assert len({c.token_ids[-1] for c in stopped}) > 2
     for completion in made:
@@ -186,21 +192,21 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
 
 def test_a_completion_that_does_not_stop_is_cut_at_its_budget(loaded):
     never = Engine(dataclasses.replace(loaded, eos_ids=(98,)))
-    made = never.generate(requests_of(loaded), SamplingParams(3, temperature=0.0))
+    made = sample(never, requests_of(loaded), SamplingParams(3, temperature=0.0))
     assert {(len(c.token_ids), c.finish_reason) for c in made} == {(3, "length")}
 
 
 def test_a_stop_at_the_last_token_of_the_budget_is_a_stop(loaded, engine):
     request = requests_of(loaded)[:1]
-    length = len(engine.generate(request, SamplingParams(30, temperature=0.0))[0].token_ids)
-    made = engine.generate(request, SamplingParams(length, temperature=0.0))[0]
+    length = len(sample(engine, request, SamplingParams(30, temperature=0.0))[0].token_ids)
+    made = sample(engine, request, SamplingParams(length, temperature=0.0))[0]
     assert (len(made.token_ids), made.finish_reason) == (length, "stop")
 
 
 def test_a_pad_id_within_a_prompt_is_a_token_like_any_other(loaded, engine):
     prompts = [[loaded.pad_id, 30, loaded.pad_id, 31], [30] * 9]
     requests = [Request(prompt, 4) for prompt in prompts]
-    made = engine.generate(requests, SamplingParams(6, temperature=1.5))
+    made = sample(engine, requests, SamplingParams(6, temperature=1.5))
     for request, completion in zip(requests, made, strict=True):
         row = Row(request.prompt_token_ids, completion.token_ids)
         with torch.no_grad():
@@ -209,13 +215,13 @@ def test_a_pad_id_within_a_prompt_is_a_token_like_any_other(loaded, engine):
 
 
 def test_no_requests_have_no_completions(engine):
-    assert engine.generate([], SamplingParams(4)) == []
+    assert sample(engine, [], SamplingParams(4)) == []
 
 
 def test_the_folder_builds_it_for_a_policy(loaded):
     made = lookup.build("rollout", "transformers:batch_size=2")(policy.resolve("builtin"))
     requests = requests_of(loaded)[:3]
     assert_same(
-        made.generate(requests, SamplingParams(4)),
-        Engine(loaded).generate(requests, SamplingParams(4)),
+        sample(made, requests, SamplingParams(4)),
+        sample(Engine(loaded), requests, SamplingParams(4)),
     )

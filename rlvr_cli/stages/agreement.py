@@ -1,0 +1,57 @@
+"""Whether the sampler and the trainer give the same log-probs to the same tokens."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvr_cli import world
+from rlvr_cli.errors import UserError
+from rlvr_cli.protocols import Request, RolloutEngine, Row, SamplingParams, TrainingEngine
+
+# Nats, of the mean over tokens. bfloat16 engines differ by 0.02 to 0.1, stale weights by 1 or more.
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Gaps between the log-probs of sampled tokens, in nats."""
+
+    tokens: int
+    mean: float
+    largest: float
+    outside: float  # share of tokens whose ratio is outside 1 +- 0.1
+
+
+def measure(
+    sampler: RolloutEngine,
+    trainer: TrainingEngine,
+    prompts: list[list[int]],
+    *,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+) -> Agreement:
+    """Samples a completion of each prompt and has the trainer compute its log-probs again.
+
+    Every process of the world must call this; the gaps are those of all samplers.
+    """
+    sampling = SamplingParams(max_new_tokens, temperature)
+    requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
+    made = dict(sampler.generate(requests, sampling))
+    mine = [(prompts[i], made[i].token_ids, made[i].behaviour_logp) for i in sorted(made)]
+    drawn = [row for rows in world.gather(mine) for row in rows]
+    logps = trainer.logp([Row(prompt, tokens) for prompt, tokens, _ in drawn], temperature)
+    gap_N = np.abs(np.concatenate(logps) - np.concatenate([sampled for *_, sampled in drawn]))
+    outside = float((np.exp(np.minimum(gap_N, 20.0)) > 1.1).mean())
+    return Agreement(len(gap_N), float(gap_N.mean()), float(gap_N.max()), outside)
+
+
+def check(found: Agreement, dtype: str) -> None:
+    """An error if the gaps are larger than rounding explains."""
+    if found.mean <= TOLERANCE[dtype]:
+        return
+    raise UserError(
+        f"after the weights were handed over, sampler and trainer differ by {found.mean:.3g} nats "
+        f"a token on average, {found.largest:.3g} at most, over {found.tokens} tokens; "
+        f"{TOLERANCE[dtype]:g} is what {dtype} allows",
+        "the sampler may hold other weights: see `rlvr doctor --engine ... --model ...`",
+    )

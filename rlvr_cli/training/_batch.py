@@ -1,0 +1,76 @@
+"""What every training engine does with a micro-batch: its loss, and the sums over its tokens."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+from rlvr_cli import forward, objective
+from rlvr_cli.errors import UserError
+from rlvr_cli.objective import Objective, TokenBatch, Totals
+from rlvr_cli.protocols import Floats, Row
+
+Forward = Callable[..., forward.Stats]
+
+
+def loss(
+    policy: Forward, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """The loss of rows, with gradient, and their metrics; `policy` gives their statistics."""
+    stats = policy(
+        rows,
+        temperature=temperature,
+        entropy_gradient="entropy" in goal.needs,
+        top_k=goal.top_k if "ref_topk" in goal.needs else 0,
+    )
+    tokens = _token_batch(rows, stats, goal)
+    result = objective.loss(goal, tokens, totals)
+    return result.value, objective.token_metrics(goal, tokens, result)
+
+
+def merge(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Sums, and extremes by their suffix, over micro-batches or processes."""
+    sums: dict[str, float] = {}
+    for new in parts:
+        for key, value in new.items():
+            join = max if key.endswith("_max") else min if key.endswith("_min") else float.__add__
+            sums[key] = join(sums[key], value) if key in sums else value
+    return sums
+
+
+def not_finite(norm: float) -> UserError:
+    return UserError(
+        f"the gradient's norm is {norm}: the update was not made",
+        "look at the step's log-probs with `rlvr logprob`; a lower --learning-rate, in another "
+        "--out, may help",
+    )
+
+
+def _token_batch(rows: list[Row], stats: forward.Stats, goal: Objective) -> TokenBatch:
+    mask_BT, dtype, device = stats.mask_BT, stats.logp_BT.dtype, stats.logp_BT.device
+
+    def per_token(values: Iterable[Floats | None]) -> torch.Tensor:
+        return forward.pad([[] if v is None else v for v in values], mask_BT, dtype)
+
+    def column(name: str) -> torch.Tensor:
+        values = [row.columns.get(name, torch.nan) for row in rows]
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    needs = goal.needs
+    return TokenBatch(
+        logp_BT=stats.logp_BT,
+        old_logp_BT=per_token(row.old_logp for row in rows),
+        mask_BT=mask_BT,
+        advantage_B=torch.tensor([row.advantage for row in rows], dtype=dtype, device=device),
+        entropy_BT=stats.entropy_BT,
+        ref_logp_BT=per_token(row.ref_logp for row in rows) if "ref_logp" in needs else None,
+        behaviour_logp_BT=(
+            per_token(row.behaviour_logp for row in rows) if "behaviour_logp" in needs else None
+        ),
+        anchor_logp_BT=stats.anchor_logp_BT,
+        anchor_ref_logp_BT=(
+            forward.anchor_ref_logp(rows, mask_BT, dtype, top_k=goal.top_k)
+            if "ref_topk" in needs
+            else None
+        ),
+        columns={name: column(name) for name in goal.columns},
+    )

@@ -1,0 +1,281 @@
+"""DeepSpeed: ZeRO 0 to 3 with offload, on one process or many.
+
+Every process is given all rows and takes its share of them; losses, metrics and log-probs are those
+of all. One process and many give the same, up to the order of sums.
+"""
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlvr_cli import forward, world
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import UsageError
+from rlvr_cli.objective import Objective, Totals
+from rlvr_cli.policy import Loaded
+from rlvr_cli.protocols import Row
+from rlvr_cli.training import _batch
+from rlvr_cli.training._checkpoint import Trained
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Offload = Literal["none", "optimizer", "all"]
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def build(
+    *,
+    zero: int = 2,
+    offload: Offload = "none",
+    precision: Precision = "auto",
+    timeout_minutes: float = 30.0,
+):
+    """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to the host's memory.
+
+    Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32. A
+    process that waits longer than `timeout_minutes` for another one stops.
+    """
+    if zero not in (0, 1, 2, 3):
+        raise ValueError("zero must be 0, 1, 2 or 3")
+    if offload == "all" and zero != 3:
+        raise ValueError("offload=all needs zero=3")
+    if offload == "optimizer" and not zero:
+        raise ValueError("offload=optimizer needs zero=1 or more")
+    _require()
+
+    def make(loaded: Loaded, options: UpdateOptions, seed: int = 0) -> Engine:
+        world.start(minutes=timeout_minutes)
+        dtype = forward.dtype_of(precision, loaded.model.device)
+        if not zero and dtype == torch.bfloat16:
+            raise UsageError(
+                "DeepSpeed's zero=0 in bfloat16 keeps no float32 gradients",
+                "use deepspeed:zero=1, which on one process is the same, or precision=float32",
+            )
+        return Engine(loaded, options, seed, _configuration(options, zero, offload, dtype))
+
+    return make
+
+
+def _require() -> None:
+    try:
+        _import()
+    except ImportError as error:
+        raise UsageError(
+            "DeepSpeed is not installed",
+            "pip install 'rlvr[deepspeed]', or train with --trainer local",
+        ) from error
+
+
+def _import() -> Any:
+    """DeepSpeed, told not to compile what makes sums over a few CPU processes quicker."""
+    os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+    os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "error")
+    with contextlib.redirect_stdout(io.StringIO()):
+        import deepspeed
+        import deepspeed.ops
+
+    deepspeed.ops.__compatible_ops__.pop("deepspeed_shm_comm", None)
+    return deepspeed
+
+
+def _configuration(
+    options: UpdateOptions, zero: int, offload: Offload, dtype: torch.dtype
+) -> dict[str, Any]:
+    stage: dict[str, Any] = {"stage": zero}
+    host = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    if offload != "none":
+        stage["offload_optimizer"] = host
+    if offload == "all":
+        stage["offload_param"] = host
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": options.max_grad_norm,
+        "bf16": {"enabled": dtype == torch.bfloat16},
+        "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": stage,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 1 << 60,
+    }
+
+
+class _Policy(torch.nn.Module):
+    """The statistics of rows as one forward pass, so that ZeRO-3 gathers the output head too."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: list[Row], options: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(forward.completion_stats(self.model, rows, **options))
+
+
+class Engine:
+    """The policy and its optimizer, divided among the processes."""
+
+    def __init__(
+        self, loaded: Loaded, options: UpdateOptions, seed: int, configuration: dict[str, Any]
+    ) -> None:
+        self.loaded = loaded
+        self._world = world.current()
+        self._micro_batch_tokens = options.micro_batch_tokens
+        self._recompute = options.recompute_activations
+        self._trained = Trained(loaded, options, seed)
+        optimizer = torch.optim.AdamW(
+            self._trained.named.values(),
+            lr=0.0,
+            betas=(options.adam_beta1, options.adam_beta2),
+            eps=options.adam_eps,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._engine, self._optimizer, _, _ = _import().initialize(
+                model=_Policy(loaded.model), optimizer=optimizer, config=configuration
+            )
+        self._restore(self._trained.state())
+
+    @property
+    def _adam(self) -> torch.optim.AdamW:
+        """The torch optimizer below ZeRO's, over flat float32 shares."""
+        return getattr(self._optimizer, "optimizer", self._optimizer)
+
+    @property
+    def updates(self) -> int:
+        return max((int(state["step"]) for state in self._adam.state.values()), default=0)
+
+    def _mine(self, rows: list[Row]) -> list[list[int]]:
+        """This process' micro-batches, as many as any other's; those too many are empty.
+
+        Rows are dealt longest first, so the processes have nearly the same number of tokens.
+        """
+        order = sorted(range(len(rows)), key=lambda i: -rows[i].size)
+        shares = [order[rank :: self._world.size] for rank in range(self._world.size)]
+        cuts = [
+            [
+                [share[i] for i in indices]
+                for indices in forward.micro_batches(
+                    [rows[i] for i in share], self._micro_batch_tokens
+                )
+            ]
+            for share in shares
+        ]
+        most = max(map(len, cuts))
+        mine = cuts[self._world.rank]
+        return mine + [[]] * (most - len(mine))
+
+    @torch.no_grad()
+    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
+        ends = np.cumsum([len(row.token_ids) for row in rows])
+        logp_N = np.zeros(int(ends[-1]), np.float32)
+        found = np.split(logp_N, ends[:-1])  # views
+        for indices in self._mine(rows):
+            batch = [rows[i] for i in indices] or [_shortest(rows)]
+            stats = self._stats(batch, temperature=temperature)
+            for i, value_T in zip(indices, forward.unpad(stats.logp_BT, batch), strict=False):
+                found[i][:] = value_T
+        if self._world.size > 1:
+            whole_N = torch.from_numpy(logp_N).to(self._engine.device)
+            torch.distributed.all_reduce(whole_N)
+            found = np.split(whole_N.cpu().numpy(), ends[:-1])
+        return found
+
+    def _stats(self, rows: list[Row], **options: object) -> forward.Stats:
+        return forward.Stats(*self._engine(rows, options))
+
+    def accumulate(
+        self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+    ) -> dict[str, float]:
+        """Adds the gradient of all of an update's rows: call it once before `update`."""
+        made = []
+        cuts = self._mine(rows)
+        for number, indices in enumerate(cuts):
+            # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
+            self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
+            batch = [rows[i] for i in indices] or [_shortest(rows)]
+            with forward.recomputing(self.loaded.model, self._recompute):
+                loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
+                # DeepSpeed takes the mean over processes; a batch that fills up adds nothing.
+                self._engine.backward(loss * (self._world.size if indices else 0))
+            if indices:
+                made.append(metrics)
+        return _batch.merge(metrics for part in world.gather(made) for metrics in part)
+
+    def update(self, learning_rate: float) -> float:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        without_zero = self._norm_without_zero()
+        self._engine.step()
+        norm = self._engine.get_global_grad_norm() if without_zero is None else without_zero
+        norm = float(norm)
+        if not norm < float("inf"):
+            raise _batch.not_finite(norm)
+        return norm
+
+    def _norm_without_zero(self) -> Tensor | None:
+        """The gradient's norm where DeepSpeed leaves the gradients with the weights."""
+        gradients = [p.grad for p in self._trained.named.values() if p.grad is not None]
+        whole = self._engine.zero_optimization_stage() == 0 and not self._engine.bfloat16_enabled()
+        return torch.nn.utils.get_total_norm(gradients) if whole else None
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        from deepspeed.zero import GatheredParameters
+
+        for name, parameter in self.loaded.model.named_parameters():
+            with GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
+                yield name, parameter.detach()
+
+    @property
+    def _named(self) -> list[tuple[str, Any]]:
+        return list(self._trained.named.items())
+
+    def save(self, path: Path) -> None:
+        """Every process must call this; the leading one writes."""
+        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+        weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
+        step = torch.tensor(float(self.updates))
+        state = {
+            name: {
+                "step": step,
+                **{key: _host(safe_get_full_optimizer_state(p, key), p) for key in _MOMENTS},
+            }
+            for name, p in self._named
+        }
+        if self._world.leads:
+            self._trained.write(path, weights, state)
+        world.wait()
+
+    def _restore(self, state: dict[str, dict[str, Tensor]]) -> None:
+        """Gives every process its share of AdamW's moments."""
+        from deepspeed.utils import safe_set_full_optimizer_state
+
+        if not state:
+            return
+        step = next(iter(state.values()))["step"]
+        for group in self._adam.param_groups:
+            for share in group["params"]:
+                self._adam.state[share] = {"step": step.to(share.device).clone()} | {
+                    key: torch.zeros_like(share) for key in _MOMENTS
+                }
+        if hasattr(self._optimizer, "_lazy_init_hp_params_optimizer_state"):
+            self._optimizer._lazy_init_hp_params_optimizer_state()
+        for name, parameter in self._named:
+            for key in _MOMENTS:
+                safe_set_full_optimizer_state(parameter, state[name][key], key)
+
+
+def _host(value: Tensor | None, parameter: Any) -> Tensor:
+    """A whole value in the host's memory; without ZeRO the parameter's own."""
+    return (parameter.detach() if value is None else value).float().cpu().clone()
+
+
+def _shortest(rows: list[Row]) -> Row:
+    return min(rows, key=lambda row: row.size)
