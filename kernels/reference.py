@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 _CHUNK_ELEMENTS = 1 << 24
+_GPU_FACTOR = 8  # a GPU needs larger products to be busy
 
 
 class TokenStats(NamedTuple):
@@ -60,7 +61,8 @@ def token_stats(
 
 def _cuts(count: int, head_VH: Tensor) -> list[slice]:
     """Runs of rows whose logits are few enough to be in memory at once; one run at least."""
-    rows = max(1, _CHUNK_ELEMENTS // head_VH.shape[0])
+    elements = _CHUNK_ELEMENTS * (_GPU_FACTOR if head_VH.is_cuda else 1)
+    rows = max(1, elements // head_VH.shape[0])
     return [slice(start, start + rows) for start in range(0, max(1, count), rows)]
 
 

@@ -107,6 +107,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, _stop)
     if not world.current().leads:
         console.mute()
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     sys.exit(run(sys.argv[1:]))
 
 

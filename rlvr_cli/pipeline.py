@@ -96,23 +96,30 @@ class Run:
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
         config, here, clock = self.config, self.folder("steps", step), _Clock()
-        rollouts = clock(self._sample, self.prompts, here / "rollouts", config.rollout, step)
-        scores = clock(self._divided, score.run, rollouts, here / "scores")
+        rollouts = clock(
+            "rollout", self._sample, self.prompts, here / "rollouts", config.rollout, step
+        )
+        scores = clock("score", self._divided, score.run, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
         logprobs = None
         if columns := logprob.reference_columns(self.goal.needs):
             logprobs = clock(
-                self._divided, logprob.run, rollouts, here / "logprobs", columns=columns,
+                "logprob", self._divided, logprob.run, rollouts, here / "logprobs", columns=columns,
                 reference=self.start, ref_top_k=self.goal.top_k, load=self._in_memory,
                 micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
         advantages = clock(
-            self._once, advantage.run, scores, here / "advantages", algo=config.train.algo
+            "advantage",
+            self._once,
+            advantage.run,
+            scores,
+            here / "advantages",
+            algo=config.train.algo,
         )
         saves = self._saves(step)
         update = clock(
-            train_step.run, advantages, here / "update", self.policy, config.train_step,
-            seed=config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
+            "train_step", train_step.run, advantages, here / "update", self.policy,
+            config.train_step, seed=config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
             engine=lambda: self._trainer,
         )  # fmt: skip
         if saves:
@@ -144,6 +151,7 @@ class Run:
         )  # fmt: skip
         if self._resident:
             self._resident.rest()
+            self._handed = None
         return made
 
     def _saves(self, step: int) -> bool:
@@ -366,10 +374,8 @@ class _Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
-    def __call__(self, stage: Callable, *arguments: Any, **options: Any) -> Any:
+    def __call__(self, name: str, stage: Callable, *arguments: Any, **options: Any) -> Any:
         start = time.perf_counter()
         made = stage(*arguments, **options)
-        inner = arguments[0] if arguments and callable(arguments[0]) else stage
-        name = inner.__module__.rpartition(".")[2]
         self.seconds[name] = time.perf_counter() - start
         return made

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,11 @@ CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
 TRAINER_STATE = "trainer.safetensors"
 _BUILTIN_PATH = Path(__file__).parent / "fixtures" / "policy"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TOKENIZER_FILES = (
+    *_TOKENIZERS,
+    *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt"),
+    *("chat_template.jinja", "chat_template.json", "config.json"),
+)
 _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 
 
@@ -178,8 +183,22 @@ class Loaded:
 
 
 def load_tokenizer(policy: Policy) -> Any:
+    """The policy's tokenizer; the checkpoints of a run share one in memory."""
+    kept = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
+    return _tokenizer(_Content("".join(f"{p.name}\0{_sha256(p)}\n" for p in kept), policy))
+
+
+@dataclass(frozen=True)
+class _Content:
+    digest: str
+    policy: Policy = field(compare=False)
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(content: _Content) -> Any:
     from transformers import AutoTokenizer
 
+    policy = content.policy
     quiet()
     try:
         return AutoTokenizer.from_pretrained(policy.path)

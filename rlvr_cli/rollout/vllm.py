@@ -24,7 +24,7 @@ def build(
     float32_head: bool = False,
     gpu_memory: float = 0.0,
     max_length: int = 0,
-    max_sequences: int = 256,
+    max_sequences: int = 512,
     prefix_caching: bool = True,
     eager: bool = False,
 ):
@@ -61,6 +61,7 @@ def _import() -> Any:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -97,6 +98,10 @@ class Engine:
         self.dtype = options["dtype"]
         if self.dtype == "auto":
             self.dtype = "bfloat16" if self._gpu else "float32"
+        if self.dtype == "bfloat16" and not self._gpu:
+            raise UsageError(
+                "dtype is bfloat16, and there is no GPU", "leave it out: vllm-cpu takes float32"
+            )
         self._llm = _start(policy.base or policy, self._chosen(options, lora_rank))
         if policy.base:
             self._use_adapters(policy)
@@ -119,6 +124,8 @@ class Engine:
             "enforce_eager": options["enforce_eager"] or not self._gpu,
             "enable_sleep_mode": self._beside and self._gpu,
         }
+        if not self._gpu:  # a row's seed and a prompt cut in chunks do not go together there
+            chosen["enable_chunked_prefill"] = False
         if self._lora:
             chosen |= {"enable_lora": True, "max_lora_rank": _allowed_rank(lora_rank)}
         elif self._beside:
@@ -130,6 +137,7 @@ class Engine:
     def generate(
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
+        assert not self._asleep, "weights are handed over before anything is sampled"
         engine = self._llm.llm_engine
         index_of = {}
         for index, request in enumerate(requests):
@@ -170,15 +178,16 @@ class Engine:
 
     def hand_over(self, trainer: TrainingEngine, policy: Policy) -> None:
         """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
-        if self._asleep:
+        slept = self._asleep and self._gpu
+        if slept:
             self._llm.wake_up(tags=["weights"])
         if not self._lora:
             self._load(trainer.weights())
         elif policy.base:
             self._use_adapters(policy)
-        if self._asleep:
+        if slept:
             self._llm.wake_up(tags=["kv_cache"])
-            self._asleep = False
+        self._asleep = False
         self._llm.reset_prefix_cache()
 
     def _load(self, weights: Iterator[tuple[str, Any]]) -> None:
@@ -198,7 +207,7 @@ class Engine:
         """Frees the GPU for the trainer; on a CPU there is nothing to free."""
         if self._gpu and not self._asleep:
             self._llm.sleep(level=1 if self._lora else 2)  # 2 drops the weights
-            self._asleep = True
+        self._asleep = True
 
 
 def _start(policy: Policy, chosen: dict[str, Any]) -> Any:

@@ -57,8 +57,7 @@ class Engine:
         )
         for name, state in self._trained.state().items():
             self._optimizer.state[self._master[name]] = {
-                key: value if key == "step" else value.to(model.device)
-                for key, value in state.items()
+                key: value.to(model.device) for key, value in state.items()
             }
 
     def _keep_gradients_in_float32(self) -> None:
