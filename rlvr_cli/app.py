@@ -108,6 +108,7 @@ def main() -> None:
     if not world.current().leads:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
+    os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
     sys.exit(run(sys.argv[1:]))
 
 

@@ -119,8 +119,8 @@ class Run:
         saves = self._saves(step)
         update = clock(
             "train_step", train_step.run, advantages, here / "update", self.policy,
-            config.train_step, seed=config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
-            engine=lambda: self._trainer,
+            config.train_step, seed=config.train.seed, logprobs=logprobs, allow_empty=True,
+            save=saves, engine=lambda: self._trainer,
         )  # fmt: skip
         if saves:
             self.policy = policies.resolve(str(update.path))

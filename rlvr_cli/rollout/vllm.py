@@ -61,7 +61,6 @@ def _import() -> Any:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    os.environ.setdefault("TQDM_DISABLE", "1")
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(action="ignore"):
