@@ -39,6 +39,8 @@ def command(
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     chosen = config.load([configuration] if configuration else [], given, recipe)
+    if not dry_run:
+        options.spread(nproc)
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     out = out or Path("runs") / live.run_name(chosen, recipe)
@@ -46,5 +48,4 @@ def command(
         pipeline.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
-    options.spread(nproc)
     live.train(out, chosen, tensorboard=tensorboard, as_json=json)

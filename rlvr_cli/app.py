@@ -131,6 +131,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
             raise
+        if world.is_launched() and world.current().leads:
+            time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
         _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED

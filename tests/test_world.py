@@ -1,0 +1,141 @@
+"""Several processes on one machine: the same results, and one message when one of them dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rlvr_cli import world
+
+CODE = "from rlvr_cli.app import main; main()"
+TRAIN = ["train", "--algo", "grpo", "--steps", "2", "--eval-every", "0", "--prompts-per-step", "8"]
+TRAIN += ["--prompts-per-part", "4", "--trainer", "deepspeed:zero=2"]
+
+
+def start(*words, **variables):
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", CODE, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+    )
+
+
+def finished(process):
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def children_of(process):
+    """The workers that a launching process has started, by rank."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            if parent == process.pid:
+                with open(f"/proc/{pid}/environ") as file:
+                    found |= {
+                        int(v[5:]): int(pid)
+                        for v in file.read().split("\0")
+                        if v.startswith("RANK=")
+                    }
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            pass  # it has ended meanwhile
+    return found
+
+
+def metrics_of(out):
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, (0, 1, 0)),
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, (3, 8, 1)),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}, (3, 8, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1, 0)),  # the batch script itself
+        ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}, (0, 1, 0)),
+    ],
+)
+def test_a_process_knows_its_place(monkeypatch, variables, expected):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    place = world.current.__wrapped__()
+    assert (place.rank, place.size, place.local_rank) == expected
+
+
+def test_two_processes_sample_what_one_does(chain, tmp_path, files_of):
+    words = ["rollout", chain / "prompts", "-n4", "--max-new-tokens=16", "--prompts-per-part=3"]
+    code, out, err = finished(start(*words, "--nproc=2", "--out", tmp_path / "made"))
+    assert (code, out) == (0, f"{tmp_path / 'made'}\n"), err
+    assert err.count("24 completions") == 1
+    made, expected = files_of(tmp_path / "made"), files_of(chain / "rollouts")
+    assert made.keys() == expected.keys()
+    parts = [name for name in made if name.startswith("part-")]
+    assert len(parts) == 2 and all(made[name] == expected[name] for name in parts)
+
+
+def test_a_path_from_a_pipe_reaches_every_process(chain, tmp_path):
+    words = ["logprob", "-", "--nproc=2", "--out", str(tmp_path / "made")]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", CODE, *words],
+        input=f"{chain / 'rollouts'}\n",
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'made'}\n"), done.stderr
+
+
+def test_an_error_of_all_processes_is_said_once(tmp_path):
+    words = ["train", "--steps=1", "--nproc=2", "--out", tmp_path / "run"]
+    code, out, err = finished(start(*words))
+    assert (code, out) == (2, "")
+    assert err.count("error:") == err.count("--trainer local is for one") == 1
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    pytest.importorskip("deepspeed")
+    out = tmp_path_factory.mktemp("alone") / "run"
+    code, _, err = finished(start(*TRAIN, "--out", out))
+    assert code == 0, err
+    return metrics_of(out)
+
+
+def test_a_run_on_two_processes_that_lost_one_goes_on_and_has_the_losses_of_one(alone, tmp_path):
+    """Killed in its first step: the other process is stopped, one message, nothing is lost."""
+    out = tmp_path / "run"
+    running = start(*TRAIN, "--nproc=2", "--out", out)
+    while running.poll() is None and not (out / "steps/000001/rollouts").exists():
+        time.sleep(0.05)
+    os.kill(children_of(running)[1], signal.SIGKILL)
+    code, _, err = finished(running)
+    assert code == 1
+    assert err.count("error:") == 1 and "process 1 of 2 was killed by SIGKILL" in err
+
+    code, _, err = finished(start(*TRAIN, "--nproc=2", "--out", out))
+    assert code == 0, err
+    for one, two in zip(alone, metrics_of(out), strict=True):
+        for name in ("reward", "loss", "grad_norm", "kl", "entropy"):
+            assert two.get(name) == (one.get(name) and pytest.approx(one[name], rel=1e-4, abs=1e-5))
+
+
+def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
+    pytest.importorskip("deepspeed")
+    out = tmp_path / "run"
+    running = start(*TRAIN, "--nproc=2", "--out", out)
+    while running.poll() is None and not (out / "steps/000001/rollouts").exists():
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    code, _, err = finished(running)
+    assert code == 75
+    assert err.count("error:") == 1 and "rlvr train" in err
