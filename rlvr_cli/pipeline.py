@@ -83,6 +83,7 @@ class Run:
         """Refuses a policy or prompts that are not there, without making anything."""
         self.start = policies.resolve(self.config.train.model)
         train_step.check(self.config.train_step, self.goal, self.start)
+        self._check_processes()
         options = self.config.train
         for given in (options.prompts, options.heldout):
             if given:
@@ -91,6 +92,22 @@ class Run:
             raise UsageError(
                 "there are prompts to train on and none to evaluate on",
                 "name some with `--heldout DIR`, or leave evaluation out with `--eval-every 0`",
+            )
+
+    def _check_processes(self) -> None:
+        """Refuses what several processes cannot divide among themselves."""
+        size, sampling = self._world.size, self.config.rollout
+        if size > 1 and sampling.max_draws > 1:
+            raise UsageError(
+                f"--max-draws is {sampling.max_draws}, and {size} processes were started",
+                "use one process: what is drawn depends on the rewards of all groups",
+            )
+        prompts = self.config.train.prompts_per_step
+        if size > -(-prompts // sampling.prompts_per_part):
+            raise UsageError(
+                f"a step of {prompts} prompts in parts of {sampling.prompts_per_part} is too few "
+                f"parts for {size} processes",
+                f"use --prompts-per-part {max(1, prompts // size)}",
             )
 
     def _step(self, step: int) -> dict[str, float]:

@@ -102,6 +102,21 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
     assert err.count("error:") == err.count("--trainer local is for one") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-draws=2", "--prompts-per-part=16"], "--max-draws is 2, and 2 processes"),
+        (["--prompts-per-part=64"], "is too few parts for 2 processes"),
+    ],
+)
+def test_what_two_processes_cannot_divide_is_refused(tmp_path, words, message):
+    pytest.importorskip("deepspeed")
+    trained = ["--trainer=deepspeed", "--nproc=2", "--out", tmp_path / "run"]
+    code, out, err = finished(start("train", "--steps=1", *words, *trained))
+    assert (code, out) == (2, "")
+    assert err.count("error:") == 1 and message in err
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     pytest.importorskip("deepspeed")

@@ -225,7 +225,7 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise UserError(
             f"vLLM cannot load `{policy.path}`: {(lines or [type(error).__name__])[-1][:300]}",
-            "`rlvr list engines` shows its options, gpu_memory and max_length among them; "
+            "`rlvr list rollout` shows its options, gpu_memory and max_length among them; "
             "VLLM_LOGGING_LEVEL=INFO shows all it says",
         ) from error
 
