@@ -32,7 +32,7 @@ def command(
 ) -> None:
     from rlvr_cli import policy as policies
     from rlvr_cli.shards import Shards
-    from rlvr_cli.stages import logprob
+    from rlvr_cli.stages import common, logprob
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"
@@ -52,5 +52,5 @@ def command(
             policy=policies.of(source, model) if needs_policy else None,
             micro_batch_tokens=micro_batch_tokens, share=options.share(shard), on_part=parts,
         )  # fmt: skip
-        made = options.together(made, out)
+        made = common.together(made, out)
     console.conclude(parts, out, made, "{tokens} tokens", as_json=json, rate="tokens")

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     from rlvr_cli import policy as policies
     from rlvr_cli.shards import Shards
-    from rlvr_cli.stages import rollout
+    from rlvr_cli.stages import common, rollout
 
     chosen = config.make(config.RolloutOptions, knobs)
     source = Shards.open(options.source(prompts), "prompts")
@@ -53,7 +53,7 @@ def command(
     options.spread(nproc, prompts, source.path)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
-        made = options.together(made, out)
+        made = common.together(made, out)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:
         text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"

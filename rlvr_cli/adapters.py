@@ -36,6 +36,11 @@ def base_of(path: Path) -> Base | None:
     return Base(**_json(path / BASE)) if (path / BASE).exists() else None
 
 
+def rank_of(path: Path) -> int:
+    """The rank of the adapters in a directory, 0 if it holds a whole policy."""
+    return _json(path / _CONFIG)["r"] if base_of(path) else 0
+
+
 def check(path: Path, options: UpdateOptions) -> None:
     """Refuses adapters without peft, and others than those in the policy's directory."""
     rank, alpha = options.lora_rank, _alpha(options)

@@ -73,7 +73,7 @@ class Commands(TyperGroup):
 def _load(name: str) -> Any:
     module = importlib.import_module(f"rlvr_cli.commands.{_file(name).stem}")
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    single.command(name=name, help=module.__doc__)(module.command)
+    single.command(name=name, help=module.__doc__)(console.results_alone()(module.command))
     return typer.main.get_command(single)
 
 

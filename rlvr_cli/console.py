@@ -1,18 +1,22 @@
 """What a command says: its result on stdout, all else on stderr."""
 
+import contextlib
 import functools
 import json
 import os
 import re
 import sys
 import time
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _PLAIN_EVERY_S = 10.0
+_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
 
 @functools.cache
@@ -22,11 +26,25 @@ def stderr() -> "Console":
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-@functools.cache
 def stdout() -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(file=_results(), highlight=False)
+
+
+@contextlib.contextmanager
+def results_alone() -> Iterator[None]:
+    """Leaves stdout to results; what libraries print there meanwhile goes to stderr."""
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
+
+
+def _results() -> TextIO:
+    return _RESULTS.get() or sys.stdout
 
 
 def say(text: str) -> None:
@@ -55,10 +73,10 @@ def _escape(text: str) -> str:
 def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
     """The one thing on stdout: the path of what was made, or its summary."""
     if as_json:
-        sys.stdout.write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
+        _results().write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(f"{path}\n")
-    sys.stdout.flush()
+        _results().write(f"{path}\n")
+    _results().flush()
 
 
 class Parts:
@@ -144,7 +162,7 @@ def evaluation(
     where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True)
     if as_json:
         paths = {} if made is None else {"path": str(made.path)}
-        sys.stdout.write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
+        _results().write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
     elif made is not None:
         result(made.path, {}, as_json=False)
 
@@ -161,7 +179,7 @@ def listing(found: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) -> No
     A terminal gets lines of its width; elsewhere an entry's summary is one line.
     """
     if as_json:
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+        _results().write(json.dumps(found, allow_nan=False) + "\n")
         return
     for heading, entries in found.items():
         stdout().print(f"[bold]{heading}[/bold]")

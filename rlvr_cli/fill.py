@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,17 @@ def fill_streaming(
     with _writing(path, share):
         _sweep(path, share)
         done = {i: e for i, e in whole.items() if i in mine}
-        for index in done:
-            on_part(index, "kept")
+        kept = deque(index for index in mine if index in done)
         missing = [index for index in mine if index not in done]
         for index, table in make(missing) if missing else ():
             done[index] = _write_part(path, plan, index, table)
             if share.count > 1 or len(done) < len(mine):
                 _write_manifest(_partial(path, share), _manifest(path, plan, done))
+            while kept and kept[0] < index:
+                on_part(kept.popleft(), "kept")
             on_part(index, "mended" if index in listed else "made")
+        for index in kept:
+            on_part(index, "kept")
         with files.locked(path / "_lock-finish", wait=True):
             return _finish(path, plan, share, done, summarise)
 

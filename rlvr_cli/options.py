@@ -116,16 +116,6 @@ def share(shard: str) -> Any:
     return Share(place.rank, place.size)
 
 
-def together(made: Any, out: Path) -> Any:
-    """What all processes made of a directory, once all are done."""
-    from rlvr_cli.shards import Shards
-
-    if world.current().size == 1:
-        return made
-    world.wait()
-    return Shards.open(out)
-
-
 def ks(text: str | None) -> list[int]:
     """The values of k in `1,8,64`, in order; none if nothing was given."""
     if text is None:

@@ -9,6 +9,7 @@ run/eval/000000/{rollouts,scores,logprobs}
 
 import contextlib
 import dataclasses
+import functools
 import json
 import shutil
 import time
@@ -27,6 +28,7 @@ from rlvr_cli.shards import MANIFEST, Shards, Share
 from rlvr_cli.stages import (
     advantage,
     agreement,
+    common,
     evaluate,
     logprob,
     prompts,
@@ -50,7 +52,7 @@ class Run:
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
         self._resident: Resident | None = None
-        self._handed: Policy | None = None
+        self._is_handed = False
         self._world = world.start() if world.current().size > 1 else world.current()
         rollout.check(config.rollout, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
@@ -71,8 +73,9 @@ class Run:
                 self._claim()
                 self._prepare()
             world.wait()
-            self._prepare()
-            last = world.tell(self._last_step())
+            if not self._world.leads:
+                self._prepare()
+            last = world.tell(self._last_step() if self._world.leads else None)
             seconds = self._mend_log(last) if self._world.leads else {}
             self._load(last)
             yield self._settle(last, seconds) | {"seconds": {}}
@@ -148,15 +151,12 @@ class Run:
     def _divided(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
         """A stage whose parts the processes divide among themselves."""
         share = Share(self._world.rank, self._world.size)
-        made = stage(source, out, **options, share=share)
-        world.wait()
-        return made or Shards.open(out)
+        return common.together(stage(source, out, **options, share=share), out)
 
     def _once(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
         """A stage that the leading process runs for all."""
         made = stage(source, out, **options) if self._world.leads else None
-        world.wait()
-        return made or Shards.open(out)
+        return common.together(made, out)
 
     def _sample(self, prompts: Shards, out: Path, options: RolloutOptions, step: int) -> Shards:
         """Rollouts of the policy as it is now; an engine with weights of its own rests behind."""
@@ -168,7 +168,7 @@ class Run:
         )  # fmt: skip
         if self._resident:
             self._resident.rest()
-            self._handed = None
+            self._is_handed = False
         return made
 
     def _saves(self, step: int) -> bool:
@@ -294,19 +294,24 @@ class Run:
             if not engine.own_weights:
                 return engine
             self._resident = engine
-        if self._handed is not self.policy:
+        if not self._is_handed:
             self._hand_over(self._resident)
         return self._resident
 
     def _hand_over(self, engine: Resident) -> None:
         """Gives the engine the policy as it is now, and sees that both agree on it."""
         engine.hand_over(self._trainer, self.policy)
-        tokenizer = policies.load_tokenizer(self.policy)
-        first = self.prompts.part(0).slice(0, 1).to_pylist()[0]
-        prompt = policies.encode_prompt(tokenizer, first["prompt_id"], first["messages"])
-        found = agreement.measure(engine, self._trainer, [prompt], max_new_tokens=16)
+        found = agreement.measure(engine, self._trainer, [self._probe], max_new_tokens=16)
         agreement.check(found, engine.dtype)
-        self._handed = self.policy
+        self._is_handed = True
+
+    @functools.cached_property
+    def _probe(self) -> list[int]:
+        """The prompt that sampler and trainer are compared on: the first to train on."""
+        first = self.prompts.part(0).slice(0, 1).to_pylist()[0]
+        return policies.encode_prompt(
+            policies.load_tokenizer(self.start), first["prompt_id"], first["messages"]
+        )
 
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""

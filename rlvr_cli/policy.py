@@ -77,6 +77,11 @@ class Policy:
             )
         return base
 
+    @property
+    def lora_rank(self) -> int:
+        """The rank of the adapters in this directory, 0 of a whole policy."""
+        return adapters.rank_of(self.path)
+
     @functools.cached_property
     def trainer_digest(self) -> str | None:
         """sha256 of the optimizer's state, None if there is none."""

@@ -3,7 +3,6 @@
 A process learns its place from the variables that torchrun, deepspeed or srun set.
 """
 
-import datetime
 import functools
 import os
 import signal
@@ -49,11 +48,8 @@ def _variable(*names: str) -> int | None:
     return next((int(value) for value in values), None)
 
 
-def start(*, minutes: float = 30.0) -> World:
-    """Connects the processes; `torch.distributed` is ready afterwards, for a single one too.
-
-    A process that waits longer than `minutes` for another one gives up.
-    """
+def start() -> World:
+    """Connects the processes; `torch.distributed` is ready afterwards, for a single one too."""
     import torch
     from torch import distributed
 
@@ -80,7 +76,6 @@ def start(*, minutes: float = 30.0) -> World:
     try:
         distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if device else "gloo",
-            timeout=datetime.timedelta(minutes=minutes),
             device_id=device,
             **_store(world),
         )

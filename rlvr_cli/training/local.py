@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,9 +14,8 @@ from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.training import _batch
+from rlvr_cli.training._batch import Precision
 from rlvr_cli.training._checkpoint import Trained
-
-Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def build(*, precision: Precision = "auto"):
@@ -47,14 +45,7 @@ class Engine:
             self._master = {n: v.detach().clone() for n, v in self._trained.named.items()}
             model.to(torch.bfloat16)
             self._keep_gradients_in_float32()
-        self._optimizer = torch.optim.AdamW(
-            self._master.values(),
-            lr=0.0,
-            betas=(options.adam_beta1, options.adam_beta2),
-            eps=options.adam_eps,
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
+        self._optimizer = _batch.adamw(self._master.values(), options)
         for name, state in self._trained.state().items():
             self._optimizer.state[self._master[name]] = {
                 key: value.to(model.device) for key, value in state.items()

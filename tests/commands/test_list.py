@@ -16,10 +16,8 @@ def terminal(monkeypatch):
         monkeypatch.setenv("FORCE_COLOR", "1")
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        console.stdout.cache_clear()
 
-    yield make
-    console.stdout.cache_clear()
+    return make
 
 
 def test_every_folder_is_listed(rlvr):
@@ -78,7 +76,6 @@ def test_json_has_a_recipe_whole(rlvr):
 
 def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    console.stdout.cache_clear()
     lines = rlvr("list").out.splitlines()
     recipes = len(config.recipes())
     entries = recipes + sum(len(lookup.names(f)) for f in FOLDERS if f != "recipes")
