@@ -323,7 +323,7 @@ class Run:
             return record
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
-        self._prune(step)
+        self._prune()
         return record
 
     def _summary(self, step: int) -> dict[str, Any]:
@@ -362,12 +362,12 @@ class Run:
         files.write_atomic(path, "".join(line + "\n" for line in lines).encode())
         return found.get(last, {}).get("seconds", {})
 
-    def _prune(self, step: int) -> None:
+    def _prune(self) -> None:
         """Removes the checkpoints that are neither among the newest nor the best."""
-        kept = {self.folder("steps", s) for s in range(step - self.config.train.keep + 1, step + 1)}
-        kept.add(self.folder("steps", self.best_step()))
-        for checkpoint in self.path.glob(f"steps/*/update/{CHECKPOINT}"):
-            if checkpoint.parent.parent not in kept:
+        best = self.folder("steps", self.best_step())
+        checkpoints = sorted(self.path.glob(f"steps/*/update/{CHECKPOINT}"))
+        for checkpoint in checkpoints[: -self.config.train.keep]:
+            if checkpoint.parent.parent != best:
                 checkpoint.rename(checkpoint.with_name("_pruned"))
         for doomed in self.path.glob("steps/*/update/_pruned"):
             shutil.rmtree(doomed)

@@ -84,7 +84,9 @@ class Policy:
 
     @functools.cached_property
     def trainer_digest(self) -> str | None:
-        """sha256 of the optimizer's state, None if there is none."""
+        """sha256 of the optimizer's state, None if there is none on disk."""
+        if self.identity:
+            return None
         path = self.path / TRAINER_STATE
         return _sha256(path) if path.exists() else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import app, policy
+from rlvr_cli import app, config, pipeline, policy
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "1e-2", "--mini-batch-prompts", "2", "--lora-rank", "2"]
@@ -146,3 +146,28 @@ def test_a_batch_that_keeps_no_row_does_not_end_a_run(tmp_path, capsys):
     assert after[0] == after[1] != before
     assert app.run([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 2
+
+
+def test_steps_between_checkpoints_are_made_again_after_a_crash_from_the_newest_one(tmp_path):
+    """With one kept checkpoint and two steps between: cut off at step 3, it is that of step 2."""
+    flags = {"steps": 4, "eval_every": 0, "keep": 1, "save_every": 2}
+    given = {
+        "train": {**flags, "prompts_per_step": 4},
+        "rollout": {"num_generations": 4, "max_new_tokens": 16},
+        "train_step": {"learning_rate": 1e-3},
+    }
+    chosen = config.load([], given)
+
+    def checkpoints(out):
+        return sorted(path.parent.parent.name for path in out.glob("steps/*/update/_checkpoint"))
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    list(pipeline.Run(whole, chosen).train())
+    assert checkpoints(whole) == ["000004"]
+    for record in pipeline.Run(cut, chosen).train():
+        if record["step"] == 3:
+            break
+    assert checkpoints(cut) == ["000002"]
+    assert [record["step"] for record in pipeline.Run(cut, chosen).train()] == [2, 3, 4]
+    assert checkpoints(cut) == ["000004"]
+    assert files_of(cut) == files_of(whole)

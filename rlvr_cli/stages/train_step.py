@@ -53,18 +53,12 @@ def run(
     check(options, goal, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
+    parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",
         "train-step",
-        {
-            **vars(options),
-            "trainer": lookup.canonical("training", options.trainer),
-            "algo": spec,
-            "seed": seed,
-            "policy": policy.digest,
-            "optimizer": policy.trainer_digest,
-        },
-        {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {}),
+        _params(options, spec, seed, policy),
+        parents,
         parts=1,
         extra=_share_names(goal),
         paths={"policy": policy.named_from(out)},
@@ -101,6 +95,17 @@ def run(
     )
     world.tell(False)
     return steps
+
+
+def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
+    return {
+        **vars(options),
+        "trainer": lookup.canonical("training", options.trainer),
+        "algo": spec,
+        "seed": seed,
+        "policy": policy.digest,
+        "optimizer": policy.trainer_digest,
+    }
 
 
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
