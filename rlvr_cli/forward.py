@@ -118,7 +118,8 @@ class _States(NamedTuple):
 def _states(model: Any, rows: list[Row]) -> _States:
     """One forward pass of the model below its head.
 
-    Rows are padded at the right; masks come from the stored lengths, never from a pad id.
+    Rows are padded at the right, so a causal model's attention needs no mask: no token sees the
+    padding behind it. What counts is told from the stored lengths, never from a pad id.
     """
     fit_threads(model)
     device = next(model.parameters()).device
@@ -131,10 +132,7 @@ def _states(model: Any, rows: list[Row]) -> _States:
         token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
     input_BS = torch.from_numpy(token_BS).to(device)
     size_B = torch.tensor([row.size for row in rows], device=device)
-    attention_BS = torch.arange(length, device=device) < size_B[:, None]
-    hidden_BSH = model.base_model(
-        input_ids=input_BS, attention_mask=attention_BS.long(), use_cache=False
-    ).last_hidden_state
+    hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
 
     prompt_B = torch.tensor([len(row.prompt_token_ids) for row in rows], device=device)
     width = max(len(row.token_ids) for row in rows)

@@ -53,6 +53,7 @@ class Run:
         self._start: Loaded | None = None
         self._resident: Resident | None = None
         self._is_handed = False
+        self._clock = _Clock()
         self._world = world.start() if world.current().size > 1 else world.current()
         rollout.check(config.rollout, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
@@ -115,7 +116,8 @@ class Run:
 
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
-        config, here, clock = self.config, self.folder("steps", step), _Clock()
+        config, here = self.config, self.folder("steps", step)
+        clock = self._clock = _Clock()
         rollouts = clock(
             "rollout", self._sample, self.prompts, here / "rollouts", config.rollout, step
         )
@@ -295,7 +297,7 @@ class Run:
                 return engine
             self._resident = engine
         if not self._is_handed:
-            self._hand_over(self._resident)
+            self._clock("hand_over", self._hand_over, self._resident)
         return self._resident
 
     def _hand_over(self, engine: Resident) -> None:
@@ -391,13 +393,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 class _Clock:
-    """Calls stages and keeps the seconds of each."""
+    """Calls stages and keeps the seconds of each, without those of a stage called within it."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def __call__(self, name: str, stage: Callable, *arguments: Any, **options: Any) -> Any:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), sum(self.seconds.values())
         made = stage(*arguments, **options)
-        self.seconds[name] = time.perf_counter() - start
+        within = sum(self.seconds.values()) - before
+        self.seconds[name] = time.perf_counter() - start - within
         return made

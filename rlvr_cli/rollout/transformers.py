@@ -1,4 +1,8 @@
-"""Rollouts with transformers' own generate: the CPU default."""
+"""Rollouts with transformers' own generate: the CPU default.
+
+On a GPU the key-value cache is static, so that transformers compiles a decoding step and replays it
+as one CUDA graph. Shapes are rounded up there, since each new one is compiled anew.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +18,7 @@ from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
 BATCH_SIZE = 256
+_LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # what shapes are rounded up to on a GPU
 
 
 def build(*, batch_size: int = BATCH_SIZE):
@@ -46,6 +51,11 @@ class Engine:
         fit_threads(loaded.model)
         device = next(loaded.model.parameters()).device
         longest = max(len(request.prompt_token_ids) for request in requests)
+        wanted, static = len(requests), device.type == "cuda"
+        if static:
+            longest = -(-longest // _PROMPT_TOKENS) * _PROMPT_TOKENS
+            rows = max(_LEAST_ROWS, 1 << (wanted - 1).bit_length())
+            requests = requests + requests[-1:] * (rows - wanted)
         padding = [longest - len(request.prompt_token_ids) for request in requests]
         input_BS = torch.tensor(
             [
@@ -67,10 +77,12 @@ class Engine:
                 max_new_tokens=sampling.max_new_tokens,
                 eos_token_id=list(loaded.eos_ids),
                 pad_token_id=loaded.pad_id,
+                cache_implementation="static" if static else None,
             ),
             logits_processor=LogitsProcessorList([sampler]),
         )
-        token_BT, logp_BT = torch.stack(sampler.token, 1), torch.stack(sampler.logp, 1)
+        token_BT = torch.stack(sampler.token, 1)[:wanted]
+        logp_BT = torch.stack(sampler.logp, 1)[:wanted]
         return [
             _cut(tokens, logps, loaded.eos_ids)
             for tokens, logps in zip(token_BT.tolist(), logp_BT.tolist(), strict=True)

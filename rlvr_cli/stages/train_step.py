@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rlvr_cli import adapters, files, lookup, objective, schedule, schema, seeds, world
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
@@ -184,14 +184,18 @@ def _update(
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
     mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
-    rows = list(batch.rows)
-    if options.old_logprobs == "recompute":
+    rows, gap = list(batch.rows), None
+    is_only = options.epochs == len(mini_batches[0]) == 1
+    if options.old_logprobs == "recompute" and is_only:  # its own forward pass gives them
+        for i, logp_T in enumerate(batch.behaviour_logp):
+            rows[i] = dataclasses.replace(rows[i], behaviour_logp=logp_T)
+    elif options.old_logprobs == "recompute":
         for indices in mini_batches[0]:
-            logps = engine.logp([rows[i] for i in indices], temperature)
-            common.require_finite(logps, [batch.prompt_ids[i] for i in indices])
+            logps = _logps(engine, rows, indices, batch, temperature)
             for i, logp in zip(indices, logps, strict=True):
                 rows[i] = dataclasses.replace(rows[i], old_logp=logp)
-    gap = _sampler_gap(rows, batch.behaviour_logp)
+    if rows[0].old_logp is not None:
+        gap = _sampler_gap(rows, batch.behaviour_logp)
     longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
     records = []
     for epoch, cuts in enumerate(mini_batches):
@@ -201,10 +205,28 @@ def _update(
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
             sums = engine.accumulate(chosen, goal, totals, temperature)
             rate = schedule.rate(options, engine.updates)
-            norm = engine.update(rate)
+            try:
+                norm = engine.update(rate)
+            except UserError:
+                _logps(engine, rows, indices, batch, temperature)  # says which row it is
+                raise
+            gap = sums.pop("sampler_gap_max", gap)
             made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
             records.append(made | {"sampler_gap": gap} | _measures(sums, totals, goal))
     return _table(records, goal)
+
+
+def _logps(
+    engine: TrainingEngine,
+    rows: list[Row],
+    indices: list[int],
+    batch: batches.Batch,
+    temperature: float,
+) -> list[np.ndarray]:
+    """The policy's log-probs of rows; an error that names the first that is not finite."""
+    logps = engine.logp([rows[i] for i in indices], temperature)
+    common.require_finite(logps, [batch.prompt_ids[i] for i in indices])
+    return logps
 
 
 def _measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:

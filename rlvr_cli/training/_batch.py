@@ -18,7 +18,10 @@ Forward = Callable[..., forward.Stats]
 def loss(
     policy: Forward, rows: list[Row], goal: Objective, totals: Totals, temperature: float
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """The loss of rows, with gradient, and their metrics; `policy` gives their statistics."""
+    """The loss of rows, with gradient, and their metrics; `policy` gives their statistics.
+
+    Rows without old log-probs have those of this forward pass: the update is the policy's first.
+    """
     stats = policy(
         rows,
         temperature=temperature,
@@ -27,7 +30,25 @@ def loss(
     )
     tokens = _token_batch(rows, stats, goal)
     result = objective.loss(goal, tokens, totals)
-    return result.value, objective.token_metrics(goal, tokens, result)
+    metrics = objective.token_metrics(goal, tokens, result)
+    if _is_fresh(rows) and (gap := _sampler_gap(rows, tokens)) is not None:
+        metrics["sampler_gap_max"] = gap
+    return result.value, metrics
+
+
+def _is_fresh(rows: list[Row]) -> bool:
+    return all(row.old_logp is None for row in rows)
+
+
+def _sampler_gap(rows: list[Row], tokens: TokenBatch) -> float | None:
+    """The largest difference in nats between the sampler's and the old log-probs."""
+    behaviour = [
+        [torch.nan] * len(row.token_ids) if row.behaviour_logp is None else row.behaviour_logp
+        for row in rows
+    ]
+    gap_BT = tokens.old_logp_BT - forward.pad(behaviour, tokens.mask_BT, tokens.old_logp_BT.dtype)
+    gap_N = gap_BT[tokens.mask_BT & ~gap_BT.isnan()]
+    return float(gap_N.abs().max()) if len(gap_N) else None
 
 
 def adamw(weights: Iterable[torch.Tensor], options: UpdateOptions) -> torch.optim.AdamW:
@@ -73,7 +94,9 @@ def _token_batch(rows: list[Row], stats: forward.Stats, goal: Objective) -> Toke
     needs = goal.needs
     return TokenBatch(
         logp_BT=stats.logp_BT,
-        old_logp_BT=per_token(row.old_logp for row in rows),
+        old_logp_BT=(
+            stats.logp_BT.detach() if _is_fresh(rows) else per_token(row.old_logp for row in rows)
+        ),
         mask_BT=mask_BT,
         advantage_B=torch.tensor([row.advantage for row in rows], dtype=dtype, device=device),
         entropy_BT=stats.entropy_BT,

@@ -1,5 +1,6 @@
 """Updates by the stage: the rate over checkpoints, the objective's shares, no row, adapters."""
 
+import copy as copying
 import json
 import shutil
 import sys
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 
 from rlvr_cli import app, forward, objective, policy
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
 from rlvr_cli.shards import Shards
 from rlvr_cli.stages import common, train_step
@@ -81,6 +83,28 @@ def test_the_shares_of_the_objective_are_columns_and_null_among_nothing(loaded):
     assert by_tokens == {4: 0.75, 2: 0.0}
     assert made["never"].to_pylist() == [None, None]
     loaded.model.zero_grad()
+
+
+def test_a_single_update_needs_no_pass_for_old_log_probs_and_is_the_same(rlvr, copy, monkeypatch):
+    """Stored ones are computed by the same engine beforehand."""
+    rlvr("logprob", copy / "rollouts", "--columns", "old_logp", "--out", copy / "old")
+    stored = ("--old-logprobs", "stored", "--logprobs", copy / "old", "--out", copy / "stored")
+    rlvr("train-step", copy / "advantages", "--learning-rate", "1e-3", *stored)
+    monkeypatch.delattr(Engine, "logp")
+    rlvr("train-step", copy / "advantages", "--learning-rate", "1e-3", "--out", copy / "own")
+    own, stored = weights_of(copy / "own"), weights_of(copy / "stored")
+    assert all(torch.equal(own[name], stored[name]) for name in stored)
+    assert Shards.open(copy / "own").table() == Shards.open(copy / "stored").table()
+
+
+def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(loaded):
+    rows = [Row([5, 6], [7, 8, 9], 1.0), Row([5, 6], [7], -1.0)]
+    batch = Batch(rows, ["a", "a"], [None] * 2)
+    options = UpdateOptions(learning_rate=0.0)
+    damaged = copying.deepcopy(loaded)
+    next(damaged.model.parameters()).data[7] = torch.nan
+    with pytest.raises(DataError, match="a log-prob of nan to a completion of `a`"):
+        train_step._update(Engine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
 
 
 def test_the_shares_are_in_the_summary(rlvr, copy):

@@ -204,9 +204,34 @@ def test_an_objective_is_given_what_it_needs_and_nothing_else():
     assert batch.anchor_logp_BT.requires_grad and not batch.anchor_ref_logp_BT.requires_grad
 
 
-def test_a_row_without_the_old_log_probs_is_an_error():
+def test_rows_without_old_log_probs_have_those_of_the_same_forward_pass():
+    engine, goal = start(), objective.build("quatro+kl:beta=0.1")
+    given = [dataclasses.replace(row, behaviour_logp=None) for row in rows_of(engine)]
+    gradients = []
+    for rows in (given, [dataclasses.replace(row, old_logp=None) for row in given]):
+        engine.accumulate(rows, goal, TOTALS, 1.0)
+        gradients.append([p.grad.clone() for p in engine.loaded.model.parameters()])
+        engine.loaded.model.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+def test_the_gap_to_the_sampler_is_the_largest_of_the_rows_that_have_its_log_probs():
     engine = start()
-    rows = [Row([3], [4, 5], 1.0)]
+    rows = [
+        dataclasses.replace(
+            row, old_logp=None, behaviour_logp=None if i == 0 else np.add(row.old_logp, 0.1 * i)
+        )
+        for i, row in enumerate(rows_of(engine))
+    ]
+    sums = engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
+    assert sums["sampler_gap_max"] == pytest.approx(0.1 * (len(rows) - 1), abs=1e-5)
+    rows = [dataclasses.replace(row, behaviour_logp=None) for row in rows]
+    assert "sampler_gap_max" not in engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
+
+
+def test_rows_of_which_some_have_old_log_probs_are_an_error():
+    engine = start()
+    rows = [Row([3], [4, 5], 1.0), Row([3], [4, 5], 1.0, old_logp=[-1.0, -1.0])]
     with pytest.raises(RuntimeError):
         engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
 
