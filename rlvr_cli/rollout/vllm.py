@@ -28,6 +28,7 @@ def build(
     dtype: Dtype = "auto",
     float32_head: bool = False,
     gpu_memory: float = 0.0,
+    cache_gib: float = 0.0,
     max_length: int = 0,
     max_sequences: int = 512,
     prefix_caching: bool = True,
@@ -37,17 +38,21 @@ def build(
 
     `dtype` is bfloat16 on a GPU and float32 elsewhere unless it is given; `float32_head` computes
     the logits in float32. `gpu_memory` is the share of the GPU that the engine may fill, 0 for 0.9
-    alone and 0.5 beside a trainer. `max_length` bounds prompt and completion in tokens, 0 for the
-    policy's context. `max_sequences` are sampled at the same time.
+    alone and 0.5 beside a trainer. `cache_gib` is the size of the key-value cache instead, without
+    measuring what is free, which processes that share a GPU disturb. `max_length` bounds prompt and
+    completion in tokens, 0 for the policy's context. `max_sequences` are sampled at the same time.
     """
     if not 0 <= gpu_memory < 1:
         raise ValueError("gpu_memory must be 0 or above, and below 1")
+    if cache_gib < 0:
+        raise ValueError("cache_gib must be 0 or above")
     if min(tensor_parallel, pipeline_parallel, max_sequences) < 1 or max_length < 0:
         raise ValueError("tensor_parallel, pipeline_parallel and max_sequences must be 1 or more")
     options = {
         "tensor_parallel_size": tensor_parallel,
         "pipeline_parallel_size": pipeline_parallel,
         "gpu_memory_utilization": gpu_memory,
+        "kv_cache_memory_bytes": int(cache_gib * 2**30) or None,
         "max_model_len": max_length or None,
         "max_num_seqs": max_sequences,
         "enable_prefix_caching": prefix_caching,
