@@ -121,8 +121,9 @@ def rlvr(*words) -> None:
 
 @contextlib.contextmanager
 def _timed_files():
-    """Counts the seconds within the functions that touch files."""
+    """Counts the seconds within the functions that touch files, and those of starting vLLM."""
     from rlvr_cli import fill, shards, spool
+    from rlvr_cli.rollout import vllm
     from rlvr_cli.stages import batch, train_step
 
     seconds: dict[str, float] = {}
@@ -149,6 +150,7 @@ def _timed_files():
         timed(shards.Shards, "part"),
         timed(batch, "read"),
         timed(train_step, "_save"),
+        timed(vllm, "_start"),
     ]
     try:
         yield seconds

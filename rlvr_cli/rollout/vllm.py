@@ -189,6 +189,7 @@ class Engine:
         """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
         slept = self._asleep and self._gpu
         if slept:
+            policies.free_unused()  # what the trainer's activations filled
             self._llm.wake_up(tags=["weights"])
         if not self._lora:
             self._load(trainer.weights())
