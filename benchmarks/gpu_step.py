@@ -13,6 +13,7 @@ the engines, and the seconds that files took: parts, manifests, spools and readi
 import argparse
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import sys
@@ -36,8 +37,8 @@ def say(**facts) -> None:
 def make(options: argparse.Namespace) -> None:
     """A model with random weights in bfloat16, a tokenizer of made-up words, and prompts."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from tokenizers import pre_tokenizers
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
     hidden, layers, heads, kv_heads, inner = SHAPES[options.shape]
     config = Qwen2Config(
@@ -51,7 +52,6 @@ def make(options: argparse.Namespace) -> None:
         max_position_embeddings=32768,
         bos_token_id=None,
         eos_token_id=0,
-        pad_token_id=1,
         dtype="bfloat16",
     )
     torch.manual_seed(0)
@@ -60,16 +60,17 @@ def make(options: argparse.Namespace) -> None:
         model = Qwen2ForCausalLM(config)
     model.generation_config.eos_token_id = 0
     model.save_pretrained(options.folder)
-    words = {f"w{i:x}": i for i in range(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w1"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="w0", pad_token="w1", unk_token="w1"
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = letters + [f"w{i:x}" for i in range(VOCABULARY - len(letters) - 2)]
+    vocabulary = {"<end>": 0, "<pad>": 1} | {word: i for i, word in enumerate(words, 2)}
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary, merges=[], eos_token="<end>", pad_token="<pad>", unk_token="<pad>"
     )
-    fast.save_pretrained(options.folder)
+    tokenizer.save_pretrained(options.folder)
     with open(options.folder / "prompts.jsonl", "w") as file:
         for index in range(1024):
-            text = " ".join(f"w{(index * 7919 + i * 104729) % VOCABULARY:x}" for i in range(64))
+            digits = hashlib.sha256(f"{index}".encode()).hexdigest()  # 64 letters, 64 tokens
+            text = digits.translate(str.maketrans("0123456789", "ghijklmnop"))
             row = {"id": f"p{index:05d}", "prompt": text, "answer": "1"}
             file.write(json.dumps(row) + "\n")
     say(shape=options.shape, parameters=model.num_parameters())

@@ -1,5 +1,7 @@
 """The stage that turns the rewards of whole groups into advantages."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +100,8 @@ def _estimate(
         max_length=rollouts.params.get("max_new_tokens") or int(length_N.max(initial=0)),
     )
     _check_rewards(goal, step, prompt_ids, scores, allow_singletons)
-    made = objective.advantages(goal, step)
+    with _one_thread():
+        made = objective.advantages(goal, step)
     keep_N = made["keep"] & ~made["constant"] if drop_uninformative else made["keep"]
     wanted = schema.schema("advantages", goal.columns)
     values = {name: made[name].numpy() for name in made if name not in ("keep", "constant")}
@@ -109,6 +112,15 @@ def _estimate(
             "keep": keep_N.numpy(),
         }
     ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """One torch thread: on short arrays several wait for one another, most of all on busy cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def _require_correct(
