@@ -184,8 +184,8 @@ class Run:
         size = self.config.train.prompts_per_step if step else None
         return rollout.Selection(self.config.train.seed, step, size)
 
-    def evaluate(self, step: int) -> evaluate.Measures:
-        """Held-out completions of the policy at a step, and what they measure."""
+    def _evaluate(self, step: int) -> Path:
+        """Where held-out completions of the policy at a step are, scored and with log-probs."""
         config, here = self.config, self.folder("eval", step)
         options = dataclasses.replace(
             config.rollout, num_generations=config.train.eval_num_generations, max_draws=1
@@ -198,7 +198,7 @@ class Run:
             policy=self.policy, reference=self.start, load=self._in_memory,
             micro_batch_tokens=config.train_step.micro_batch_tokens,
         )  # fmt: skip
-        return evaluate.run_measures(here)
+        return here
 
     def folder(self, kind: str, step: int) -> Path:
         return self.path / kind / f"{step:06d}"
@@ -319,10 +319,13 @@ class Run:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
         record = {"step": step, **self._summary(step), "seconds": seconds}
+        evaluated = None
         if every and (step % every == 0 or step == steps):
-            record["eval"] = self.evaluate(step).intervals()
+            evaluated = self._evaluate(step)
         if not self._world.leads:
             return record
+        if evaluated:
+            record["eval"] = evaluate.run_measures(evaluated).intervals()
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
         self._prune()
