@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "options": BASE | {"shards", "world"},
     "reporting": {"plot"},
     "console": {"reporting"},
+    "plain": set(),
+    "family": BASE | {"shards"},
     "app": BASE | {"console", "world", "__version__"},
     "shards": BASE | {"files", "schema"},
     "spool": {"files", "protocols"},
