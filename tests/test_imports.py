@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "report": BASE
     | {"family", "files", "metrics", "plain", "report", "reporting", "shards"}
     | {"stages"},
+    "viewer": BASE | {"family", "plain", "policy", "shards", "viewer"},
     "app": BASE | {"console", "world", "__version__"},
     "shards": BASE | {"files", "schema"},
     "spool": {"files", "protocols"},
@@ -70,7 +71,7 @@ MAY_IMPORT = {
         "stages",
     },
     "commands": {"config", "console", "errors", "files", "foreign", "live", "lookup", "objective"}
-    | {"options", "pipeline", "policy", "report", "reporting", "shards", "stages"}
+    | {"options", "pipeline", "policy", "report", "reporting", "shards", "stages", "viewer"}
     | {"world"},
     "fixtures": {"tasks", "verifiers"},
 }
@@ -135,6 +136,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("peft", "adapters.py"),
         ("matplotlib", "report/figures.py"),
         ("jinja2", "report/page.py"),
+        ("textual", "viewer/app.py viewer/panes.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):
