@@ -136,7 +136,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("peft", "adapters.py"),
         ("matplotlib", "report/figures.py"),
         ("jinja2", "report/page.py"),
-        ("textual", "viewer/app.py viewer/panes.py"),
+        ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):

@@ -24,8 +24,8 @@ class Bucket:
     name: str
     most: float  # the largest share right in the first
     prompts: int
-    before: float | None  # mean share of right completions
-    after: float | None
+    before: Cell | None  # mean share of right completions; None of no prompts
+    after: Cell | None
     gained: int
     lost: int
 
@@ -122,9 +122,15 @@ def _buckets(a_P: np.ndarray, b_P: np.ndarray) -> list[Bucket]:
     made, low = [], -1.0
     for name, high in BUCKETS:
         here_P = (a_P > low) & (a_P <= high)
-        before, after = (float(s[here_P].mean()) if here_P.any() else None for s in (a_P, b_P))
+        before, after = _mean(a_P[here_P]), _mean(b_P[here_P])
         gained, lost = here_P & (a_P == 0) & (b_P > 0), here_P & (a_P > 0) & (b_P == 0)
         count, up, down = (int(flags.sum()) for flags in (here_P, gained, lost))
         made.append(Bucket(name, high, count, before, after, up, down))
         low = high
     return made
+
+
+def _mean(share_P: np.ndarray) -> Cell | None:
+    if not len(share_P):
+        return None
+    return Measures([], ["share"], share_P[:, None]).intervals()["share"]

@@ -60,7 +60,9 @@ ENTRIES = {
         "Flips",
         "Prompts never right before but right at least once after (gained), or the reverse (lost).",
         "Buckets by the share of right completions before: up to 1/32 very hard, 1/8 hard, 1/2 "
-        "medium, above easy (QUATRO, appendix C: 8, 32, 128 of 256).",
+        "medium, above easy (QUATRO, appendix C: 8, 32, 128 of 256). A bucket is chosen by the "
+        "completions before, luck included: without any training the hardest bucket would rise a "
+        "little and the easiest fall.",
     ),
     "signal": Entry(
         "Groups that carry signal",

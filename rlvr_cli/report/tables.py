@@ -50,7 +50,10 @@ def flips(pair: Pair) -> dict[str, Any]:
     """The table of difficulty buckets and the prompts that flipped."""
     rows = []
     for bucket in pair.buckets:
-        shares = [reporting.number("pass@", share) for share in (bucket.before, bucket.after)]
+        shares = [
+            "-" if cell is None else reporting.interval("pass@", cell)
+            for cell in (bucket.before, bucket.after)
+        ]
         counts = [f"{bucket.prompts:,}", *shares, f"{bucket.gained}", f"{bucket.lost}"]
         rows.append([f"{bucket.name}, up to {100 * bucket.most:.4g}%", *counts])
     heads = [

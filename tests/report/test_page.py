@@ -44,8 +44,8 @@ def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
         assert made["metrics"][name] == pytest.approx(cell), name
 
 
-def test_the_figures_of_a_run_are_those_that_train_logged(of_run, run):
-    last = evaluate.run_measures(run / "eval" / "000002").intervals()
+def test_the_figures_of_a_run_are_those_that_train_logged(of_run, trained):
+    last = evaluate.run_measures(trained / "eval" / "000002").intervals()
     metrics = of_run.figures["subjects"]["step 2"]["metrics"]
     for name in ("pass@1", "pass@2", "ucc@2", "entropy"):
         assert metrics[name] == pytest.approx(last[name]), name
@@ -160,24 +160,20 @@ def test_sources_have_rows_of_their_own(report, known, rlvr, jsonl, tmp_path):
     )
 
 
-def test_a_torn_line_of_the_log_is_skipped_and_said(report, run, tmp_path):
-    copy = shutil.copytree(run, tmp_path / "run")
+def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report, trained, tmp_path):
+    copy = shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(copy / "eval")
     with open(copy / "metrics.jsonl", "a") as file:
         file.write('{"step": 3, "rew')
-    assert "1 lines of metrics.jsonl are not whole" in report(copy).html
-
-
-def test_a_run_without_evaluation_shows_its_training_alone(report, rlvr, tmp_path):
-    words = ("--steps=1", "--prompts-per-step=2", "-n2", "--max-new-tokens=8", "--eval-every=0")
-    assert rlvr("train", *words, "--out", tmp_path / "run").code == 0
-    made = report(tmp_path / "run")
+    made = report(copy)
     assert made.figures == {"subjects": {}, "differences": []}
     assert "no evaluation on held-out prompts" in made.html and "Training reward" in made.html
+    assert "1 lines of metrics.jsonl are not whole" in made.html
 
 
-def test_several_runs_are_compared_by_their_last_evaluations(report, run, tmp_path):
-    copy = shutil.copytree(run, tmp_path / "copy")
-    made = report(run, copy)
+def test_several_runs_are_compared_by_their_last_evaluations(report, trained, tmp_path):
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    made = report(trained, copy)
     assert list(made.figures["subjects"]) == ["run", "copy"]
     assert {v[0] for v in made.figures["differences"][0]["metrics"].values()} == {0}
     assert "run · Pass@1" in made.html and "Groups by verdict, copy" in made.html
@@ -191,10 +187,10 @@ def test_a_missing_package_is_named_with_its_extra(report, known, monkeypatch, m
     assert caught.value.hint == "pip install 'rlvr[report]'"
 
 
-def test_signal_adds_up_to_the_share_that_train_logged(run):
+def test_signal_adds_up_to_the_share_that_train_logged(trained):
     from rlvr_cli.report import sources
 
-    (source,) = sources.open_all([run])
+    (source,) = sources.open_all([trained])
     found = training.signal(source.run)
     logged = [r["informative"] for r in source.run.records if "informative" in r]
     assert found.mixed == pytest.approx(logged)
@@ -202,7 +198,7 @@ def test_signal_adds_up_to_the_share_that_train_logged(run):
     assert all(sum(shares) == pytest.approx(1) for shares in sums)
 
 
-def test_a_table_of_many_steps_keeps_the_last(run):
+def test_a_table_of_many_steps_keeps_the_last():
     curve = training.Curve("reward", list(range(1000)), [0.5] * 1000)
     rows = panels._curve_rows("run", curve)
     assert len(rows) <= panels._TABLE_ROWS + 1 and rows[-1][1] == "999"

@@ -2,7 +2,6 @@ import shutil
 
 import pytest
 
-from rlvr_cli import app as command_line
 from rlvr_cli.viewer.pieces import LOGP
 
 TEXTS = {
@@ -138,18 +137,16 @@ def test_rollouts_alone_can_be_read(view, copy):
     view(copy, act)
 
 
-def test_brackets_walk_through_the_evaluations_of_a_run(view, tmp_path):
-    out = tmp_path / "run"
-    words = ["--steps=2", "--prompts-per-step=2", "-n2", "--max-new-tokens=8", "--keep=1"]
-    words += ["--eval-every=1", "--eval-num-generations=2"]
-    assert command_line.run(["train", *words, "--out", str(out)]) == 0
+def test_brackets_walk_through_the_evaluations_of_a_run(view, trained, tmp_path):
+    out = shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(out / "steps" / "000001" / "update")
 
     async def act(screen):
         assert screen.text("#top").endswith("eval/000002")
         await screen.press("down", "right", "c")
         await screen.app.workers.wait_for_complete()
         key = screen.key
-        await screen.press("left_square_bracket")  # its checkpoint was removed
+        await screen.press("left_square_bracket")  # its policy is no longer there
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
         assert screen.text("#top").endswith("eval/000001") and screen.key == key
