@@ -8,7 +8,7 @@ from rich.table import Table
 from rlvr_cli.plot import line_plot, wants_colour
 
 Interval = Sequence[float | None]
-PERCENT = ("pass@", "avg@", "ucr")
+PERCENT = ("pass@", "avg@", "ucr", "truncated")
 
 
 def number(name: str, value: float | None, *, sign: bool = False) -> str:

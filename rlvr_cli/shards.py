@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,17 +129,27 @@ class Shards:
     def __len__(self) -> int:
         return len(self.manifest["parts"])
 
-    def part(self, index: int) -> pa.Table:
-        """The rows of one part, after its checksum and schema are verified."""
-        entry = self.manifest["parts"][index]
-        table = _read_part(self.path / entry["name"], entry["sha256"])
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its parts."""
         only = self.manifest["only"]
-        expected = schema.schema(
+        return schema.schema(
             self.kind,
             tuple(self.manifest["extra"]),
             None if only is None else tuple(only),
             top_k=self.params.get("ref_top_k"),
         )
+
+    def part(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part, after its checksum and schema are verified.
+
+        `columns` names those to read, in that order; without it all are read.
+        """
+        entry = self.manifest["parts"][index]
+        table = _read_part(self.path / entry["name"], entry["sha256"], columns)
+        expected = self.schema
+        if columns is not None:
+            expected = pa.schema([expected.field(name) for name in columns])
         if not table.schema.equals(expected):
             raise DataError(
                 f"`{self.path / entry['name']}` has other columns than its kind `{self.kind}`",
@@ -172,14 +182,15 @@ class Shards:
         raise LookupError(kind)
 
 
-def _read_part(path: Path, sha256: str) -> pa.Table:
+def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:
     data = files.read_bytes(path)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DataError(
             f"`{path}` does not match its checksum: it was cut or changed after it was written",
             "run the command that made the directory again; it makes just this part anew",
         )
-    return pq.read_table(pa.BufferReader(data)).replace_schema_metadata(None)
+    table = pq.read_table(pa.BufferReader(data), columns=columns)
+    return table.replace_schema_metadata(None)
 
 
 def _incomplete(path: Path) -> DataError:

@@ -69,6 +69,15 @@ def chain(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """Two steps of train, evaluated at each; not to be changed."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    words = ["--steps=2", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=1"]
+    assert app.run(["train", *words, "--eval-num-generations=2", "--out", str(out)]) == 0
+    return out
+
+
 @pytest.fixture
 def copy(chain, tmp_path):
     """The chain, to be changed."""

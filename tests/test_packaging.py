@@ -76,7 +76,11 @@ def test_the_wheel_holds_the_same_modules_and_data_as_the_checkout(wheel):
             for name in names
             if "__pycache__" not in folder
         )
-        return {name for name in found if name.endswith((".py", ".toml")) or "policy/" in name}
+        return {
+            name
+            for name in found
+            if name.endswith((".py", ".toml", ".css", ".html", ".js")) or "policy/" in name
+        }
 
     assert files(wheel / "rlvr_cli") == files(Path(rlvr_cli.__file__).parent)
 

@@ -458,3 +458,18 @@ def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path):
         assert content(disk / "a") == content(tmp_path / "undisturbed")
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_columns_can_be_read_alone_in_the_order_asked(chain):
+    scores = Shards.open(chain / "scores")
+    table = scores.part(0, ["correct", "prompt_id"])
+    assert table.column_names == ["correct", "prompt_id"]
+    assert table.equals(scores.part(0).select(["correct", "prompt_id"]))
+    assert scores.schema.equals(scores.part(0).schema)
+
+
+def test_a_cut_part_is_refused_whatever_columns_are_read(copy):
+    path = copy / "scores" / "part-00000.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match="does not match its checksum"):
+        Shards.open(copy / "scores").part(0, ["prompt_id"])

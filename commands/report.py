@@ -1,0 +1,39 @@
+"""One HTML file of runs and scores: figures, curves, examples, lineage.
+
+Takes run directories of train (their first and last evaluation, or the last of each where several
+are given) and directories with scores. The file needs no network; it can be read on a phone and
+printed.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import console, options
+
+
+def command(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RUN|DIR...", help="runs of train, or scores")
+    ],
+    out: Annotated[Path, typer.Option(help="the file to make")] = Path("report.html"),
+    threshold: Annotated[float, typer.Option(help="of the cosine in UCC@k, above 0 up to 1")] = 0.8,
+    examples: Annotated[int, typer.Option(min=0, help="prompts shown with their texts")] = 6,
+    title: Annotated[
+        str | None, typer.Option(help="the heading; the directories' names else")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import files
+    from rlvr_cli.report import page, sources
+
+    page.require_free(out)
+    found = sources.open_all(paths)
+    with console.Parts("report", sum(map(sources.parts, found))) as parts:
+        made = page.make(
+            found, threshold=threshold, most_examples=examples, title=title, on_part=parts
+        )
+    files.write_atomic(out, made.html.encode())
+    console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
+    console.result(out, made.figures, as_json=json)

@@ -1,0 +1,145 @@
+"""A few prompts with what was written: the solutions that were told apart, and mistakes."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rlvr_cli.family import Family
+from rlvr_cli.plain import clipped, shown
+from rlvr_cli.report.comparing import Pair
+from rlvr_cli.report.subject import Subject
+from rlvr_cli.stages import common
+
+MOST_TEXT = 1500  # characters of a text that are shown
+MOST_CLUSTERS = 5
+MOST_WRONG = 2
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text made safe to show, and how many characters were left out."""
+
+    text: str
+    left_out: int
+    count: int = 1  # completions that it stands for
+    extracted: str | None = None
+
+    @staticmethod
+    def of(text: str, count: int = 1, extracted: str | None = None) -> "Text":
+        start, left_out = clipped(text, MOST_TEXT)
+        known = None if extracted is None else shown(clipped(extracted, 200)[0])
+        return Text(shown(start), left_out, count, known)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one subject wrote for a prompt."""
+
+    name: str
+    right: int
+    n: int
+    clusters: list[Text]
+    more_clusters: int
+    wrong: list[Text]
+    more_wrong: int
+
+
+@dataclass
+class Example:
+    """A prompt, why it was chosen, and each subject's completions of it."""
+
+    prompt_id: str
+    why: str
+    prompt: list[tuple[str, Text]] = field(default_factory=list)  # role and content
+    gold: Text | None = None
+    sides: list[Side] = field(default_factory=list)
+
+
+def choose(subject: Subject, pair: Pair | None, most: int) -> list[Example]:
+    """Prompts lost, gained, with the most solutions, half right, never right, in turn."""
+    share_P = subject.tallied.correct_P / subject.tallied.n_P
+    clusters_P = subject.measures.value_PM[:, subject.measures.names.index("clusters")]
+    prompt_ids = subject.tallied.prompt_id
+    varied = [prompt_ids[p] for p in np.argsort(-clusters_P, kind="stable") if clusters_P[p] > 0]
+    half = [prompt_ids[p] for p in np.argsort(np.abs(share_P - 0.5), kind="stable")]
+    never = [prompt_ids[p] for p in np.flatnonzero(share_P == 0)]
+    queues = [
+        ("right before, never after", list(pair.lost) if pair else []),
+        ("never right before, right after", list(pair.gained) if pair else []),
+        ("the most different solutions", varied[:1]),
+        ("about half right", [p for p in half if 0 < share_P[prompt_ids.index(p)] < 1][:1]),
+        ("never right", never),
+        ("many different solutions", varied[1:]),
+    ]
+    made: dict[str, Example] = {}
+    while any(queue for _, queue in queues) and len(made) < most:
+        for why, queue in queues:
+            fresh = [p for p in queue if p not in made]
+            if fresh and len(made) < most:
+                made[fresh[0]] = Example(fresh[0], why)
+            queue[:] = fresh[1:]
+    return list(made.values())
+
+
+def fill(examples: list[Example], subjects: list[Subject]) -> None:
+    """Reads the texts of the chosen prompts, from the parts that hold them alone."""
+    wanted = {example.prompt_id: example for example in examples}
+    for subject in subjects:
+        _add_prompts(wanted, subject.family)
+        parts = sorted({subject.rows.part_of[p] for p in wanted if p in subject.rows.part_of})
+        for index in parts:
+            for prompt_id, side in _sides(subject, index, set(wanted)):
+                wanted[prompt_id].sides.append(side)
+
+
+def _add_prompts(wanted: dict[str, Example], family: Family) -> None:
+    for table in family.prompts.parts() if family.prompts else ():
+        names = (table[name].to_pylist() for name in ("prompt_id", "messages", "answer"))
+        for prompt_id, messages, answer in zip(*names, strict=True):
+            if (example := wanted.get(prompt_id)) and not example.prompt:
+                example.prompt = [(role, Text.of(text)) for role, text in spoken(messages)]
+                example.gold = None if answer is None else Text.of(answer)
+
+
+def spoken(messages: str) -> list[tuple[str, str]]:
+    """Role and content of each message; raw text is the prompt's."""
+    value = json.loads(messages)
+    if isinstance(value, str):
+        return [("prompt", value)] if value else []
+    return [(str(m.get("role", "")), _content(m.get("content"))) for m in value]
+
+
+def _content(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, Side]]:
+    """Each wanted prompt of a part, with its solutions by size and its first mistakes."""
+    columns = common.aligned(index, subject.family.rollouts, subject.scores)
+    names = ("prompt_id", "completion", "correct", "extracted")
+    rows: dict[str, list[tuple[str, bool | None, str | None]]] = {}
+    for prompt_id, *row in zip(*(columns[name].to_pylist() for name in names), strict=True):
+        if prompt_id in wanted:
+            rows.setdefault(prompt_id, []).append(tuple(row))
+    for prompt_id, found in rows.items():
+        right = [(text, extracted) for text, correct, extracted in found if correct]
+        wrong = [(text, extracted) for text, correct, extracted in found if correct is False]
+        labels = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
+        _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
+        order = np.argsort(-sizes, kind="stable").tolist()
+        clusters = [Text.of(right[first[c]][0], int(sizes[c])) for c in order[:MOST_CLUSTERS]]
+        mistakes = [Text.of(text, 1, extracted) for text, extracted in wrong[:MOST_WRONG]]
+        yield (
+            prompt_id,
+            Side(
+                subject.name,
+                len(right),
+                len(right) + len(wrong),
+                clusters,
+                max(0, len(order) - MOST_CLUSTERS),
+                mistakes,
+                max(0, len(wrong) - MOST_WRONG),
+            ),
+        )

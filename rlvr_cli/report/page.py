@@ -1,0 +1,171 @@
+"""A report: everything measured, put into one HTML file that needs no network."""
+
+import base64
+import hashlib
+import importlib.resources
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import files, reporting
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.plain import shown
+from rlvr_cli.report import comparing, examples, figures, glossary, panels, summary, tables
+from rlvr_cli.report import subject as subjects_of
+from rlvr_cli.report.comparing import Pair
+from rlvr_cli.report.sources import Source
+from rlvr_cli.report.subject import Subject
+
+MARK = '<meta name="generator" content="rlvr report">'
+
+
+@dataclass(frozen=True)
+class Report:
+    """The page, and its figures as JSON."""
+
+    html: str
+    figures: dict[str, Any]
+
+
+def make(
+    found: list[Source],
+    *,
+    threshold: float = 0.8,
+    most_examples: int = 6,
+    title: str | None = None,
+    on_part: Callable[[int, str], None] = lambda index, state: None,
+) -> Report:
+    """The report of what was opened; the same directories give the same bytes."""
+    subjects = [
+        subjects_of.measure(name, family, threshold=threshold, on_part=on_part)
+        for source in found
+        for name, family in source.families.items()
+    ]
+    made = [comparing.pair(subjects[0], other) for other in subjects[1:]]
+    pairs = [pair for pair in made if isinstance(pair, Pair)]
+    chosen = []
+    if subjects and most_examples:
+        last = pairs[-1] if pairs else None
+        focus = last.second if last else subjects[-1]
+        chosen = examples.choose(focus, last, most_examples)
+        examples.fill(chosen, [last.first, last.second] if last else [focus])
+    name = shown(title or " and ".join(source.name for source in found))
+    html = _render(
+        title=name,
+        sources=found,
+        subjects=subjects,
+        pairs=pairs,
+        lede=summary.lede(subjects, pairs, found),
+        notes=_notes(found, subjects, made),
+        tiles=summary.tiles(subjects, pairs),
+        quality=_quality(subjects),
+        training=[*panels.of_training(found), *panels.signal(found)],
+        distributions=_distributions(subjects),
+        status=tables.status(subjects),
+        by_source=[t for s in subjects if (t := tables.by_source(s))],
+        flips=[tables.flips(pair) for pair in pairs],
+        examples=chosen,
+        lines=[tables.line(source) for source in found],
+        glossary={
+            key: (e.title, e.line, e.more.replace("{threshold:g}", f"{threshold:g}"))
+            for key, e in glossary.ENTRIES.items()
+        },
+    )
+    return Report(html, _figures(subjects, pairs))
+
+
+def require_free(out: Path) -> None:
+    """Refuses to write over a file that is no report."""
+    if out.is_file() and MARK.encode() not in files.read_bytes(out)[:2000]:
+        raise UserError(f"`{out}` is there and is no report", "name another file with --out")
+
+
+def _quality(subjects: Sequence[Subject]) -> list[panels.Panel]:
+    if not subjects:
+        return []
+    return [panels.by_k(subjects, "pass", "Pass@k"), panels.by_k(subjects, "ucc", "UCC@k")]
+
+
+def _distributions(subjects: Sequence[Subject]) -> list[panels.Panel]:
+    made = (panels.spread(subjects), panels.lengths(subjects), panels.entropies(subjects))
+    return list(itertools.chain(*made)) if subjects else []
+
+
+def _notes(found: list[Source], subjects: list[Subject], pairs: list[Pair | str]) -> list[str]:
+    notes = [
+        (f"{subject.name}: " if len(subjects) > 1 else "") + note
+        for subject in subjects
+        for note in subjects_of.notes(subject)
+    ]
+    notes += [pair if isinstance(pair, str) else pair.note for pair in pairs]
+    for source in found:
+        if source.run and source.run.torn:
+            notes.append(f"{source.name}: {source.run.torn} lines of metrics.jsonl are not whole.")
+        if source.run and not source.families:
+            notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
+    return [shown(note) for note in dict.fromkeys(notes) if note]
+
+
+def _figures(subjects: list[Subject], pairs: list[Pair]) -> dict[str, Any]:
+    return {
+        "subjects": {
+            s.name: {"prompts": len(s.tallied.prompt_id), "metrics": s.intervals} for s in subjects
+        },
+        "differences": [
+            {
+                "first": pair.first.name,
+                "second": pair.second.name,
+                "prompts": len(pair.prompts),
+                "metrics": {name: cells[-1] for name, cells in pair.rows.items()},
+                "gained": pair.gained,
+                "lost": pair.lost,
+            }
+            for pair in pairs
+        ],
+    }
+
+
+def _render(**values: Any) -> str:
+    try:
+        import jinja2
+        import markupsafe
+    except ImportError as error:
+        raise UsageError(
+            "a report needs a package that is not installed", "pip install 'rlvr[report]'"
+        ) from error
+    number = itertools.count()
+
+    def svg(text: str) -> Any:
+        return markupsafe.Markup(figures.unique(text, f"f{next(number)}"))
+
+    script = _file("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {"svg": svg, "shown": lambda value: shown(str(value))}
+    environment.globals |= {
+        "dash": _dash,
+        "interval": reporting.interval,
+        "define": lambda key: glossary.ENTRIES[key].line,
+    }
+    template = environment.from_string(_file("template.html"))
+    plain = {
+        "mark": markupsafe.Markup(MARK),
+        "style": markupsafe.Markup(_file("style.css")),
+        "script": markupsafe.Markup(script),
+        "script_digest": digest,
+    }
+    return template.render(**values, **plain)
+
+
+def _dash(index: int) -> str:
+    """The dash of a series as SVG writes it."""
+    dash = figures.DASHES[index]
+    return "none" if dash == "solid" else " ".join(f"{1.6 * d:g}" for d in dash[1])
+
+
+def _file(name: str) -> str:
+    return importlib.resources.files("rlvr_cli.report").joinpath(name).read_text()

@@ -1,0 +1,109 @@
+"""The completions of a set of scores, read part by part into small columns.
+
+Shapes: P prompts, N completions.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.family import Family
+from rlvr_cli.metrics import ucc
+from rlvr_cli.stages import common
+
+RIGHT, WRONG, UNKNOWN = 1, 0, -1
+ENTROPY_BIN = 0.1  # nats
+
+_ROLLOUT_COLUMNS = ["prompt_id", "sample_index", "completion", "token_ids", "finish_reason"]
+
+
+@dataclass
+class Rows:
+    """One entry a completion in the order of the shards, and what is kept of each prompt."""
+
+    prompt_id: list[str] = field(default_factory=list)
+    verdict_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+    length_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    cut_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    unit: str = "tokens"  # of a length; characters where texts came without tokens
+    status: Counter[str] = field(default_factory=Counter)
+    source: dict[str, str] = field(default_factory=dict)
+    part_of: dict[str, int] = field(default_factory=dict)
+    clusters: dict[str, np.ndarray] = field(default_factory=dict)  # of its right completions
+    entropy: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum in nats, tokens
+    entropy_count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+def read(
+    family: Family, *, threshold: float, on_part: Callable[[int, str], None] = lambda i, s: None
+) -> Rows:
+    """Reads scores and rollouts once; clusters each prompt's right completions as UCC@k does."""
+    assert family.scores is not None
+    rows = Rows()
+    verdicts, tokens, characters, cut = [], [], [], []
+    has_tokens = True
+    for index in range(len(family.scores)):
+        columns = common.aligned(index, family.rollouts, family.scores)
+        prompt_ids = columns["prompt_id"].to_pylist()
+        rows.prompt_id += prompt_ids
+        rows.part_of.update(dict.fromkeys(prompt_ids, index))
+        rows.status.update(columns["status"].to_pylist())
+        verdict_N = pc.fill_null(columns["correct"].cast(pa.int8()), UNKNOWN).to_numpy()
+        verdicts.append(verdict_N)
+        has_tokens &= columns["token_ids"].null_count == 0
+        tokens.append(pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy())
+        characters.append(pc.utf8_length(columns["completion"]).to_numpy())
+        cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
+        _cluster(rows, columns, verdict_N, threshold)
+        _add_entropy(rows, family, index)
+        on_part(index, "made")
+    if not verdicts:
+        raise DataError(f"`{family.scores.path}` holds no rows", "score some rollouts")
+    rows.unit = "tokens" if has_tokens else "characters"
+    rows.verdict_N = np.concatenate(verdicts)
+    rows.length_N = np.concatenate(tokens if has_tokens else characters).astype(np.int64)
+    rows.cut_N = np.concatenate(cut)
+    _add_sources(rows, family)
+    return rows
+
+
+def _cluster(
+    rows: Rows, columns: dict[str, pa.ChunkedArray], verdict_N: np.ndarray, threshold: float
+) -> None:
+    """Clusters the right completions of each prompt in a part; a prompt lies in one part."""
+    right = np.flatnonzero(verdict_N == RIGHT)
+    texts: dict[str, list[str]] = {}
+    prompt_ids = columns["prompt_id"].take(right).to_pylist()
+    completions = columns["completion"].take(right).to_pylist()
+    for prompt_id, text in zip(prompt_ids, completions, strict=True):
+        texts.setdefault(prompt_id, []).append(text)
+    for prompt_id, found in texts.items():
+        rows.clusters[prompt_id] = ucc.cluster(found, threshold=threshold)
+
+
+def _add_entropy(rows: Rows, family: Family, index: int) -> None:
+    """Adds the tokens of a part to the sums of their prompts and to the histogram."""
+    if family.logprobs is None or "entropy" not in family.logprobs.schema.names:
+        return
+    table = family.logprobs.part(index, ["prompt_id", "entropy"])
+    values = common.arrays(table["entropy"])
+    for prompt_id, entropy_T in zip(table["prompt_id"].to_pylist(), values, strict=True):
+        total, count = rows.entropy.get(prompt_id, (0.0, 0))
+        total += float(entropy_T.sum(dtype=np.float64))
+        rows.entropy[prompt_id] = total, count + len(entropy_T)
+    flat = common.flat(table["entropy"])
+    counted = np.bincount((flat.clip(0) / ENTROPY_BIN).astype(np.int64))
+    if len(counted) > len(rows.entropy_count):
+        counted, rows.entropy_count = rows.entropy_count, counted
+    rows.entropy_count[: len(counted)] += counted
+
+
+def _add_sources(rows: Rows, family: Family) -> None:
+    for table in family.prompts.parts() if family.prompts else ():
+        names = (table[name].to_pylist() for name in ("prompt_id", "source"))
+        rows.source.update(zip(*names, strict=True))

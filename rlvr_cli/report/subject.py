@@ -1,0 +1,135 @@
+"""What is measured of one set of scored completions.
+
+Shapes: P prompts, N completions, K values of k, M metrics.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.family import Family
+from rlvr_cli.metrics import ucc
+from rlvr_cli.report import rows as reading
+from rlvr_cli.report.rows import Rows
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import evaluate
+from rlvr_cli.stages.evaluate import Measures, Tally
+
+ALL_KS = 32  # up to so many completions every k is drawn, beyond it about so many of them
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A set of scored completions, its metrics a prompt, and their means with intervals."""
+
+    name: str
+    family: Family
+    scores: Shards
+    tallied: Tally
+    ks: list[int]
+    measures: Measures
+    intervals: dict[str, list[float | None]]
+    rows: Rows
+
+    @property
+    def top(self) -> int:
+        """The largest k."""
+        return self.ks[-1]
+
+
+def measure(
+    name: str,
+    family: Family,
+    *,
+    threshold: float,
+    on_part: Callable[[int, str], None] = lambda index, state: None,
+) -> Subject:
+    """Pass@k, UCC@k and the health of the completions, of each prompt.
+
+    Where the rollouts say how many completions a prompt was to have, prompts with fewer verdicts
+    are left out, as train does; else the smallest number bounds k.
+    """
+    scores = family.scores
+    if scores is None:
+        raise DataError(f"`{family.rollouts.path}` has no scores", "score it with `rlvr score`")
+    tallied = evaluate.of_scores(scores)
+    if expected := family.rollouts.params.get("num_generations"):
+        enough = evaluate.with_verdicts(tallied, int(expected))
+        tallied = enough if enough.prompt_id else tallied
+    evaluate.require_measurable(tallied)
+    ks = spaced_ks(int(tallied.n_P.min()))
+    rows = reading.read(family, threshold=threshold, on_part=on_part)
+    measures = evaluate.joined(
+        evaluate.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
+    )
+    return Subject(name, family, scores, tallied, ks, measures, measures.intervals(), rows)
+
+
+def spaced_ks(n: int) -> list[int]:
+    """Every k up to n, or about ALL_KS of them at even ratios, the powers of two among them."""
+    if n <= ALL_KS:
+        return list(range(1, n + 1))
+    spaced = np.geomspace(1, n, ALL_KS).round().astype(int).tolist()
+    return sorted({*spaced, *(2**i for i in range(n.bit_length()))})
+
+
+def _unique(tallied: Tally, rows: Rows, ks: list[int]) -> Measures:
+    """UCC@k for every k, the number of clusters and UCR, from the clusters that were read."""
+    values = []
+    for prompt_id, n in zip(tallied.prompt_id, tallied.n_P.tolist(), strict=True):
+        sizes = np.bincount(rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64)))
+        values.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
+    return Measures(
+        tallied.prompt_id, [*(f"ucc@{k}" for k in ks), "clusters", "ucr"], np.array(values)
+    )
+
+
+def _health(tallied: Tally, rows: Rows) -> Measures:
+    """Mean length, share cut at the token limit, and entropy where it is known."""
+    row_of = {prompt_id: p for p, prompt_id in enumerate(tallied.prompt_id)}
+    code_N = np.array([row_of.get(prompt_id, -1) for prompt_id in rows.prompt_id])
+    known_N = code_N >= 0
+    prompts = len(row_of)
+
+    def mean(value_N: np.ndarray) -> np.ndarray:
+        return np.bincount(code_N[known_N], value_N[known_N], minlength=prompts) / np.bincount(
+            code_N[known_N], minlength=prompts
+        )
+
+    columns = {"length": mean(rows.length_N), "truncated": mean(rows.cut_N)}
+    if all(rows.entropy.get(p, (0, 0))[1] for p in tallied.prompt_id):
+        sums = np.array([rows.entropy[p] for p in tallied.prompt_id])
+        columns["entropy"] = sums[:, 0] / sums[:, 1]
+    return Measures(tallied.prompt_id, list(columns), np.column_stack(list(columns.values())))
+
+
+def notes(subject: Subject) -> list[str]:
+    """What a reader must know before believing the figures."""
+    made = []
+    tallied, rows, family = subject.tallied, subject.rows, subject.family
+    if excluded := int((rows.verdict_N == reading.UNKNOWN).sum()):
+        listed = ", ".join(f"{n} {s}" for s, n in sorted(rows.status.items()) if s != "ok")
+        made.append(
+            f"{excluded} completions have no verdict and are excluded ({listed or 'null'})."
+        )
+    if tallied.left_out:
+        few = ", ".join(tallied.left_out[:5]) + (" …" if len(tallied.left_out) > 5 else "")
+        made.append(f"{len(tallied.left_out)} prompts with too few verdicts are left out: {few}.")
+    low, high = int(tallied.n_P.min()), int(tallied.n_P.max())
+    if low != high:
+        made.append(f"Prompts have {low} to {high} completions, so k ends at {low}.")
+    if len(tallied.prompt_id) < 10:
+        made.append(
+            "One prompt has no interval over prompts."
+            if len(tallied.prompt_id) == 1
+            else f"{len(tallied.prompt_id)} prompts are few: intervals over prompts are rough."
+        )
+    if family.prompts is None:
+        made.append("The prompts are not where the rollouts were made from: no texts of them here.")
+    if rows.unit == "characters":
+        made.append("The completions came as text: lengths are in characters, there is no entropy.")
+    elif "entropy" not in subject.measures.names:
+        made.append(f"There is no entropy; rlvr logprob {family.rollouts.path} computes it.")
+    return made

@@ -1,0 +1,176 @@
+"""What a report says in words: the first sentences, and the tiles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvr_cli import reporting
+from rlvr_cli.report import glossary
+from rlvr_cli.report.comparing import Pair
+from rlvr_cli.report.sources import Source
+from rlvr_cli.report.subject import Subject
+from rlvr_cli.stages.comparison import Cell
+
+MORE_IS_BETTER = ("pass@", "ucc@", "ucr")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference in words, and what it is if its interval leaves 0 out."""
+
+    name: str
+    mean: str
+    ends: str
+    verdict: str  # better, worse, changed, or "" where the interval holds 0
+
+
+@dataclass(frozen=True)
+class Value:
+    """One subject's value of a metric in words."""
+
+    name: str  # of the subject, "" where there is one only
+    mean: str
+    unit: str
+    ends: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One metric of every subject."""
+
+    title: str
+    key: str
+    values: list[Value]
+    differences: list[Difference]
+
+
+def label(name: str) -> str:
+    """A metric's name as a heading."""
+    head, at, k = name.partition("@")
+    title = glossary.ENTRIES[glossary.of_metric(name)].title
+    return f"{title.partition('@')[0]}@{k}" if at and head in ("pass", "ucc") else title
+
+
+def tiles(subjects: Sequence[Subject], pairs: Sequence[Pair]) -> list[Tile]:
+    """The metrics that a reader asks for first."""
+    if not subjects:
+        return []
+    k = min(s.top for s in subjects)
+    wanted = ["pass@1", f"pass@{k}", f"ucc@{k}", "ucr", "truncated", "length", "entropy"]
+    made = []
+    for name in dict.fromkeys(wanted):
+        having = [s for s in subjects if name in s.measures.names]
+        if not having:
+            continue
+        values = [
+            Value(
+                subject.name if len(subjects) > 1 else "",
+                reporting.number(name, subject.intervals[name][0]),
+                {"length": subject.rows.unit, "entropy": "nats"}.get(name, ""),
+                _ends(name, subject.intervals[name]),
+            )
+            for subject in having
+        ]
+        found = [difference(pair, name, len(pairs) > 1) for pair in pairs if name in pair.rows]
+        made.append(Tile(label(name), glossary.of_metric(name), values, found))
+    return made
+
+
+def difference(pair: Pair, name: str, named: bool = False) -> Difference:
+    """Second minus first of one metric."""
+    cell = pair.rows[name][-1]
+    who = f"{pair.second.name} − {pair.first.name}" if named else "Difference"
+    mean = _minus(reporting.number(name, cell[0], sign=True))
+    return Difference(who, mean, _ends(name, cell, sign=True), verdict(name, cell))
+
+
+def _ends(name: str, cell: Cell, *, sign: bool = False) -> str:
+    if cell[1] is None:
+        return "no interval"
+    low, high = (_minus(reporting.number(name, value, sign=sign)) for value in cell[1:])
+    return f"[{low}, {high}]"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def verdict(name: str, cell: Cell) -> str:
+    """better, worse or changed if the interval leaves 0 out; nothing if it holds it."""
+    _, low, high = cell
+    if low is None or high is None or low <= 0 <= high:
+        return ""
+    if name.startswith(MORE_IS_BETTER):
+        return "better" if low > 0 else "worse"
+    if name == "truncated":
+        return "worse" if low > 0 else "better"
+    return "changed"
+
+
+def lede(
+    subjects: Sequence[Subject], pairs: Sequence[Pair], sources: Sequence[Source]
+) -> list[tuple[str, str]]:
+    """The findings: each a first sentence and what goes with it, all with intervals."""
+    if not subjects:
+        steps = [f"{len(s.run.records)} logged steps of {s.name}" for s in sources if s.run]
+        return [(f"{', '.join(steps)}; no evaluation on held-out prompts.", "")]
+    if not pairs:
+        return [_alone(subject, len(subjects) > 1) for subject in subjects]
+    return [_compared(pair) for pair in pairs]
+
+
+def _alone(subject: Subject, named: bool) -> tuple[str, str]:
+    n, k, cells = subject.tallied.n_P, subject.top, subject.intervals
+    each = f"{n.min()}" if n.min() == n.max() else f"{n.min()} to {n.max()}"
+    text = f"{subject.name}: " if named else ""
+    text += f"Pass@1 is {reporting.interval('pass@1', cells['pass@1'])} over "
+    text += f"{_count(len(n), 'prompt')} with {each} completions each."
+    if k == 1:
+        return text, ""
+    ways = reporting.interval("ucc@", cells[f"ucc@{k}"])
+    passed = reporting.interval("pass@", cells[f"pass@{k}"])
+    return text, (
+        f"{k} completions hold a right one for {passed} of the prompts, and {ways} different right "
+        "solutions a prompt."
+    )
+
+
+def _compared(pair: Pair) -> tuple[str, str]:
+    k = min(pair.first.top, pair.second.top)
+    names = dict.fromkeys(["pass@1", f"pass@{k}", f"ucc@{k}"])
+    first, *rest = (_change(pair, name) for name in names)
+    if crossing := _crossing(pair):
+        rest.append(crossing)
+    where = (
+        f"From {pair.first.name} to {pair.second.name}, over {_count(len(pair.prompts), 'prompt')}"
+    )
+    return f"{where}: {first}.", ". ".join(rest) + "." if rest else ""
+
+
+def _crossing(pair: Pair) -> str:
+    """Where the curves of Pass@k cross for the last time, over the same prompts."""
+    sides = (pair.first, pair.second)
+    if any(len(side.tallied.prompt_id) != len(pair.prompts) for side in sides):
+        return ""
+    ks = [k for k in pair.first.ks if k in set(pair.second.ks)]
+    first_K, second_K = (
+        np.array([s.intervals[f"pass@{k}"][0] for k in ks], dtype=np.float64) for s in sides
+    )
+    gap_K = second_K - first_K
+    for at in range(len(ks) - 1, 0, -1):
+        if gap_K[at] * gap_K[at - 1] < 0:
+            higher = sides[int(gap_K[at] > 0)].name
+            return f"From k = {ks[at]} on the mean Pass@k of {higher} is the higher one"
+    return ""
+
+
+def _change(pair: Pair, name: str) -> str:
+    before, after = (reporting.number(name, cell[0]) for cell in pair.rows[name][:2])
+    made = difference(pair, name)
+    seen = made.verdict or "no clear difference"
+    return f"{label(name)} {before} → {after}, that is {made.mean} {made.ends}, {seen}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,126 @@
+"""What a run of train logged, as curves over its steps."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlvr_cli.report.sources import Run
+from rlvr_cli.shards import MANIFEST, Shards
+
+# Title, key in the glossary, and the names in metrics.jsonl or in a step's summary.
+PANELS = (
+    ("Held-out Pass@k", "pass", ("pass@",)),
+    ("Held-out UCC@k", "ucc", ("ucc@",)),
+    ("Training reward", "reward", ("reward",)),
+    ("Groups that carry signal", "signal", ("informative",)),
+    ("Entropy in training", "train_entropy", ("entropy",)),
+    ("Held-out divergence from the start", "kl_start", ("kl",)),
+    ("Divergence of one step", "kl_step", ("kl",)),
+    ("Gradient norm", "grad_norm", ("grad_norm",)),
+    ("Clipped tokens", "clip", ("clip_fraction",)),
+    ("Completion length in training", "length", ("length",)),
+    ("Truncated in training", "truncated", ("truncated",)),
+)
+HELD_OUT = ("pass", "ucc", "kl_start")
+SHARES = ("pass", "signal", "clip", "truncated")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A quantity by step; low and high are its 95% interval where it has one."""
+
+    name: str
+    step: list[int]
+    value: list[float]
+    low: list[float] | None = None
+    high: list[float] | None = None
+
+
+def curves(run: Run, key: str, names: tuple[str, ...]) -> list[Curve]:
+    """The curves of one panel; none where the run did not log it."""
+    if key in HELD_OUT:
+        evaluated = [r for r in run.records if "eval" in r]
+        found = [
+            name
+            for name in (evaluated[0]["eval"] if evaluated else ())
+            if any(name == n or (n.endswith("@") and name.startswith(n)) for n in names)
+        ]
+        return [c for name in found if (c := _held_out(evaluated, name))]
+    records = _with_lengths(run) if key in ("length", "truncated") else run.records
+    points = [
+        (r["step"], r[name])
+        for name in names
+        for r in records
+        if isinstance(r.get(name), int | float) and np.isfinite(r[name])
+    ]
+    return [Curve(names[0], [s for s, _ in points], [v for _, v in points])] if points else []
+
+
+def _held_out(evaluated: list[dict[str, Any]], name: str) -> Curve | None:
+    cells = [(r["step"], r["eval"].get(name) or [None]) for r in evaluated]
+    known = [(step, cell) for step, cell in cells if cell[0] is not None]
+    if not known:
+        return None
+    step, mean = [s for s, _ in known], [c[0] for _, c in known]
+    if any(c[1] is None for _, c in known):
+        return Curve(name, step, mean)
+    return Curve(name, step, mean, [c[1] for _, c in known], [c[2] for _, c in known])
+
+
+def _with_lengths(run: Run) -> list[dict[str, Any]]:
+    """Mean length and share truncated of each step, from the summaries of its rollouts."""
+    made = []
+    for path in sorted(run.path.glob(f"steps/*/rollouts/{MANIFEST}")):
+        summary = Shards.open(path.parent).summary
+        if count := summary.get("completions"):
+            made.append(
+                {
+                    "step": int(path.parent.parent.name),
+                    "length": summary["tokens"] / count,
+                    "truncated": summary["cut"] / count,
+                }
+            )
+    return made
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Shares of each step's groups whose completions are all right, of both kinds, all wrong."""
+
+    step: list[int]
+    right: list[float]
+    mixed: list[float]
+    wrong: list[float]
+
+
+def signal(run: Run) -> Signal | None:
+    """Read from the scores of every step; groups without a verdict count in none of the shares."""
+    steps: list[int] = []
+    shares: list[list[float]] = []
+    for path in sorted(run.path.glob(f"steps/*/scores/{MANIFEST}")):
+        seen: dict[str, set[bool]] = {}
+        scores = Shards.open(path.parent)
+        for index in range(len(scores)):
+            table = scores.part(index, ["prompt_id", "correct"])
+            for prompt_id, correct in zip(*(c.to_pylist() for c in table.columns), strict=True):
+                if correct is not None:
+                    seen.setdefault(prompt_id, set()).add(correct)
+        kinds = Counter("mixed" if len(s) > 1 else str(s.pop()) for s in seen.values())
+        if seen:
+            steps.append(int(path.parent.parent.name))
+            shares.append([kinds[kind] / len(seen) for kind in ("True", "mixed", "False")])
+    if not steps:
+        return None
+    right, mixed, wrong = (list(column) for column in zip(*shares, strict=True))
+    return Signal(steps, right, mixed, wrong)
+
+
+def seconds(run: Run) -> list[tuple[str, float, float]]:
+    """Each stage, its seconds in all the steps whose times are known, and its share of them."""
+    total: Counter[str] = Counter()
+    for record in run.records:
+        total.update(record.get("seconds") or {})
+    whole = sum(total.values())
+    return [(name, value, value / whole) for name, value in total.most_common() if whole]

@@ -1,0 +1,87 @@
+"""The two panes: a list of prompts and a text, both drawn line by line as they are seen."""
+
+from collections.abc import Callable, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from rlvr_cli.viewer.styled import Styled, lines
+
+
+class ListPane(ScrollView, can_focus=False):
+    """Lines made by `draw` as they come into sight, one of them chosen."""
+
+    class Chosen(Message):
+        """A line was clicked."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self, draw: Callable[[int, int, bool], list[Segment]], *, id: str) -> None:
+        super().__init__(id=id)
+        self._draw, self._count, self._chosen = draw, 0, 0
+
+    def show(self, count: int, chosen: int) -> None:
+        """Has so many lines, the chosen one in sight."""
+        self._count, self._chosen = count, chosen
+        self.virtual_size = Size(self.size.width, count)
+        top, height = round(self.scroll_y), max(1, self.size.height)
+        if not top <= chosen < top + height:
+            self.scroll_to(y=max(0, chosen - height // 2), animate=False)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        line = y + round(self.scroll_y)
+        if line >= self._count:
+            return Strip.blank(self.size.width)
+        width = self.size.width
+        return Strip(self._draw(line, width, line == self._chosen)).adjust_cell_length(width)
+
+    def on_click(self, event: events.Click) -> None:
+        line = event.y + round(self.scroll_y)
+        if line < self._count:
+            self.post_message(self.Chosen(line))
+
+
+class TextPane(ScrollView, can_focus=False):
+    """A styled text, folded to the pane's width."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._text, self._lines = Styled(), [(0, 0)]
+        self._marks: list[tuple[int, int]] = []
+
+    def show(self, text: Styled, marks: Sequence[tuple[int, int]] = ()) -> None:
+        """Shows a text from its start, or from its first mark."""
+        self._text, self._marks = text, sorted(marks)
+        self._fold()
+        self.scroll_to(y=0, animate=False)
+        if self._marks:
+            place = self._marks[0][0]
+            line = next((n for n, (_, end) in enumerate(self._lines) if end > place), 0)
+            if line >= self.size.height:
+                self.scroll_to(y=max(0, line - self.size.height // 2), animate=False)
+
+    def _fold(self) -> None:
+        width = max(1, self.size.width - 1)
+        self._lines = lines(self._text.text, width)
+        self.virtual_size = Size(width, len(self._lines))
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self._fold()
+
+    def render_line(self, y: int) -> Strip:
+        line = y + round(self.scroll_y)
+        width = self.size.width
+        if line >= len(self._lines):
+            return Strip.blank(width)
+        start, end = self._lines[line]
+        drawn = self._text.segments(start, end, self._marks) if end > start else []
+        return Strip(drawn).adjust_cell_length(width, Style.null())

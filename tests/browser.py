@@ -1,0 +1,128 @@
+"""A headless Chromium, driven over its own pipe: no package, no port."""
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Browser:
+    """One page. `said` has what the page wrote to the console or failed at."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back = to, back
+        self._rest, self._ids = b"", itertools.count(1)
+        self.said: list[str] = []
+        self._session: str | None = None
+        target = self._send("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._send(f"{domain}.enable")
+
+    def open(self, path: Path) -> None:
+        self.said.clear()
+        self._loaded = False
+        self._send("Page.navigate", url=path.absolute().as_uri())
+        while not self._loaded:
+            self._hear()
+
+    def run(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        made = self._send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in made, made["exceptionDetails"]
+        return made["result"].get("value")
+
+    def size(self, width: int, height: int, *, mobile: bool = False) -> None:
+        self._send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height,
+            deviceScaleFactor=1, mobile=mobile,
+        )  # fmt: skip
+
+    def media(self, kind: str = "", *, scheme: str = "light") -> None:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._send("Emulation.setEmulatedMedia", media=kind, features=features)
+
+    def press(self, key: str, code: int, text: str = "") -> None:
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self._send("Input.dispatchKeyEvent", type="keyDown", text=text, **keys)
+        self._send("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        made = self._send("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(made["data"]))
+
+    def pdf(self) -> bytes:
+        made = self._send("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
+        return base64.b64decode(made["data"])
+
+    def _send(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._ids)
+        message = {"id": number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            heard = self._hear()
+            if heard.get("id") == number:
+                assert "error" not in heard, heard
+                return heard["result"]
+
+    def _hear(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            read = os.read(self._back, 1 << 16)
+            assert read, "the browser is gone"
+            self._rest += read
+        line, self._rest = self._rest.split(b"\0", 1)
+        heard = json.loads(line)
+        self._note(heard.get("method"), heard.get("params", {}))
+        return heard
+
+    def _note(self, method: str | None, params: dict[str, Any]) -> None:
+        if method == "Page.loadEventFired":
+            self._loaded = True
+        elif method == "Runtime.consoleAPICalled":
+            self.said.append(f"console.{params['type']}: {params['args']}")
+        elif method == "Runtime.exceptionThrown":
+            self.said.append(f"exception: {params['exceptionDetails']}")
+        elif method == "Log.entryAdded":
+            self.said.append(f"log: {params['entry']['text']}")
+        elif method == "Network.requestWillBeSent":
+            url = params["request"]["url"]
+            if not url.startswith(("file:", "data:")):
+                self.said.append(f"request: {url}")
+
+
+@contextlib.contextmanager
+def opened(profile: Path) -> Iterator[Browser]:
+    """A browser with an empty profile; it ends with the block."""
+    assert CHROMIUM
+    (out, to), (back, into) = os.pipe(), os.pipe()
+    command = [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+        f"--user-data-dir={profile}", "--no-first-run", "--hide-scrollbars", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--disable-extensions",
+        "--disable-dev-shm-usage",
+    ]  # fmt: skip
+    words = ["bash", "-c", f'exec "$@" 3<&{out} 4>&{into}', "bash", *command]
+    process = subprocess.Popen(
+        words, pass_fds=(out, into), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    os.close(out), os.close(into)
+    try:
+        yield Browser(to, back)
+    finally:
+        process.terminate()
+        process.wait()
+        os.close(to), os.close(back)

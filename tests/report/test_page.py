@@ -1,0 +1,209 @@
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from rlvr_cli import app
+from rlvr_cli.errors import UsageError
+from rlvr_cli.report import glossary, panels, training
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import evaluate
+
+RIGHT, WRONG = ("1", True), ("2", False)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
+    tallied = evaluate.of_scores(Shards.open(known / "scores"), texts=True)
+    expected = evaluate.joined(
+        evaluate.pass_measures(tallied, [1, 2, 3, 4]), evaluate.ucc_measures(tallied, [1, 2, 3, 4])
+    ).intervals()
+    (made,) = report(known).figures["subjects"].values()
+    assert made["prompts"] == 2
+    for name, cell in expected.items():
+        assert made["metrics"][name] == pytest.approx(cell), name
+
+
+def test_the_figures_of_a_run_are_those_that_train_logged(of_run, trained):
+    last = evaluate.run_measures(trained / "eval" / "000002").intervals()
+    metrics = of_run.figures["subjects"]["step 2"]["metrics"]
+    for name in ("pass@1", "pass@2", "ucc@2", "entropy"):
+        assert metrics[name] == pytest.approx(last[name]), name
+
+
+def test_the_same_directories_give_the_same_bytes(report, known):
+    assert report(known).html == report(known).html
+
+
+def test_a_report_of_a_run_shows_all_of_it(of_run):
+    html = of_run.html
+    titles = [title for title, _, _ in training.PANELS if title != "Groups that carry signal"]
+    for title in (*titles, "Groups by verdict", "Pass@k", "Flips", "Token entropy", "Examples"):
+        assert f">{title}</h" in html, title
+    assert "Configuration of the run" in html and "Seconds by stage" in html
+
+
+def test_a_page_refers_to_nothing_outside_itself(of_run):
+    html = of_run.html
+    found = Elements(html)
+    values = [v or "" for _, attributes in found.found for k, v in attributes.items()
+              if k in ("src", "href", "xlink:href", "srcset", "action", "data")]  # fmt: skip
+    assert values and all(v.startswith(("#", "data:,")) for v in values)
+    assert not re.search(r"url\((?!#)|@import", html)
+
+
+def test_every_id_is_there_once_and_every_reference_has_its_target(of_run):
+    html = of_run.html
+    found = Elements(html)
+    ids = [a["id"] for _, a in found.found if "id" in a]
+    assert len(ids) == len(set(ids))
+    targets = {a[k] for _, a in found.found for k in ("href", "xlink:href") if a.get(k)}
+    targets |= set(re.findall(r"url\((#[^)]+)\)", html))
+    assert {t.removeprefix("#") for t in targets if t.startswith("#")} <= set(ids)
+
+
+def test_texts_of_a_model_are_text(report, hostile):
+    html = report(hostile, title="<script>alert(1)</script>").html
+    found = Elements(html)
+    assert len(found.of("script")) == 1 and not found.of("img")
+    assert not [a for _, a in found.found for k in a if k.startswith("on")]
+    assert "{{ 7 * 7 }}" in found.text and "49" not in re.sub(r"\d{3,}", "", found.text)
+    assert "␛[31m ␀ ⟨U+202E⟩" in found.text and not re.search("[\x00-\x08\x0b-\x1f\u202e]", html)
+
+
+def test_what_is_left_out_of_a_long_text_is_counted(report, hostile):
+    assert "and 3,500 more characters" in report(hostile).html
+
+
+def test_every_plot_and_tile_has_its_definition():
+    keys = {key for _, key, _ in training.PANELS} | {"signal", "spread", "length", "entropy"}
+    names = ("pass@1", "ucc@4", "ucr", "truncated", "length", "entropy", "avg@k", "clusters")
+    keys |= {glossary.of_metric(name) for name in names}
+    assert keys <= set(glossary.ENTRIES)
+
+
+def test_gained_and_lost_prompts_and_the_difference(report, imported):
+    before = imported({"a": [RIGHT, WRONG], "b": [WRONG, WRONG], "c": [RIGHT, RIGHT]}, "before")
+    after = imported({"a": [WRONG, WRONG], "b": [RIGHT, WRONG], "c": [RIGHT, RIGHT]}, "after")
+    made = report(before, after)
+    (pair,) = made.figures["differences"]
+    assert (pair["gained"], pair["lost"], pair["prompts"]) == (["b"], ["a"], 3)
+    assert pair["metrics"]["pass@1"][0] == pytest.approx(0)
+    assert "1 gained" in made.html and "1 lost" in made.html
+
+
+def test_equal_names_of_other_prompts_are_not_compared(report, imported):
+    texts = {"a": [RIGHT, WRONG], "b": [WRONG, RIGHT]}
+    made = report(imported(texts, "one"), imported(texts, "two", answer="7"))
+    assert made.figures["differences"] == []
+    assert "use the same names for other prompts and are not compared" in made.html
+
+
+def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
+    one = imported({"a": [RIGHT, WRONG], "b": [WRONG, RIGHT]}, "one")
+    two = imported({"a": [RIGHT, RIGHT], "c": [RIGHT, RIGHT], "d": [WRONG, WRONG]}, "two")
+    made = report(one, two)
+    assert made.figures["differences"][0]["prompts"] == 1
+    assert "3 prompts that only one of them has are left out" in made.html
+    alone = report(imported({"z": [RIGHT, WRONG]}, "three"), two)
+    assert "have no prompt in common" in alone.html and alone.figures["differences"] == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"a": [RIGHT, ("3", None)], "b": [RIGHT, WRONG]}, "1 completions have no verdict"),
+        ({"a": [("3", None)], "b": [RIGHT, WRONG]}, "1 prompts with too few verdicts are left out"),
+        ({"a": [RIGHT] * 3, "b": [RIGHT, WRONG]}, "Prompts have 2 to 3 completions"),
+        ({"a": [RIGHT, WRONG]}, "One prompt has no interval over prompts"),
+        ({"a": [RIGHT, RIGHT], "b": [RIGHT, RIGHT]}, "Pass@1 is 100.0% [100.0%, 100.0%]"),
+        ({"a": [WRONG], "b": [WRONG]}, "Pass@1 is 0.0% [0.0%, 0.0%]"),
+        ({"a": [("", True), ("", False)], "b": [WRONG, RIGHT]}, "(nothing)"),
+    ],
+)  # fmt: skip
+def test_what_is_odd_about_the_data_is_said(report, imported, texts, said):
+    assert said in report(imported(texts)).html
+
+
+def test_sources_have_rows_of_their_own(report, known, rlvr, jsonl, tmp_path):
+    rows = [
+        {"id": f"{name}{i}", "prompt": "?", "answer": "1", "data_source": name, "completion": "1"}
+        for name in ("amc", "aime") for i in range(2)
+    ]  # fmt: skip
+    prompts = [{k: v for k, v in row.items() if k != "completion"} for row in rows]
+    rlvr("prompts", jsonl(*prompts, name="p.jsonl"), "--verifier=number", "--out", tmp_path / "p")
+    rlvr("rollout", tmp_path / "p", "-n2", "--max-new-tokens=4", "--model=builtin")
+    rlvr("score", tmp_path / "rollouts")
+    html = report(tmp_path).html
+    assert ("By source" in html) == (
+        len(set(Shards.open(tmp_path / "p").table()["source"].to_pylist())) > 1
+    )
+
+
+def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report, trained, tmp_path):
+    copy = shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(copy / "eval")
+    with open(copy / "metrics.jsonl", "a") as file:
+        file.write('{"step": 3, "rew')
+    made = report(copy)
+    assert made.figures == {"subjects": {}, "differences": []}
+    assert "no evaluation on held-out prompts" in made.html and "Training reward" in made.html
+    assert "1 lines of metrics.jsonl are not whole" in made.html
+
+
+def test_several_runs_are_compared_by_their_last_evaluations(report, trained, tmp_path):
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    made = report(trained, copy)
+    assert list(made.figures["subjects"]) == ["run", "copy"]
+    assert {v[0] for v in made.figures["differences"][0]["metrics"].values()} == {0}
+    assert "run · Pass@1" in made.html and "Groups by verdict, copy" in made.html
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_a_missing_package_is_named_with_its_extra(report, known, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError) as caught:
+        report(known)
+    assert caught.value.hint == "pip install 'rlvr[report]'"
+
+
+def test_signal_adds_up_to_the_share_that_train_logged(trained):
+    from rlvr_cli.report import sources
+
+    (source,) = sources.open_all([trained])
+    found = training.signal(source.run)
+    logged = [r["informative"] for r in source.run.records if "informative" in r]
+    assert found.mixed == pytest.approx(logged)
+    sums = zip(found.right, found.mixed, found.wrong, strict=True)
+    assert all(sum(shares) == pytest.approx(1) for shares in sums)
+
+
+def test_a_table_of_many_steps_keeps_the_last():
+    curve = training.Curve("reward", list(range(1000)), [0.5] * 1000)
+    rows = panels._curve_rows("run", curve)
+    assert len(rows) <= panels._TABLE_ROWS + 1 and rows[-1][1] == "999"
+
+
+def test_app_makes_the_same_report_from_a_prompt_of_dashes(imported, tmp_path):
+    folder = imported({"--x": [RIGHT, WRONG], "=1+1": [RIGHT, RIGHT]})
+    assert app.run(["report", str(folder), "--out", str(tmp_path / "r.html")]) == 0

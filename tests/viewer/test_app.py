@@ -1,0 +1,206 @@
+import shutil
+
+import pytest
+
+from rlvr_cli.viewer.pieces import LOGP
+
+TEXTS = {
+    "a": [("one", True), ("two", False), ("three", False)],
+    "b": [("four", False), ("five", None), ("six", True)],
+    "c": [("seven", False), ("eight", False), ("nine", False)],
+}
+
+
+def test_it_opens_at_the_first_completion(view, imported):
+    async def act(screen):
+        assert screen.key == ("a", 0)
+        assert screen.text("#list").split() == ["a", "1/3", "b", "1/2", "c", "0/3"]
+        assert "a?" in screen.text("#text") and screen.text("#text").endswith("one")
+        facts = screen.text("#facts")
+        assert "sample 0 of 3  ✓ right  reward 1" in facts and "gold gold" in facts
+        assert facts.splitlines()[-1] == "✓✗✗"
+
+    view(imported(TEXTS), act)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ("down", ("b", 0)), ("down down down down", ("c", 0)), ("up", ("a", 0)),
+        ("right", ("a", 1)), ("right right right right", ("a", 2)), ("right left", ("a", 0)),
+        ("right down", ("b", 0)), ("n n n", ("b", 0)), ("n n n n N", ("b", 0)),
+        ("end", ("c", 0)), ("end home", ("a", 0)), ("j l h k", ("a", 0)),
+        ("v down", ("b", 2)), ("v v right", ("a", 2)), ("v v v", ("b", 1)), ("v v v v", ("b", 1)),
+        ("v v v x up", ("a", 0)), ("s n", ("b", 1)), ("t", ("a", 0)),
+    ],
+)  # fmt: skip
+def test_keys_move_among_what_the_filters_pass(view, imported, keys, key):
+    async def act(screen):
+        await screen.press(*keys.split())
+        assert screen.key == key
+
+    view(imported(TEXTS), act)
+
+
+def test_a_search_finds_completions_prompts_and_golds_in_either_case(view, imported):
+    async def act(screen):
+        for text, rows in (("EIGHT", 1), ("c?", 3), ("gold", 9), ("i", 4)):
+            await screen.press("x")
+            await screen.type(text)
+            assert f"{rows} completions: “{text}”" in screen.text("#top"), text
+        await screen.press("v", "v")
+        assert "2 completions: wrong, “i”" in screen.text("#top")
+
+    view(imported(TEXTS), act)
+
+
+def test_what_was_found_is_turned_over(view, imported):
+    async def act(screen):
+        await screen.type("ight")
+        assert [text for text, style in screen.styles("#text") if style.reverse] == ["ight"]
+
+    view(imported(TEXTS), act)
+
+
+def test_a_search_without_a_match_changes_nothing_and_says_so(view, imported):
+    async def act(screen):
+        await screen.press("down")
+        await screen.type("zzz")
+        assert screen.key == ("b", 0) and "9 completions  " in screen.text("#top")
+        said = [note.message for note in screen.app._notifications]
+        assert said == ["no completion is “zzz”"]
+
+    view(imported(TEXTS), act)
+
+
+def test_letters_typed_into_a_search_are_no_commands(view, imported):
+    async def act(screen):
+        await screen.press("slash", "q", "v", "n", "escape", "down")
+        assert screen.key == ("b", 0) and "9 completions  " in screen.text("#top")
+
+    view(imported(TEXTS), act)
+
+
+def test_truncated_completions_can_be_kept_alone(view, imported):
+    async def act(screen):
+        await screen.press("t")
+        assert "9 completions: truncated" in screen.text("#top")
+
+    view(imported(TEXTS, finish_reason="length"), act)
+
+
+def test_tokens_are_coloured_and_make_up_the_completion(view, chain, rlvr, tmp_path):
+    copy = shutil.copytree(chain, tmp_path / "copy")
+    assert rlvr("logprob", copy / "rollouts", "--model=builtin").code == 0
+
+    async def act(screen):
+        plain = screen.text("#text")
+        await screen.press("c")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        coloured = screen.text("#text")
+        assert coloured.startswith(plain)  # and then the end-of-sequence token
+        grounds = {s.bgcolor.name for _, s in screen.styles("#text") if s and s.bgcolor}
+        assert grounds & set(LOGP) and "log-prob:" in screen.text("#legend")
+        await screen.press("c")
+        assert "entropy:" in screen.text("#legend")
+        await screen.press("c")
+        assert not screen.app.query_one("#legend").display and screen.text("#text") == plain
+
+    view(copy, act)
+
+
+def test_text_without_tokens_cannot_be_coloured_and_says_why(view, imported):
+    async def act(screen):
+        await screen.press("c")
+        (note,) = screen.app._notifications
+        assert note.message == "no log-probs of these tokens: `rlvr logprob` computes them"
+
+    view(imported(TEXTS), act)
+
+
+def test_the_advantage_is_shown(view, chain):
+    async def act(screen):
+        assert "advantage " in screen.text("#facts")
+
+    view(chain / "advantages", act)
+
+
+def test_rollouts_alone_can_be_read(view, copy):
+    shutil.rmtree(copy / "scores"), shutil.rmtree(copy / "advantages")
+
+    async def act(screen):
+        assert "? no verdict" in screen.text("#facts") and screen.text("#list").split()[1] == "4"
+        await screen.press("v", "v")
+        assert "24 completions" in screen.text("#top")
+
+    view(copy, act)
+
+
+def test_brackets_walk_through_the_evaluations_of_a_run(view, trained, tmp_path):
+    out = shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(out / "steps" / "000001" / "update")
+
+    async def act(screen):
+        assert screen.text("#top").endswith("eval/000002")
+        await screen.press("down", "right", "c")
+        await screen.app.workers.wait_for_complete()
+        key = screen.key
+        await screen.press("left_square_bracket")  # its policy is no longer there
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert screen.text("#top").endswith("eval/000001") and screen.key == key
+        assert "log-prob:" in screen.text("#legend")
+        await screen.press("left_square_bracket", "left_square_bracket")
+        assert screen.text("#top").endswith("eval/000000")
+        assert screen.app._notifications and screen.key == key
+
+    view(out, act)
+
+
+def test_hostile_text_reaches_no_terminal(view, imported):
+    hostile = "\x1b[2J\x1b]0;title\x07[bold]no markup[/bold] \u202e\x00 \x9b31m"
+    texts = {hostile: [(hostile, True), (hostile + "2", False)]}
+
+    async def act(screen):
+        shown = [screen.text(name) for name in ("#top", "#list", "#facts", "#text")]
+        seen = shown[3].replace("\n", "")
+        assert "␛[2J␛]0;title␇[bold]no markup[/bold] ⟨U+202E⟩␀" in seen and "⟨U+009B⟩31m" in seen
+        await screen.type("[2J")
+        assert not {c for text in shown for c in text} & set("\x1b\x07\x00\x9b\u202e")
+
+    view(imported(texts), act)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 6), (200, 60)])
+def test_long_and_wide_texts_fit_any_terminal(view, imported, size):
+    texts = {"漢" * 40: [("漢字 " * 500, True), ("x" * 100_000, False), ("a\tb\n" * 2000, False)]}
+
+    async def act(screen):
+        for _ in range(3):
+            pane = screen.app.query_one("#text")
+            lines = [pane.render_line(y) for y in range(pane.size.height)]
+            assert {line.cell_length for line in lines} == {pane.size.width}
+            await screen.press("space", "space", "b", "right")
+        assert screen.key[1] == 2
+
+    view(imported(texts), act, size=size)
+
+
+def test_the_help_opens_and_closes(view, imported):
+    async def act(screen):
+        await screen.press("question_mark")
+        assert type(screen.app.screen).__name__ == "Help"
+        await screen.press("escape", "down")
+        assert screen.key == ("b", 0)
+
+    view(imported(TEXTS), act)
+
+
+def test_a_click_chooses_a_prompt(view, imported):
+    async def act(screen):
+        await screen.pilot.click("#list", offset=(3, 2))
+        await screen.pilot.pause()
+        assert screen.key == ("c", 0)
+
+    view(imported(TEXTS), act)
