@@ -31,6 +31,8 @@ PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
 CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
 CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
+ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]
+SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt's data set")]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
 _SHORT = {"num_generations": ["-n"]}

@@ -1,6 +1,7 @@
 """The tables and plots that commands print."""
 
 from collections.abc import Mapping, Sequence
+from math import log2
 from typing import Any
 
 from rich.table import Table
@@ -8,7 +9,7 @@ from rich.table import Table
 from rlvr_cli.plot import line_plot, wants_colour
 
 Interval = Sequence[float | None]
-PERCENT = ("pass@", "avg@", "ucr")
+PERCENT = ("pass@", "maj@", "avg@", "ucr")
 
 
 def number(name: str, value: float | None, *, sign: bool = False) -> str:
@@ -27,14 +28,30 @@ def interval(name: str, values: Interval, *, sign: bool = False) -> str:
     return mean if values[1] is None else f"{mean} [{low}, {high}]"
 
 
-def metrics_table(metrics: Mapping[str, Interval]) -> Table:
-    """One row a metric: its mean and interval."""
+def metrics_table(
+    metrics: Mapping[str, Interval], errors: Mapping[str, float | None] | None = None
+) -> Table:
+    """One row a metric: its mean and interval, and its standard error if given."""
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     table.add_column("mean [95% interval]", justify="right")
+    if errors:
+        table.add_column("standard error", justify="right")
     for name, values in metrics.items():
-        table.add_row(name, interval(name, values))
+        error = [number(name, errors[name])] if errors else []
+        table.add_row(name, interval(name, values), *error)
     return table
+
+
+def by_k(intervals: Mapping[str, Interval], title: str, out: Any) -> str:
+    """The means of metrics named `metric@k` against log2 k with the ends of their intervals."""
+    points = [(log2(int(name.partition("@")[2])), ends) for name, ends in intervals.items()]
+    names = ("mean", "95% low", "95% high")
+    series = {
+        name: [(k, value) for k, ends in points if (value := ends[i]) is not None]
+        for i, name in enumerate(names)
+    }
+    return line_plot(series, title=title, width=78, height=18, colour=wants_colour(out))
 
 
 def comparison_table(

@@ -25,6 +25,9 @@ MAY_IMPORT = {
     "files": BASE,
     "lookup": BASE,
     "foreign": BASE,
+    "columnar": BASE | {"foreign"},
+    "verdicts": BASE,
+    "generations": BASE | {"columnar", "foreign", "verdicts"},
     "config": BASE,
     "options": BASE | {"shards", "world"},
     "reporting": {"plot"},
@@ -52,6 +55,7 @@ MAY_IMPORT = {
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
+    | {"generations", "verdicts"}
     | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
     "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
     "live": {
@@ -65,7 +69,7 @@ MAY_IMPORT = {
         "stages",
     },
     "commands": {"config", "console", "errors", "foreign", "live", "lookup", "objective"}
-    | {"options", "pipeline", "policy", "reporting", "shards", "stages", "world"},
+    | {"generations", "options", "pipeline", "policy", "reporting", "shards", "stages", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 
