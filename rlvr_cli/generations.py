@@ -27,9 +27,10 @@ KNOWN = {
     "extracted": ("extracted", "extracted_answer", "pred", "preds", "prediction", "predictions"),
     "source": ("source", "data_source", "dataset", "benchmark"),
     "sample": ("sample_index", "sample_idx"),
+    "finish": ("finish_reason",),
 }
 PER_ROW = ("id", "source")  # the rest may be one list a row
-TEXTS = ("completion", "extracted", "source")
+TEXTS = ("completion", "extracted", "source", "finish")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Columns:
     extracted: str | None = None
     source: str | None = None
     sample: str | None = None
+    finish: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Batch:
     extracted: pa.Array | None = None
     source: pa.Array | None = None
     sample: np.ndarray | None = None
+    finish: pa.Array | None = None
     rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:

@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "verifiers": BASE | {"protocols"},
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
+    "similarities": BASE | {"metrics"},
     "rollout": DATA | {"policy", "kernels", "forward", "world"},
     "training": DATA
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},

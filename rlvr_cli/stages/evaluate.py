@@ -16,12 +16,14 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.metrics import answers, bootstrap, passk, ucc
 from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import clustering
 from rlvr_cli.stages.prompts import content_hash
 from rlvr_cli.stages.tallies import Tally, with_verdicts
 from rlvr_cli.stages.tallies import of_scores as of_scores
 from rlvr_cli.stages.tallies import tally as tally
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
+UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
 TOKEN_COLUMNS = ("entropy", "old_logp", "ref_logp")
 
 
@@ -73,10 +75,15 @@ def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
 
 def pass_curve(tallied: Tally) -> dict[str, list[float | None]]:
     """The mean and interval of Pass@k at about 40 values of k, up to the smallest n."""
-    require_measurable(tallied)
-    ks = np.unique(np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)).tolist()
+    ks = curve_ks(tallied)
     made = pass_measures(tallied, ks).intervals()
     return {f"pass@{k}": made[f"pass@{k}"] for k in ks}
+
+
+def curve_ks(tallied: Tally) -> list[int]:
+    """About 40 values of k, evenly on a logarithmic scale up to the smallest n."""
+    require_measurable(tallied)
+    return np.unique(np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)).tolist()
 
 
 def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
@@ -92,16 +99,58 @@ def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
 
 
 def ucc_measures(
-    tallied: Tally, ks: Sequence[int], *, threshold: float = 0.8, linkage: ucc.Linkage = "single"
+    tallied: Tally,
+    ks: Sequence[int],
+    *,
+    threshold: float = 0.8,
+    linkage: ucc.Linkage = "single",
+    similarity: str = "tfidf",
 ) -> Measures:
     """UCC@k for every k, the number of clusters and UCR = clusters / n."""
+    found = clustering.of_tally(
+        tallied, thresholds=[threshold], linkage=linkage, similarity=similarity
+    )
+    return clustered_measures(tallied, ks, found, threshold)
+
+
+def clustered_measures(
+    tallied: Tally, ks: Sequence[int], found: list[clustering.Clusters], threshold: float
+) -> Measures:
+    """The `ucc_measures` of clusters that were found already."""
     require_measurable(tallied)
     rows = []
-    for n, texts in zip(tallied.n_P.tolist(), tallied.texts or [], strict=True):
-        sizes = np.bincount(ucc.cluster(texts, threshold=threshold, linkage=linkage))
+    for n, clusters in zip(tallied.n_P.tolist(), found, strict=True):
+        sizes = clusters.sizes(threshold)
         rows.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
     names = [*(f"ucc@{k}" for k in ks), "clusters", "ucr"]
     return Measures(tallied.prompt_id, names, np.array(rows))
+
+
+def sweep_measures(
+    tallied: Tally,
+    ks: Sequence[int],
+    found: list[clustering.Clusters],
+    thresholds: Sequence[float],
+) -> Measures:
+    """The `clustered_measures` of each threshold, which their names tell where there are many."""
+    made = [clustered_measures(tallied, ks, found, threshold) for threshold in thresholds]
+    if len(made) == 1:
+        return made[0]
+    return joined(
+        *(
+            Measures(m.prompt_id, [f"{name} at {threshold:g}" for name in m.names], m.value_PM)
+            for m, threshold in zip(made, thresholds, strict=True)
+        )
+    )
+
+
+def ucc_curve(
+    tallied: Tally, found: list[clustering.Clusters], threshold: float
+) -> dict[str, list[float | None]]:
+    """The mean and interval of UCC@k at about 40 values of k, up to the smallest n."""
+    ks = curve_ks(tallied)
+    made = clustered_measures(tallied, ks, found, threshold).intervals()
+    return {f"ucc@{k}": made[f"ucc@{k}"] for k in ks}
 
 
 def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
