@@ -21,7 +21,18 @@ _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parent / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
-    *("eval-passk", "ucc", "compare", "import", "export", "check", "doctor", "list"),
+    *(
+        "eval-passk",
+        "ucc",
+        "diversity",
+        "coverage",
+        "compare",
+        "import",
+        "export",
+        "check",
+        "doctor",
+        "list",
+    ),
 )
 
 

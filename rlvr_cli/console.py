@@ -167,6 +167,10 @@ def evaluation(
     if plot:
         print(plot, file=where.file)
     where.print(f"{_notes(summary)}; intervals: {summary['interval']}", soft_wrap=True)
+    if lengths := summary.get("lengths"):
+        unit = lengths["unit"]
+        text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
+        where.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
     if "estimator" in summary:
         where.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
     if as_json:
@@ -182,7 +186,9 @@ def _notes(summary: dict[str, Any]) -> str:
     n = f"{low}" if low == high else f"{low} to {high}"
     notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
     if summary["left_out"]:
-        notes += f", {len(summary['left_out'])} prompts without any verdict left out"
+        notes += f", {len(summary['left_out'])} prompts {summary['left_out_for']} left out"
+    if summary.get("equal_texts"):
+        notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
     if summary["repeated"]:
         notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
     return notes

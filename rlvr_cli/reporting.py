@@ -9,7 +9,7 @@ from rich.table import Table
 from rlvr_cli.plot import line_plot, wants_colour
 
 Interval = Sequence[float | None]
-PERCENT = ("pass@", "maj@", "avg@", "ucr")
+PERCENT = ("pass@", "maj@", "avg@", "ucr", "distinct-", "truncated", "top-")
 
 
 def number(name: str, value: float | None, *, sign: bool = False) -> str:

@@ -218,18 +218,38 @@ def write(
         "correct": tallied.correct_P,
         "excluded": tallied.excluded_P,
     }
+    parents = {"scores": scores} if scores else {}
+    facts = summary(tallied, measures)
+    return write_metrics(out, stage, columns, measures, params, parents, facts, on_part)
+
+
+def write_metrics(
+    out: Path,
+    stage: str,
+    columns: dict[str, Any],
+    measures: Measures,
+    params: dict[str, Any],
+    parents: dict[str, Shards],
+    facts: dict[str, Any],
+    on_part: OnPart,
+) -> Shards:
+    """A metrics directory of these columns and measures; its content is a parameter too."""
+    counts = [list(map(int, columns[name])) for name in ("n", "correct")]
+    content = content_hash(columns["prompt_id"], *counts, _plain(measures.value_PM))
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
-    counts = [tallied.n_P.tolist(), tallied.correct_P.tolist(), measures.value_PM.tolist()]
-    params = params | {"content": content_hash(tallied.prompt_id, *counts)}
     extra = tuple(measures.names)
     table = pa.table(columns).cast(schema.schema("metrics", extra))
     return fill_whole(
         out,
-        Plan("metrics", stage, params, {"scores": scores} if scores else {}, 1, extra=extra),
+        Plan("metrics", stage, params | {"content": content}, parents, 1, extra=extra),
         lambda _: table,
-        summarise=lambda _: summary(tallied, measures),
+        summarise=lambda _: facts,
         on_part=on_part,
     )
+
+
+def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
+    return [list(map(finite, row)) for row in value_PM.tolist()]
 
 
 def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
@@ -241,6 +261,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "excluded": int(tallied.excluded_P.sum()),
         "repeated": tallied.repeated,
         "left_out": tallied.left_out,
+        "left_out_for": "without any verdict",
         "interval": "95%, expanded percentile bootstrap over prompts",
         "metrics": metrics,
         "standard_error": errors,
