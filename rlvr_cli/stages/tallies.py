@@ -5,9 +5,9 @@ Shapes: N completions of a batch, U prompts in it, P prompts.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -200,7 +200,7 @@ def _encoded(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
 def tally(
     path: Path,
     *,
-    texts: bool = False,
+    texts: bool | Literal["if there"] = False,
     id_column: str | None = None,
     correct_column: str | None = None,
     completion_column: str | None = None,
@@ -210,10 +210,11 @@ def tally(
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
     Files are streamed; what is kept is counts by prompt, and the correct texts if asked for.
+    `texts` may be `if there`: files without completions are then no error.
     """
     if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
         scores = Shards.open(path, "scores")
-        return of_scores(scores, texts=texts), scores
+        return of_scores(scores, texts=bool(texts)), scores
     columns = Columns(
         id=id_column,
         correct=correct_column,
@@ -223,11 +224,12 @@ def tally(
     )
     wanted = {"correct", "reward", "extracted", "source", "sample"}
     stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
-    tallying = Tallying(texts=texts)
+    tallying = Tallying(texts=bool(texts))
     for batch in stream:
         tallying.add(batch)
-    _require_columns(stream, texts=texts)
-    return tallying.done(), None
+    _require_columns(stream, texts=texts is True)
+    made = tallying.done()
+    return (made if "completion" in stream.has else replace(made, texts=None)), None
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:
