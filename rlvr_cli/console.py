@@ -166,7 +166,8 @@ def evaluation(
         where.print(metrics_table(found["metrics"]))
     if plot:
         print(plot, file=where.file)
-    where.print(f"{_notes(summary)}; intervals: {summary['interval']}", soft_wrap=True)
+    notes = summary.get("notes") or _notes(summary)
+    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
         unit = lengths["unit"]
         text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
