@@ -1,4 +1,4 @@
-"""Lists objectives, modifiers, recipes, verifiers, engines, tasks and similarities.
+"""Lists objectives, modifiers, recipes, verifiers, engines, tasks, similarities and formats.
 
 Named alone, a list also shows every option with its default; of a recipe, its objective.
 """
@@ -12,7 +12,7 @@ from rlvr_cli.errors import UsageError
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    "similarities",
+    *("similarities", "formats"),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rlvr_cli import columnar, foreign, verdicts
+from rlvr_cli import columnar, foreign, lookup, verdicts
 from rlvr_cli.errors import DataError
 
 ROWS_PER_BATCH = 4096
@@ -114,16 +114,27 @@ class Stream:
 
     def _parts(self, file: Path) -> Iterator[Any]:
         """Record batches where the columns of a Parquet file are plain enough, else rows."""
-        if foreign.suffix(file) == ".parquet" and not self._rows:
-            self.header = self.header or columnar.header(file)
+        is_parquet = foreign.suffix(file) == ".parquet"
+        if is_parquet and not self._rows:
+            header = columnar.header(file)
+            self.header = self.header or header
             names = columnar.plain(file, {n: self._candidates(n) for n in self._wanted})
-            if names is not None:
+            if names is not None and format_of(set(header)) is None:
                 yield from columnar.batches(file, names, texts="completion" in self._wanted)
                 return
-        rows = foreign.rows(file)
+        rows = self._read(file)
         while part := list(islice(rows, ROWS_PER_BATCH)):
-            self.header = self.header or list(map(str, part[0]))
             yield part
+
+    def _read(self, file: Path) -> Iterator[dict[str, Any]]:
+        """The rows of a file under plain names, beside those of the tool that wrote it."""
+        read = None
+        for number, row in enumerate(foreign.rows(file)):
+            if number == 0:
+                self.header = self.header or list(map(str, row))
+                module = format_of(set(row))
+                read = module and module.reader(file.name)
+            yield from read(row) if read else [row]
 
     def _candidates(self, name: str) -> tuple[str, ...]:
         return (self._given[name],) if self._given[name] else KNOWN[name]
@@ -215,6 +226,12 @@ class Stream:
                 f"`{self.path}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
                 "name the right one with --id-column",
             )
+
+
+def format_of(names: set[str]) -> Any:
+    """The file of formats/ that recognises these columns as its tool's; None if none does."""
+    modules = (lookup.module("formats", name) for name in lookup.names("formats"))
+    return next((module for module in modules if module.recognises(names)), None)
 
 
 def _spoken(value: Any) -> Any:

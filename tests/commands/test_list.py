@@ -6,7 +6,7 @@ from rlvr_cli import config, console, lookup, objective
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    "similarities",
+    *("similarities", "formats"),
 )
 
 
