@@ -1,10 +1,12 @@
-"""Pass@k for every k, exact, with intervals over prompts.
+"""Pass@k and Maj@k for every k, exact, with intervals over prompts.
 
     Pass@k = 1 - C(n - c, k) / C(n, k), per prompt, then the mean over prompts
 
-Reads a scores directory, or a JSONL, Parquet or CSV file of any tool with one completion a row or
-one list a row. A completion without a verdict is excluded, and counted. A k above the smallest n
-is refused.
+Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a directory or a
+quoted pattern) with one completion a row or one list a row, in bounded memory. A completion without
+a verdict is excluded, and counted. A k above the smallest n is refused. Maj@k, where extracted
+answers are stored, is the chance that the commonest answer of k completions is correct, ties
+shared; all correct answers are one.
 """
 
 from typing import Annotated
@@ -17,20 +19,31 @@ from rlvr_cli import console, options
 def command(
     source: options.Source = None,
     k: Annotated[str | None, typer.Option("--k", help="as in 1,8,64; powers of two else")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
     id_column: options.IdColumn = None,
     correct_column: options.CorrectColumn = None,
+    extracted_column: options.ExtractedColumn = None,
+    source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
+    from rlvr_cli import reporting
     from rlvr_cli.stages import evaluate
 
     path = options.source(source)
-    tallied, scores = evaluate.tally(path, id_column=id_column, correct_column=correct_column)
+    tallied, scores = evaluate.tally(
+        path, id_column=id_column, correct_column=correct_column,
+        extracted_column=extracted_column, source_column=source_column,
+    )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
-    measures = evaluate.pass_measures(tallied, ks)
+    measures = evaluate.joined(
+        evaluate.pass_measures(tallied, ks), evaluate.majority_measures(tallied, ks)
+    )
     parts, params = console.Parts("eval-passk", 1), {"k": ks}
     made = (
         evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
     )
-    summary = evaluate.summary(tallied, measures)
-    console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts)
+    summary = evaluate.summary(tallied, measures) | {"estimator": evaluate.PASS_ESTIMATOR}
+    curve = evaluate.pass_curve(tallied) if plot else {}
+    drawn = reporting.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
+    console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts, plot=drawn)

@@ -1,7 +1,7 @@
 """Writes completions and their scores for other tools."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,16 +11,15 @@ from rlvr_cli import console, options
 def command(
     source: options.Source = None,
     out: Annotated[Path | None, typer.Option("--out", help="the file to write")] = None,
-    format: Annotated[
-        Literal["jsonl", "verl"], typer.Option(help="JSON lines, or Parquet as verl reads it")
-    ] = "jsonl",
+    format: Annotated[str, typer.Option(help="see `rlvr list formats`")] = "jsonl",
     json: options.Json = False,
 ) -> None:
+    from rlvr_cli import lookup
     from rlvr_cli.shards import Shards
     from rlvr_cli.stages import exchange
 
     shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
-    suffix = {"jsonl": ".jsonl", "verl": ".parquet"}[format]
+    suffix = lookup.module("formats", format).SUFFIX
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)
     rows = exchange.send_out(shards, out, format)

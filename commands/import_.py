@@ -21,21 +21,22 @@ def command(
     answer_column: options.AnswerColumn = None,
     completion_column: options.CompletionColumn = None,
     correct_column: options.CorrectColumn = None,
+    extracted_column: options.ExtractedColumn = None,
     reward_column: options.RewardColumn = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import foreign
+    from rlvr_cli import generations
     from rlvr_cli import policy as policies
-    from rlvr_cli.stages import exchange
+    from rlvr_cli.stages import importing
 
-    found = foreign.generations(
-        source, id_column=id_column, completion_column=completion_column,
-        correct_column=correct_column, reward_column=reward_column,
+    columns = generations.Columns(
+        id=id_column, completion=completion_column, correct=correct_column, reward=reward_column,
+        extracted=extracted_column,
     )  # fmt: skip
     policy = policies.resolve(model) if model else None
     parts = console.Parts("import", 1)
-    made = exchange.bring_in(
-        found, source, out, policy=policy, prompt_column=prompt_column,
+    made = importing.bring_in(
+        source, out, columns=columns, policy=policy, prompt_column=prompt_column,
         answer_column=answer_column, on_part=parts,
     )  # fmt: skip
     for shards in made:

@@ -1,4 +1,4 @@
-"""Lists objectives, modifiers, recipes, verifiers, engines and tasks.
+"""Lists objectives, modifiers, recipes, verifiers, engines, tasks, similarities and formats.
 
 Named alone, a list also shows every option with its default; of a recipe, its objective.
 """
@@ -10,7 +10,10 @@ import typer
 from rlvr_cli import config, lookup
 from rlvr_cli.errors import UsageError
 
-FOLDERS = ("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks")
+FOLDERS = (
+    *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
+    *("similarities", "formats"),
+)
 
 
 def command(

@@ -2,11 +2,13 @@
 
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
-(QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their TF-IDF cosine reaches
-the threshold, directly or through others (`--linkage single`). The paper names no threshold: the
-value is ours, and the figure depends on it.
+(QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their similarity reaches the
+threshold, directly or through others (`--linkage single`). The paper names no threshold: the value
+is ours, and the figure depends on it, so several can be given. `--clusters` writes what was counted
+as different, one representative a cluster. `rlvr list similarities` has the similarities.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -17,28 +19,50 @@ from rlvr_cli import console, options
 def command(
     source: options.Source = None,
     k: Annotated[str | None, typer.Option("--k", help="as in 1,8,64; powers of two else")] = None,
-    threshold: Annotated[float, typer.Option(help="of the cosine, above 0 up to 1")] = 0.8,
+    threshold: Annotated[str, typer.Option(help="above 0 up to 1; several as in 0.6,0.8")] = "0.8",
     linkage: Annotated[
         Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
     ] = "single",
+    similarity: Annotated[str, typer.Option(help="tfidf, rouge-l, ... or a spec")] = "tfidf",
+    clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="draw UCC@k against k")] = False,
     out: options.Out = None,
     id_column: options.IdColumn = None,
     completion_column: options.CompletionColumn = None,
     correct_column: options.CorrectColumn = None,
+    source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.stages import evaluate
+    from rlvr_cli import reporting
+    from rlvr_cli.stages import clustering, evaluate
 
-    path = options.source(source)
+    path, thresholds = options.source(source), options.numbers(threshold, "--threshold")
+    clustering.check(thresholds, linkage=linkage, similarity=similarity)
     tallied, scores = evaluate.tally(
         path, texts=True, id_column=id_column, correct_column=correct_column,
-        completion_column=completion_column,
+        completion_column=completion_column, source_column=source_column,
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
-    measures = evaluate.ucc_measures(tallied, ks, threshold=threshold, linkage=linkage)
+    found = clustering.of_tally(
+        tallied, thresholds=thresholds, linkage=linkage, similarity=similarity
+    )
+    measures = evaluate.sweep_measures(tallied, ks, found, thresholds)
     parts = console.Parts("ucc", 1)
-    params = {"k": ks, "threshold": threshold, "linkage": linkage}
-    made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
-    summary = {**evaluate.summary(tallied, measures), "threshold": threshold, "linkage": linkage}
-    title = f"UCC@k of `{path}`, TF-IDF cosine {threshold}, {linkage} linkage"
-    console.evaluation(title, summary, made, as_json=json, parts=parts)
+    chosen = {
+        "threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
+        "linkage": linkage,
+        "similarity": similarity,
+    }
+    made = (
+        evaluate.write(out, "ucc", scores, tallied, measures, {"k": ks, **chosen}, parts)
+        if out
+        else None
+    )
+    if clusters:
+        count = clustering.write(clusters, tallied, found, thresholds)
+        console.say(f"ucc: {count} clusters -> `{clusters}`")
+    summary = evaluate.summary(tallied, measures) | chosen | {"estimator": evaluate.UCC_ESTIMATOR}
+    curve = evaluate.ucc_curve(tallied, found, thresholds[0]) if plot else {}
+    drawn = reporting.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
+    title = f"UCC@k of `{path}`, {similarity} similarity {threshold}, {linkage} linkage"
+    console.evaluation(title, summary, made, as_json=json, parts=parts, plot=drawn)

@@ -21,7 +21,7 @@ _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parent / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
-    *("eval-passk", "ucc", "compare", "report", "view"),
+    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
     *("import", "export", "check", "doctor", "list"),
 )
 

@@ -144,27 +144,55 @@ def conclude(
 
 
 def evaluation(
-    title: str, summary: dict[str, Any], made: Any, *, as_json: bool, parts: Parts
+    title: str,
+    summary: dict[str, Any],
+    made: Any,
+    *,
+    as_json: bool,
+    parts: Parts,
+    plot: str = "",
 ) -> None:
-    """A table of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
+    """Tables of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
     from rlvr_cli.reporting import metrics_table
 
-    low, high = summary["n"]
-    n = f"{low}" if low == high else f"{low} to {high}"
-    notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
-    if summary["left_out"]:
-        notes += f", {len(summary['left_out'])} prompts without any verdict left out"
     if parts.counts["kept"]:
         say(f"{parts.name}: nothing left to do, `{made.path}` is complete")
     where = stdout() if made is None and not as_json else stderr()
     where.print(title, soft_wrap=True, markup=False)
-    where.print(metrics_table(summary["metrics"]))
-    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True)
+    where.print(metrics_table(summary["metrics"], summary["standard_error"]))
+    for source, found in summary["sources"].items():
+        named = f"`{source}`" if source else "without a source"
+        where.print(f"{named}, {found['prompts']} prompts", soft_wrap=True, markup=False)
+        where.print(metrics_table(found["metrics"]))
+    if plot:
+        print(plot, file=where.file)
+    notes = summary.get("notes") or _notes(summary)
+    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    if lengths := summary.get("lengths"):
+        unit = lengths["unit"]
+        text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
+        where.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
+    if "estimator" in summary:
+        where.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
     if as_json:
         paths = {} if made is None else {"path": str(made.path)}
         _results().write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
     elif made is not None:
         result(made.path, {}, as_json=False)
+
+
+def _notes(summary: dict[str, Any]) -> str:
+    """How many prompts and completions there were, and what is odd about them."""
+    low, high = summary["n"]
+    n = f"{low}" if low == high else f"{low} to {high}"
+    notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
+    if summary["left_out"]:
+        notes += f", {len(summary['left_out'])} prompts {summary['left_out_for']} left out"
+    if summary.get("equal_texts"):
+        notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
+    if summary["repeated"]:
+        notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
+    return notes
 
 
 def facts(values: dict[str, Any]) -> None:

@@ -31,6 +31,8 @@ PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
 CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
 CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
+ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]
+SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt's data set")]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
 _SHORT = {"num_generations": ["-n"]}
@@ -124,3 +126,11 @@ def ks(text: str | None) -> list[int]:
     if not all(value.strip().isdecimal() and int(value) > 0 for value in values):
         raise UsageError(f"--k is `{text}`", "write whole numbers from 1 on, as in --k 1,8,64")
     return sorted({int(value) for value in values})
+
+
+def numbers(text: str, flag: str) -> list[float]:
+    """The numbers in `0.6,0.8`, in order, each once."""
+    try:
+        return sorted({float(value) for value in text.split(",")})
+    except ValueError:
+        raise UsageError(f"{flag} is `{text}`", f"write numbers, as in {flag} 0.6,0.8") from None

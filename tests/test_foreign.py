@@ -1,6 +1,7 @@
 import csv
 import gzip
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from rlvr_cli import foreign
 from rlvr_cli.errors import DataError
+from rlvr_cli.generations import Columns, Stream
 from rlvr_cli.stages import evaluate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -22,6 +24,34 @@ ROWS = [
 def needs(name: str):
     reason = f"there is no {DATA / name}"
     return pytest.mark.skipif(not (DATA / name).exists(), reason=reason)
+
+
+@dataclass
+class Collected:
+    """The batches of a stream as lists."""
+
+    prompt_id: list
+    completion: list
+    correct: list
+    reward: list
+    rows: list
+
+
+def collected(path: Path, **columns: str) -> Collected:
+    stream = Stream(path, Columns(**columns), wanted={"completion", "correct", "reward"})
+    made = Collected([], [], [], [], [])
+    for batch in stream:
+        nothing = [None] * len(batch)
+        made.prompt_id += batch.prompt_id.to_pylist()
+        made.completion += nothing if batch.completion is None else batch.completion.to_pylist()
+        truths = nothing if batch.correct is None else batch.correct.tolist()
+        made.correct += [None if t is None or t < 0 else bool(t) for t in truths]
+        rewards = nothing if batch.reward is None else batch.reward.tolist()
+        made.reward += [None if r is None or r != r else r for r in rewards]
+        made.rows += batch.rows
+    if stream.graded and "correct" not in stream.has:
+        made.correct = [None] * len(made.correct)
+    return made
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -42,11 +72,10 @@ def write(path: Path, rows: list[dict]) -> Path:
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "json", "parquet", "csv"])
 def test_every_format_gives_the_same_completions(tmp_path, ending):
-    made = foreign.generations(write(tmp_path / f"rows.{ending}", ROWS))
+    made = collected(write(tmp_path / f"rows.{ending}", ROWS))
     assert made.prompt_id == ["a", "a", "b"]
     assert made.completion == [row["completion"] for row in ROWS]
     assert made.correct == [True, False, True]
-    assert made.reward == [1.0, 0.0, 1.0]
 
 
 def test_the_files_of_a_directory_are_read_in_order(tmp_path):
@@ -54,7 +83,7 @@ def test_the_files_of_a_directory_are_read_in_order(tmp_path):
     write(tmp_path / "part-2.parquet", ROWS[2:])
     write(tmp_path / "_hidden.jsonl", ROWS)
     (tmp_path / "readme.md").write_text("no rows")
-    assert foreign.generations(tmp_path).prompt_id == ["a", "a", "b"]
+    assert collected(tmp_path).prompt_id == ["a", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +96,14 @@ def test_the_files_of_a_directory_are_read_in_order(tmp_path):
 )  # fmt: skip
 def test_a_verdict_is_read_however_it_is_written(tmp_path, value, truth):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "correct": value}, {"id": 1, "correct": True}])
-    assert foreign.generations(path).correct == [truth, True]
+    assert collected(path).correct == [truth, True]
 
 
 @pytest.mark.parametrize("value", ["maybe", 2, -1, "yes please", [], {"a": 1}])
 def test_a_verdict_that_is_none_is_refused(tmp_path, value):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "correct": [True, value]}])
     with pytest.raises(DataError, match="completion 2 has `correct`"):
-        foreign.generations(path)
+        collected(path)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +112,7 @@ def test_a_verdict_that_is_none_is_refused(tmp_path, value):
 )
 def test_a_reward_is_read_however_it_is_written(tmp_path, value, reward):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "reward": value}, {"id": 1, "reward": 1}])
-    made = foreign.generations(path)
+    made = collected(path)
     assert made.reward == [reward, 1.0]
     graded = reward not in (None, 0.0, 1.0)
     assert made.correct == ([None, None] if graded else [reward and True, True])
@@ -92,14 +121,14 @@ def test_a_reward_is_read_however_it_is_written(tmp_path, value, reward):
 def test_graded_rewards_do_not_say_what_is_correct(tmp_path):
     rewards = [0.1, 0.0, 1.0, 0.5]
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "reward": rewards}])
-    assert foreign.generations(path).correct == [None] * 4
+    assert collected(path).correct == [None] * 4
     with pytest.raises(DataError, match="graded rewards, which do not say what is correct"):
         evaluate.tally(path)
 
 
 def test_lists_of_a_row_are_one_completion_each(tmp_path):
     rows = [{"id": "a", "responses": ["x", "y"], "scores": [1, None], "rest": 7}]
-    made = foreign.generations(write(tmp_path / "rows.jsonl", rows))
+    made = collected(write(tmp_path / "rows.jsonl", rows))
     assert (made.prompt_id, made.completion) == (["a", "a"], ["x", "y"])
     assert made.reward == [1.0, None]
     assert made.rows[0] is made.rows[1]
@@ -108,14 +137,14 @@ def test_lists_of_a_row_are_one_completion_each(tmp_path):
 def test_lists_of_other_lengths_are_refused_by_their_row(tmp_path):
     path = write(tmp_path / "rows.jsonl", [{"id": "a", "responses": ["x"], "scores": [1, 0]}])
     with pytest.raises(DataError, match=r"row 1 .* 1 in `responses`, 2 in `scores`"):
-        foreign.generations(path)
+        collected(path)
 
 
 def test_a_dot_steps_into_a_nested_object(tmp_path):
     rows = [{"meta": {"id": 3}, "out": {"text": "x"}, "eval": {"ok": 1}}]
-    made = foreign.generations(
+    made = collected(
         write(tmp_path / "rows.jsonl", rows),
-        id_column="meta.id", completion_column="out.text", correct_column="eval.ok",
+        id="meta.id", completion="out.text", correct="eval.ok",
     )  # fmt: skip
     assert (made.prompt_id, made.completion, made.correct) == (["3"], ["x"], [True])
 
@@ -128,13 +157,13 @@ def test_a_name_with_a_dot_goes_before_a_nested_one():
 
 def test_a_column_that_starts_late_is_found(tmp_path):
     rows = [{"id": i} for i in range(1500)] + [{"id": 0, "correct": True}]
-    assert foreign.generations(write(tmp_path / "rows.jsonl", rows)).correct[-1] is True
+    assert collected(write(tmp_path / "rows.jsonl", rows)).correct[-1] is True
 
 
 def test_a_file_that_starts_with_a_byte_order_mark_is_read(tmp_path):
     for name, text in (("a.jsonl", '{"id": 1, "correct": 1}\n'), ("a.csv", "id,correct\n1,1\n")):
         (tmp_path / name).write_text(text, encoding="utf-8-sig")
-        assert foreign.generations(tmp_path / name).correct == [True]
+        assert collected(tmp_path / name).correct == [True]
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "no gzip"])

@@ -25,6 +25,10 @@ MAY_IMPORT = {
     "files": BASE,
     "lookup": BASE,
     "foreign": BASE,
+    "columnar": BASE | {"foreign"},
+    "verdicts": BASE,
+    "generations": BASE | {"columnar", "foreign", "lookup", "verdicts"},
+    "formats": BASE | {"formats"},
     "config": BASE,
     "options": BASE | {"shards", "world"},
     "reporting": {"plot"},
@@ -53,11 +57,13 @@ MAY_IMPORT = {
     "verifiers": BASE | {"protocols"},
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
+    "similarities": BASE | {"metrics"},
     "rollout": DATA | {"policy", "kernels", "forward", "world"},
     "training": DATA
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
+    | {"generations", "verdicts"}
     | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
     "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
     "live": {
@@ -70,9 +76,9 @@ MAY_IMPORT = {
         "reporting",
         "stages",
     },
-    "commands": {"config", "console", "errors", "files", "foreign", "live", "lookup", "objective"}
-    | {"options", "pipeline", "policy", "report", "reporting", "shards", "stages", "viewer"}
-    | {"world"},
+    "commands": {"config", "console", "errors", "files", "foreign", "generations", "live", "lookup"}
+    | {"objective", "options", "pipeline", "policy", "report", "reporting", "shards", "stages"}
+    | {"viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 

@@ -11,15 +11,20 @@ from numpy.typing import ArrayLike
 from rlvr_cli.errors import DataError
 
 CHUNK_ELEMENTS = 2**22
+MANY_PROMPTS = 1000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean over prompts of each metric, and the two ends of its interval; each is [M]."""
+    """The mean over prompts of each metric, the two ends of its interval, and its standard error.
+
+    Each is [M]. The standard error is std (ddof 1) / sqrt(P), over prompts and not completions.
+    """
 
     mean_M: np.ndarray
     low_M: np.ndarray
     high_M: np.ndarray
+    error_M: np.ndarray
 
 
 def mean_interval(
@@ -43,13 +48,14 @@ def mean_interval(
         raise DataError("there are no prompts to take a mean over")
     mean_M = values_PM.mean(axis=0)
     if prompts == 1:
-        return Interval(mean_M, np.full_like(mean_M, np.nan), np.full_like(mean_M, np.nan))
-    from scipy.stats import norm, t
+        nothing_M = np.full_like(mean_M, np.nan)
+        return Interval(mean_M, nothing_M, nothing_M, nothing_M)
+    from scipy.special import ndtr, stdtrit
 
-    tail = norm.cdf(-np.sqrt(prompts / (prompts - 1)) * t.ppf((1 + level) / 2, prompts - 1))
+    tail = ndtr(-np.sqrt(prompts / (prompts - 1)) * stdtrit(prompts - 1, (1 + level) / 2))
     mean_RM = resampled_means(values_PM, resamples=resamples, seed=seed)
     low_M, high_M = np.quantile(mean_RM, [tail, 1 - tail], axis=0)
-    return Interval(mean_M, low_M, high_M)
+    return Interval(mean_M, low_M, high_M, values_PM.std(axis=0, ddof=1) / np.sqrt(prompts))
 
 
 def paired_difference(
@@ -71,14 +77,30 @@ def paired_difference(
 
 
 def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.ndarray:
-    """The means [R, M] of P prompts drawn with replacement, R times, in bounded memory."""
+    """The means [R, M] of P prompts drawn with replacement, R times, in bounded memory.
+
+    How often each prompt is drawn is multinomial. Of many prompts those with equal values are
+    drawn together, which is the same distribution in less time.
+    """
     rng = np.random.default_rng(seed)
     prompts = len(values_PM)
-    share_P = np.full(prompts, 1.0 / prompts)
+    values_UM, count_U = _distinct(values_PM) if prompts > MANY_PROMPTS else (values_PM, 1)
+    share_U = np.full(len(values_UM), 1.0 / prompts) * count_U
     mean_RM = np.empty((resamples, values_PM.shape[1]))
-    chunk = max(1, CHUNK_ELEMENTS // prompts)
+    chunk = max(1, CHUNK_ELEMENTS // len(values_UM))
     for start in range(0, resamples, chunk):
         rows = slice(start, min(start + chunk, resamples))
-        drawn_RP = rng.multinomial(prompts, share_P, size=rows.stop - rows.start)
-        mean_RM[rows] = drawn_RP @ values_PM / prompts
+        drawn_RU = rng.multinomial(prompts, share_U, size=rows.stop - rows.start)
+        mean_RM[rows] = drawn_RU @ values_UM / prompts
     return mean_RM
+
+
+def _distinct(values_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray | int]:
+    """The distinct rows and how many prompts have each; all of them where that saves nothing."""
+    key_P = values_PM @ np.random.default_rng(0).random(values_PM.shape[1])
+    _, first_U, where_P, count_U = np.unique(
+        key_P, return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first_U) > len(key_P) // 2 or not np.array_equal(values_PM[first_U[where_P]], values_PM):
+        return values_PM, 1  # few are equal, there is a NaN, or two rows have one key
+    return values_PM[first_U], count_U

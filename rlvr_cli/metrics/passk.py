@@ -44,8 +44,9 @@ def pass_at_k_table(n_P: ArrayLike, c_P: ArrayLike, ks: Sequence[int]) -> np.nda
     if n_P.size == 0:
         return np.zeros((0, len(ks)))
     require_k(ks, int(n_P.min()), metric="pass")
-    pairs_U, where_P = np.unique(np.stack([n_P, c_P], axis=1), axis=0, return_inverse=True)
-    table_UK = np.stack([pass_at_k(int(n), int(c), ks) for n, c in pairs_U])
+    base = int(max(n_P.max(), c_P.max())) + 1
+    pair_U, where_P = np.unique(n_P * base + c_P, return_inverse=True)
+    table_UK = np.stack([pass_at_k(*divmod(int(pair), base), ks) for pair in pair_U])
     return table_UK[where_P.reshape(-1)]
 
 

@@ -1,9 +1,11 @@
 """Unique correct completions: how many different correct completions a policy finds.
 
-Shapes: K values of k, D distinct texts, U distinct cluster sizes.
+Shapes: K values of k, N completions, D distinct texts, U distinct cluster sizes, M members of a
+cluster, and those of tokens.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,11 +13,13 @@ from numpy.typing import ArrayLike
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.metrics.passk import pass_at_k, require_k
+from rlvr_cli.metrics.tokens import tokenize
 
 Linkage = Literal["single", "average", "complete"]
+# Of D distinct texts and the row of each completion, the similarities [D, D], 1 on the diagonal.
+Similarity = Callable[[Sequence[str], np.ndarray], np.ndarray]
 
-# Words, and every other symbol by itself: a completion may be `3*8`.
-TOKEN = r"\w+|[^\w\s]"
+DENSE_ELEMENTS = 2**24
 # The cosine of a vector with itself may be 0.9999999999999998.
 SLACK = 1e-9
 
@@ -47,33 +51,89 @@ def ucr(n: int, sizes: ArrayLike) -> float:
 
 
 def cluster(
-    texts: Sequence[str], *, threshold: float = 0.8, linkage: Linkage = "single"
+    texts: Sequence[str],
+    *,
+    threshold: float = 0.8,
+    linkage: Linkage = "single",
+    similarity: Similarity | None = None,
 ) -> np.ndarray:
     """The cluster of each correct completion of one prompt, numbered by first appearance.
 
-    Equal texts share a cluster; others join as the linkage says of their TF-IDF cosine:
-    `single` takes the connected components of {cosine >= threshold}, `complete` wants every
-    pair at the threshold, `average` their mean, taken over distinct texts. The order of
-    tokens does not count (`3*8` and `8*3` are one), nor does case. Time and memory grow with
-    the square of the distinct texts.
+    Equal texts share a cluster; others join as the linkage says of their similarity, which is the
+    TF-IDF cosine unless another is given: `single` takes the connected components of
+    {similarity >= threshold}, `complete` wants every pair at the threshold, `average` their mean,
+    taken over distinct texts. For the TF-IDF cosine the order of tokens does not count (`3*8` and
+    `8*3` are one), nor does case. Time and memory grow with the square of the distinct texts.
     """
+    return Similar.of(texts, similarity or tfidf_cosine).clusters(threshold, linkage)
+
+
+@dataclass(frozen=True)
+class Similar:
+    """The similarities of one prompt's completions: of many thresholds, computed once."""
+
+    distinct: list[str]
+    where: np.ndarray  # the row of each completion
+    similarity_DD: np.ndarray
+
+    @staticmethod
+    def of(texts: Sequence[str], similarity: Similarity) -> "Similar":
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        where = np.array([row_of[text] for text in texts], dtype=np.int64)
+        distinct = list(row_of)
+        similarity_DD = similarity(distinct, where) if len(distinct) > 1 else np.eye(len(distinct))
+        return Similar(distinct, where, similarity_DD)
+
+    def clusters(self, threshold: float, linkage: Linkage) -> np.ndarray:
+        """The cluster of each completion, numbered by first appearance."""
+        check(threshold, linkage)
+        if len(self.distinct) < 2:
+            return self.where
+        if linkage == "single":
+            from scipy.sparse import csr_array
+            from scipy.sparse.csgraph import connected_components
+
+            graph = csr_array(self.similarity_DD >= threshold - SLACK)
+            _, label_D = connected_components(graph, directed=False)
+            return by_first_appearance(label_D)[self.where]
+        from scipy.cluster.hierarchy import fcluster
+        from scipy.cluster.hierarchy import linkage as tree_of
+        from scipy.spatial.distance import squareform
+
+        distance = squareform((1.0 - self.similarity_DD).clip(0.0), checks=False)
+        label_D = fcluster(tree_of(distance, linkage), 1.0 - threshold + SLACK, "distance")
+        return by_first_appearance(label_D)[self.where]
+
+    def mean(self) -> float:
+        """The mean similarity of two completions, each pair once; NaN below two of them."""
+        n, size_D = len(self.where), np.bincount(self.where, minlength=len(self.distinct))
+        if n < 2:
+            return float("nan")
+        diagonal = size_D @ self.similarity_DD.diagonal()
+        return float((size_D @ self.similarity_DD @ size_D - diagonal) / (n * (n - 1)))
+
+    def representatives(self, label_N: np.ndarray) -> list[int]:
+        """Of each cluster the completion that is most similar to the whole of it; the first of
+        several such."""
+        size_D = np.bincount(self.where, minlength=len(self.distinct))
+        found = []
+        for label in range(int(label_N.max(initial=-1)) + 1):
+            member_N = np.flatnonzero(label_N == label)
+            row_M, first_M = np.unique(self.where[member_N], return_index=True)
+            closeness_M = self.similarity_DD[np.ix_(row_M, row_M)] @ size_D[row_M]
+            best = np.flatnonzero(closeness_M >= closeness_M.max() - SLACK)
+            found.append(int(member_N[first_M[best].min()]))
+        return found
+
+
+def check(threshold: float, linkage: str) -> None:
+    """Refuses a threshold outside (0, 1] and an unknown linkage."""
     if not 0.0 < threshold <= 1.0:
         raise UsageError(f"threshold {threshold} is not in (0, 1]", hint="try `--threshold 0.8`")
     if linkage not in get_args(Linkage):
         raise UsageError(
             f"there is no linkage `{linkage}`", hint="use `single`, `average` or `complete`"
         )
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    where = np.array([row_of[text] for text in texts], dtype=np.int64)
-    if len(row_of) < 2:
-        return where
-    from scipy.cluster.hierarchy import fcluster
-    from scipy.cluster.hierarchy import linkage as tree_of
-    from scipy.spatial.distance import squareform
-
-    distance_DD = 1.0 - tfidf_cosine(list(row_of), where)
-    tree = tree_of(squareform(distance_DD.clip(0.0), checks=False), method=linkage)
-    return by_first_appearance(fcluster(tree, 1.0 - threshold + SLACK, criterion="distance"))[where]
 
 
 def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
@@ -82,15 +142,38 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
         cos(a, b) = sum_t x_at x_bt / (|x_a| |x_b|),    x_at = tf_at (ln((1 + N) / (1 + df_t)) + 1)
 
     df counts all N completions, repeated ones as often as they come. A text without tokens
-    has cosine 0 with every other.
+    has cosine 0 with every other. It is scikit-learn's TfidfVectorizer and cosine_similarity.
     """
-    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+    tokens = tokenize(distinct)
+    text_E, term_E, count_E = tokens.counts()
+    times_D = np.bincount(where, minlength=len(distinct))
+    df_V = np.bincount(term_E, weights=times_D[text_E], minlength=tokens.terms)
+    weight_E = count_E * (np.log((1 + len(where)) / (1 + df_V)) + 1)[term_E]
+    square_D = np.bincount(text_E, weights=weight_E**2, minlength=len(distinct))
+    unit_E = weight_E / np.sqrt(square_D)[text_E]
+    cosine_DD = products(text_E, term_E, unit_E, texts=len(distinct))
+    np.fill_diagonal(cosine_DD, 1.0)
+    return cosine_DD
 
-    if not any(text.strip() for text in distinct):
-        return np.eye(len(distinct))
-    count_DV = CountVectorizer(token_pattern=TOKEN).fit_transform(distinct)
-    tfidf_DV = TfidfTransformer().fit(count_DV[where]).transform(count_DV)
-    return (tfidf_DV @ tfidf_DV.T).toarray()
+
+def products(
+    text_E: np.ndarray, term_E: np.ndarray, value_E: np.ndarray, *, texts: int
+) -> np.ndarray:
+    """The inner products [D, D] of texts with a value at each of their terms.
+
+    The diagonal leaves out terms that no other text has.
+    """
+    shared_E = np.bincount(term_E)[term_E] > 1
+    text_S, value_S = text_E[shared_E], value_E[shared_E]
+    term_V, term_S = np.unique(term_E[shared_E], return_inverse=True)
+    if texts * len(term_V) > DENSE_ELEMENTS:
+        from scipy.sparse import csr_array
+
+        matrix = csr_array((value_S, (text_S, term_S)), shape=(texts, len(term_V)))
+        return (matrix @ matrix.T).toarray()
+    value_DV = np.zeros((texts, len(term_V)))
+    value_DV[text_S, term_S] = value_S
+    return value_DV @ value_DV.T
 
 
 def by_first_appearance(labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The stages that measure stored completions: Pass@k, Avg@k, UCC@k, UCR.
+"""The stages that measure stored completions: Pass@k, Maj@k, Avg@k, UCC@k, UCR.
 
 Shapes: P prompts, K values of k, M metrics.
 """
@@ -11,30 +11,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rlvr_cli import foreign, schema
+from rlvr_cli import schema
 from rlvr_cli.errors import DataError
 from rlvr_cli.fill import OnPart, fill_whole
-from rlvr_cli.metrics import bootstrap, passk, ucc
-from rlvr_cli.shards import MANIFEST, Plan, Shards
-from rlvr_cli.stages import common
+from rlvr_cli.metrics import answers, bootstrap, passk, ucc
+from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import clustering
 from rlvr_cli.stages.prompts import content_hash
+from rlvr_cli.stages.tallies import Tally, with_verdicts
+from rlvr_cli.stages.tallies import of_scores as of_scores
+from rlvr_cli.stages.tallies import tally as tally
 
+PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
+UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
 TOKEN_COLUMNS = ("entropy", "old_logp", "ref_logp")
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What is known of each prompt's completions; those without a verdict are excluded.
-
-    A prompt without any verdict is left out of all means, and named.
-    """
-
-    prompt_id: list[str]
-    n_P: np.ndarray
-    correct_P: np.ndarray
-    excluded_P: np.ndarray
-    texts: list[list[str]] | None  # of the correct completions
-    left_out: list[str]  # the prompts without any verdict
 
 
 @dataclass(frozen=True)
@@ -47,86 +37,23 @@ class Measures:
 
     def intervals(self) -> dict[str, list[float | None]]:
         """The mean over prompts of each metric and its 95% interval, None where it has none."""
+        return self.estimates()[0]
+
+    def estimates(self) -> tuple[dict[str, list[float | None]], dict[str, float | None]]:
+        """The `intervals`, and the standard error of each mean."""
         made = bootstrap.mean_interval(self.value_PM)
         stacked = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
-        return {name: list(map(finite, row)) for name, row in zip(self.names, stacked, strict=True)}
+        rows = [list(map(finite, row)) for row in stacked]
+        errors = map(finite, made.error_M.tolist())
+        return dict(zip(self.names, rows, strict=True)), dict(zip(self.names, errors, strict=True))
+
+    def of(self, rows: list[int]) -> "Measures":
+        """Those of some of the prompts, by their place."""
+        return Measures([self.prompt_id[p] for p in rows], self.names, self.value_PM[rows])
 
 
 def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def tally(
-    path: Path,
-    *,
-    texts: bool = False,
-    id_column: str | None = None,
-    correct_column: str | None = None,
-    completion_column: str | None = None,
-) -> tuple[Tally, Shards | None]:
-    """The tally of a scores directory or of a file that another tool wrote."""
-    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
-        scores = Shards.open(path, "scores")
-        return of_scores(scores, texts=texts), scores
-    found = foreign.generations(
-        path,
-        id_column=id_column,
-        correct_column=correct_column,
-        completion_column=completion_column,
-    )
-    if not found.has_verdicts:
-        raise DataError(
-            f"`{path}` says of no completion whether it is correct; "
-            f"it has {', '.join(map(str, found.rows[0]))}",
-            "name the column with --correct-column, or score it: rlvr import, then rlvr score",
-        )
-    if not any(c is not None for c in found.correct) and any(r is not None for r in found.reward):
-        raise DataError(
-            f"`{path}` has graded rewards, which do not say what is correct",
-            "name a column that does with --correct-column",
-        )
-    if texts and not found.has_completions:
-        raise DataError(
-            f"`{path}` has no completions; it has {', '.join(map(str, found.rows[0]))}",
-            "name their column with --completion-column",
-        )
-    return _tally(found.prompt_id, found.correct, found.completion if texts else None), None
-
-
-def of_scores(scores: Shards, *, texts: bool = False) -> Tally:
-    sources = [scores.parent("rollouts"), scores] if texts else [scores]
-    prompt_ids: list[str] = []
-    correct: list[bool | None] = []
-    completions: list[str] = []
-    for index in range(len(scores)):
-        columns = common.aligned(index, *sources)
-        prompt_ids += columns["prompt_id"].to_pylist()
-        correct += columns["correct"].to_pylist()
-        completions += columns["completion"].to_pylist() if texts else []
-    return _tally(prompt_ids, correct, completions if texts else None)
-
-
-def _tally(
-    prompt_ids: list[str], correct: list[bool | None], completions: Sequence[str | None] | None
-) -> Tally:
-    codes_N = common.group_codes(prompt_ids)
-    names = list(dict.fromkeys(prompt_ids))
-    known_N = np.array([c is not None for c in correct], dtype=bool)
-    right_N = np.array([bool(c) for c in correct], dtype=bool)
-    n_P = np.bincount(codes_N[known_N], minlength=len(names))
-    measured = np.flatnonzero(n_P).tolist()
-    texts: list[list[str]] = [[] for _ in names]
-    for row in np.flatnonzero(right_N).tolist() if completions is not None else ():
-        assert completions is not None
-        texts[codes_N[row]].append(completions[row] or "")
-    return Tally(
-        [names[p] for p in measured],
-        n_P[measured],
-        np.bincount(codes_N[right_N], minlength=len(names))[measured],
-        np.bincount(codes_N[~known_N], minlength=len(names))[measured],
-        None if completions is None else [texts[p] for p in measured],
-        [name for name, n in zip(names, n_P, strict=True) if n == 0],
-    )
 
 
 def default_ks(tallied: Tally) -> list[int]:
@@ -146,17 +73,84 @@ def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
     return Measures(tallied.prompt_id, names, np.column_stack([table_PK, average_P]))
 
 
+def pass_curve(tallied: Tally) -> dict[str, list[float | None]]:
+    """The mean and interval of Pass@k at about 40 values of k, up to the smallest n."""
+    ks = curve_ks(tallied)
+    made = pass_measures(tallied, ks).intervals()
+    return {f"pass@{k}": made[f"pass@{k}"] for k in ks}
+
+
+def curve_ks(tallied: Tally) -> list[int]:
+    """About 40 values of k, evenly on a logarithmic scale up to the smallest n."""
+    require_measurable(tallied)
+    return np.unique(np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)).tolist()
+
+
+def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
+    """Maj@k for every k, exactly; a tally without extracted answers has none."""
+    require_measurable(tallied)
+    if tallied.wrong is None:
+        return Measures(tallied.prompt_id, [], np.zeros((len(tallied.prompt_id), 0)))
+    counts = zip(tallied.correct_P.tolist(), tallied.wrong, tallied.silent_P.tolist(), strict=True)
+    cases = [(c, tuple(sizes), silent) for c, sizes, silent in counts]
+    known = {case: answers.maj_at_k(*case, ks) for case in set(cases)}
+    names = [f"maj@{k}" for k in ks]
+    return Measures(tallied.prompt_id, names, np.stack([known[case] for case in cases]))
+
+
 def ucc_measures(
-    tallied: Tally, ks: Sequence[int], *, threshold: float = 0.8, linkage: ucc.Linkage = "single"
+    tallied: Tally,
+    ks: Sequence[int],
+    *,
+    threshold: float = 0.8,
+    linkage: ucc.Linkage = "single",
+    similarity: str = "tfidf",
 ) -> Measures:
     """UCC@k for every k, the number of clusters and UCR = clusters / n."""
+    found = clustering.of_tally(
+        tallied, thresholds=[threshold], linkage=linkage, similarity=similarity
+    )
+    return clustered_measures(tallied, ks, found, threshold)
+
+
+def clustered_measures(
+    tallied: Tally, ks: Sequence[int], found: list[clustering.Clusters], threshold: float
+) -> Measures:
+    """The `ucc_measures` of clusters that were found already."""
     require_measurable(tallied)
     rows = []
-    for n, texts in zip(tallied.n_P.tolist(), tallied.texts or [], strict=True):
-        sizes = np.bincount(ucc.cluster(texts, threshold=threshold, linkage=linkage))
+    for n, clusters in zip(tallied.n_P.tolist(), found, strict=True):
+        sizes = clusters.sizes(threshold)
         rows.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
     names = [*(f"ucc@{k}" for k in ks), "clusters", "ucr"]
     return Measures(tallied.prompt_id, names, np.array(rows))
+
+
+def sweep_measures(
+    tallied: Tally,
+    ks: Sequence[int],
+    found: list[clustering.Clusters],
+    thresholds: Sequence[float],
+) -> Measures:
+    """The `clustered_measures` of each threshold, which their names tell where there are many."""
+    made = [clustered_measures(tallied, ks, found, threshold) for threshold in thresholds]
+    if len(made) == 1:
+        return made[0]
+    return joined(
+        *(
+            Measures(m.prompt_id, [f"{name} at {threshold:g}" for name in m.names], m.value_PM)
+            for m, threshold in zip(made, thresholds, strict=True)
+        )
+    )
+
+
+def ucc_curve(
+    tallied: Tally, found: list[clustering.Clusters], threshold: float
+) -> dict[str, list[float | None]]:
+    """The mean and interval of UCC@k at about 40 values of k, up to the smallest n."""
+    ks = curve_ks(tallied)
+    made = clustered_measures(tallied, ks, found, threshold).intervals()
+    return {f"ucc@{k}": made[f"ucc@{k}"] for k in ks}
 
 
 def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
@@ -192,20 +186,6 @@ def run_measures(evaluation: Path) -> Measures:
     return joined(passed, unique, token_measures(logprobs, tallied.prompt_id))
 
 
-def with_verdicts(tallied: Tally, n: int) -> Tally:
-    """The prompts that have n completions with a verdict; the others are left out."""
-    enough = np.flatnonzero(tallied.n_P >= n).tolist()
-    fewer = [name for name, have in zip(tallied.prompt_id, tallied.n_P, strict=True) if have < n]
-    return Tally(
-        [tallied.prompt_id[p] for p in enough],
-        tallied.n_P[enough],
-        tallied.correct_P[enough],
-        tallied.excluded_P[enough],
-        None if tallied.texts is None else [tallied.texts[p] for p in enough],
-        tallied.left_out + fewer,
-    )
-
-
 def joined(*measures: Measures) -> Measures:
     """Several measures of the same prompts as one."""
     first = measures[0]
@@ -233,32 +213,70 @@ def write(
     """A metrics directory: one row a prompt, the means and intervals in the summary."""
     columns: dict[str, Any] = {
         "prompt_id": tallied.prompt_id,
-        "source": [None] * len(tallied.prompt_id),
+        "source": tallied.source,
         "n": tallied.n_P,
         "correct": tallied.correct_P,
         "excluded": tallied.excluded_P,
     }
+    parents = {"scores": scores} if scores else {}
+    facts = summary(tallied, measures)
+    return write_metrics(out, stage, columns, measures, params, parents, facts, on_part)
+
+
+def write_metrics(
+    out: Path,
+    stage: str,
+    columns: dict[str, Any],
+    measures: Measures,
+    params: dict[str, Any],
+    parents: dict[str, Shards],
+    facts: dict[str, Any],
+    on_part: OnPart,
+) -> Shards:
+    """A metrics directory of these columns and measures; its content is a parameter too."""
+    counts = [list(map(int, columns[name])) for name in ("n", "correct")]
+    content = content_hash(columns["prompt_id"], *counts, _plain(measures.value_PM))
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
-    counts = [tallied.n_P.tolist(), tallied.correct_P.tolist(), measures.value_PM.tolist()]
-    params = params | {"content": content_hash(tallied.prompt_id, *counts)}
     extra = tuple(measures.names)
     table = pa.table(columns).cast(schema.schema("metrics", extra))
     return fill_whole(
         out,
-        Plan("metrics", stage, params, {"scores": scores} if scores else {}, 1, extra=extra),
+        Plan("metrics", stage, params | {"content": content}, parents, 1, extra=extra),
         lambda _: table,
-        summarise=lambda _: summary(tallied, measures),
+        summarise=lambda _: facts,
         on_part=on_part,
     )
 
 
+def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
+    return [list(map(finite, row)) for row in value_PM.tolist()]
+
+
 def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
-    """Counts, and [mean, low, high] of each metric."""
+    """Counts, [mean, low, high] and standard error of each metric, and the same by source."""
+    metrics, errors = measures.estimates()
     return {
         "prompts": len(tallied.prompt_id),
         "n": [int(tallied.n_P.min()), int(tallied.n_P.max())],
         "excluded": int(tallied.excluded_P.sum()),
+        "repeated": tallied.repeated,
         "left_out": tallied.left_out,
+        "left_out_for": "without any verdict",
         "interval": "95%, expanded percentile bootstrap over prompts",
-        "metrics": measures.intervals(),
+        "metrics": metrics,
+        "standard_error": errors,
+        "sources": by_source(tallied, measures),
+    }
+
+
+def by_source(tallied: Tally, measures: Measures) -> dict[str, dict[str, Any]]:
+    """Prompts and [mean, low, high] of each metric by source; empty unless there are several."""
+    if len(set(tallied.source)) < 2:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, source in enumerate(tallied.source):
+        rows.setdefault(source or "", []).append(row)
+    return {
+        source: {"prompts": len(found), "metrics": measures.of(found).intervals()}
+        for source, found in rows.items()
     }

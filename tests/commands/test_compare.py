@@ -29,6 +29,42 @@ def test_json_is_one_object_with_both_and_the_difference(rlvr, known, better):
     assert [cells[name][0] for name in ("first", "second", "difference")] == [0.375, 1, 0.625]
 
 
+def test_what_changed_is_named_by_prompt_and_by_difficulty(rlvr, jsonl):
+    first = jsonl(*({"id": i, "correct": c} for i, c in enumerate([[0, 0], [1, 0], [1, 1]])))
+    rows = ({"id": i, "correct": c} for i, c in enumerate([[1, 0], [0, 0], [1, 1]]))
+    second = jsonl(*rows, name="second.jsonl")
+    made = json.loads(rlvr("compare", first, second, "--json").out)
+    assert (made["gained"], made["lost"], made["crossings"]) == (["0"], ["1"], [])
+    assert [(b["prompts"], b["gained"], b["lost"]) for b in made["flips"]] == [
+        (1, 1, 0), (0, 0, 0), (0, 0, 0), (1, 0, 1), (1, 0, 0),
+    ]  # fmt: skip
+    out = rlvr("compare", first, second).out
+    assert "gained: 0" in out and "lost: 1" in out and "neither ahead at k = 1" in out
+
+
+def test_prompts_are_paired_whatever_their_order(rlvr, jsonl):
+    rows = [{"id": i, "correct": [i % 2, 0]} for i in range(6)]
+    turned = jsonl(*rows[::-1], name="turned.jsonl")
+    made = json.loads(rlvr("compare", jsonl(*rows), turned, "--json").out)
+    assert {tuple(cells["difference"]) for cells in made["metrics"].values()} == {(0, 0, 0)}
+    assert made["gained"] == made["lost"] == []
+
+
+def test_three_are_compared_with_the_first_and_drawn(rlvr, jsonl):
+    paths = [
+        jsonl(*({"id": i, "correct": [1] * c + [0] * (4 - c)} for i, c in enumerate(counts)),
+              name=f"{name}.jsonl")
+        for name, counts in (("base", [1, 1]), ("sharp", [4, 0]), ("worse", [1, 0]))
+    ]  # fmt: skip
+    ran = rlvr("compare", *paths, "--plot")
+    assert ran.out.count("second - first") == 2 and ran.code == 0
+    assert "second ahead at k = 1, first from k = 3" in ran.out
+    assert "Pass@K against Pass@1" in ran.out
+    made = json.loads(rlvr("compare", *paths, "--json").out)
+    assert [on for *_, on in made["frontier"]] == [True, True, False]
+    assert len(made["others"]) == 1
+
+
 def test_a_directory_differs_in_nothing_from_itself(rlvr, known):
     made = json.loads(rlvr("compare", known / "scores", known / "scores", "--json").out)
     assert {tuple(cells["difference"]) for cells in made["metrics"].values()} == {(0, 0, 0)}
@@ -52,7 +88,13 @@ def test_a_run_without_an_evaluation_is_refused(refused, known, tmp_path):
 
 
 def test_one_path_is_not_enough(refused, known):
-    assert "argument" in refused(2, "compare", known / "scores")
+    assert "takes two arguments or more" in refused(2, "compare", known / "scores")
+
+
+def test_files_of_other_tools_can_lack_completions(rlvr, known, jsonl):
+    rows = [{"id": i, "correct": [True, False]} for i in "ab"]
+    made = json.loads(rlvr("compare", known / "scores", jsonl(*rows), "--json").out)
+    assert set(made["metrics"]) == {"pass@1", "pass@2", "avg@k"}
 
 
 def test_rollouts_that_are_gone_are_named(refused, known, tmp_path):

@@ -142,3 +142,75 @@ def test_an_unknown_column_is_answered_with_those_there_are(refused, jsonl):
 
 def test_a_missing_path_is_named(refused):
     assert "`nope.jsonl` does not exist" in refused(3, "eval-passk", "nope.jsonl")
+
+
+def test_each_source_has_its_own_figures(rlvr, jsonl, tmp_path):
+    rows = [{"id": 0, "correct": c, "source": s} for s, c in
+            (("aime", True), ("aime", False), ("gsm8k", True), ("gsm8k", True))]  # fmt: skip
+    ran = rlvr("eval-passk", jsonl(*rows), "--k", "2")
+    assert "`aime`, 1 prompts" in ran.out and "`gsm8k`, 1 prompts" in ran.out
+    words = ("--json", "--out", tmp_path / "made", "--k", "1")
+    made = json.loads(rlvr("eval-passk", jsonl(*rows), *words).out)
+    assert made["metrics"]["pass@1"][0] == 0.75
+    assert made["sources"]["aime"]["metrics"]["pass@1"] == [0.5, None, None]
+    table = pq.read_table(tmp_path / "made")
+    assert table["prompt_id"].to_pylist() == ["aime/0", "gsm8k/0"]
+    assert table["source"].to_pylist() == ["aime", "gsm8k"]
+
+
+def test_the_source_of_scores_is_that_of_their_prompts(rlvr, known, tmp_path):
+    rlvr("eval-passk", known / "scores", "--out", tmp_path / "made")
+    assert pq.read_table(tmp_path / "made")["source"].to_pylist() == ["rows", "rows"]
+
+
+def test_majorities_are_counted_where_answers_are_stored(rlvr, jsonl):
+    answers = [("5", True), ("5.0", True), ("6", False), (None, False)]
+    rows = [{"id": "a", "extracted": answer, "correct": right} for answer, right in answers]
+    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1,2,4", "--json").out)["metrics"]
+    means = {k: made[f"maj@{k}"][0] for k in (1, 2, 4)}
+    assert means == pytest.approx({1: 0.5, 2: (1 + 2 / 2 + 2) / 6, 4: 1.0})
+
+
+def test_the_estimator_and_the_standard_error_are_named(rlvr, known):
+    made = json.loads(rlvr("eval-passk", known / "scores", "--k", "1", "--json").out)
+    assert "2107.03374" in made["estimator"]
+    assert made["standard_error"]["pass@1"] == pytest.approx(0.125)  # 0.5 and 0.25
+
+
+@pytest.mark.parametrize(("right", "mean"), [(True, 1.0), (False, 0.0)])
+def test_all_right_and_all_wrong_have_no_width(rlvr, jsonl, right, mean):
+    rows = [{"id": i, "correct": [right] * 4} for i in range(3)]
+    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--json").out)
+    assert set(map(tuple, made["metrics"].values())) == {(mean, mean, mean)}
+
+
+def test_one_prompt_has_a_mean_and_no_interval(rlvr, jsonl):
+    ran = rlvr("eval-passk", jsonl({"id": "a", "correct": [True, False]}), "--k", "1")
+    assert "pass@1                50.0%               -" in ran.out
+
+
+def test_unequal_numbers_are_said_and_bound_the_default_k(rlvr, jsonl):
+    rows = [{"id": "a", "correct": [True] * 8}, {"id": "b", "correct": [False] * 3}]
+    ran = rlvr("eval-passk", jsonl(*rows))
+    assert "3 to 8 completions each" in ran.out and "pass@3" in ran.out and "@4" not in ran.out
+
+
+def test_rows_that_repeat_a_sample_are_said(rlvr, jsonl):
+    rows = [{"id": "a", "sample_index": i, "correct": True} for i in (0, 0, 1)]
+    assert "1 rows repeat the prompt and sample index" in rlvr("eval-passk", jsonl(*rows)).out
+
+
+def test_the_plot_goes_where_the_table_goes(rlvr, known):
+    assert "Pass@k against log2 k" in rlvr("eval-passk", known / "scores", "--plot").out
+
+
+def test_a_file_that_was_cut_is_refused_at_its_line(refused, jsonl):
+    path = jsonl(*ROWS)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert f"line {len(ROWS)} is not JSON" in refused(3, "eval-passk", path)
+
+
+def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
+    rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
+    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
+    assert (made["prompts"], made["excluded"]) == (2, 1)  # `1` and `1.0` are two ids

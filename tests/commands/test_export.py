@@ -94,7 +94,7 @@ def test_exporting_again_gives_the_same_bytes(rlvr, root):
     ("source", "words", "code", "found"),
     [
         ("nope", (), 3, "does not exist"),
-        ("scores", ("--format", "csv"), 2, "'jsonl', 'verl'"),
+        ("scores", ("--format", "csv"), 2, "unknown format `csv`"),
         ("scores", ("--out", "prompts"), 1, "cannot write `prompts`"),
         ("scores", ("--out", "."), 1, "cannot write `.`"),
     ],

@@ -4,7 +4,10 @@ import pytest
 
 from rlvr_cli import config, console, lookup, objective
 
-FOLDERS = ("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks")
+FOLDERS = (
+    *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
+    *("similarities", "formats"),
+)
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr_cli.stages import clustering, evaluate
+
 
 def test_known_completions_give_the_exact_figures(rlvr, known):
     made = json.loads(rlvr("ucc", known / "scores", "--k", "1,4", "--json").out)["metrics"]
@@ -54,6 +56,51 @@ def test_another_threshold_is_refused_with_the_old_and_the_new_one(rlvr, refused
     assert "threshold was 0.8, is 0.5" in refused(2, "ucc", known / "scores", *words)
 
 
+def test_several_thresholds_are_measured_at_once(rlvr, known):
+    made = json.loads(rlvr("ucc", known / "scores", "--threshold", "0.9,0.5", "--json").out)
+    assert made["threshold"] == [0.5, 0.9] and "QUATRO" in made["estimator"]
+    found = made["metrics"]
+    assert found["clusters at 0.5"][0] <= found["clusters at 0.9"][0] == 1.5
+    alone = json.loads(rlvr("ucc", known / "scores", "--threshold", "0.5", "--json").out)
+    assert found["ucc@4 at 0.5"] == alone["metrics"]["ucc@4"]
+
+
+def test_clusters_are_written_with_a_representative_each(rlvr, jsonl, tmp_path):
+    texts = ["2+3", "3+2", "the sum of two and three", "1+4"]
+    rows = [{"id": "a", "completion": text, "correct": True} for text in texts]
+    out = tmp_path / "deep" / "clusters.jsonl"
+    ran = rlvr("ucc", jsonl(*rows), "--clusters", out)
+    assert "ucc: 3 clusters -> " in ran.err
+    made = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["size"], row["representative"]) for row in made] == [
+        (2, "2+3"), (1, texts[2]), (1, "1+4"),
+    ]  # fmt: skip
+    assert made[0].items() >= {"prompt_id": "a", "threshold": 0.8, "cluster": 0}.items()
+
+
+def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
+    rlvr, refused, known, tmp_path
+):
+    out = ("--out", tmp_path / "made")
+    rlvr("ucc", known / "scores", "--similarity", "jaccard", *out)
+    assert "similarity was jaccard, is tfidf" in refused(2, "ucc", known / "scores", *out)
+
+
+def test_shared_work_gives_the_same_clusters(known, monkeypatch):
+    tallied, _ = evaluate.tally(known / "scores", texts=True)
+    alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8])
+    monkeypatch.setattr(clustering, "MANY_TEXTS", 0)
+    shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], workers=2)
+    for one, other in zip(alone, shared, strict=True):
+        for threshold in (0.5, 0.8):
+            assert one.label[threshold].tolist() == other.label[threshold].tolist()
+        assert one.representatives == other.representatives
+
+
+def test_the_plot_goes_where_the_table_goes(rlvr, known):
+    assert "UCC@k against log2 k" in rlvr("ucc", known / "scores", "--plot").out
+
+
 def test_a_file_without_completions_is_refused(refused, jsonl):
     err = refused(3, "ucc", jsonl({"id": "a", "correct": True}))
     assert "has no completions; it has id, correct" in err and "--completion-column" in err
@@ -65,6 +112,8 @@ def test_a_file_without_completions_is_refused(refused, jsonl):
         (("--threshold", 0), 2, "threshold 0"),
         (("--threshold", 1.1), 2, "threshold 1.1"),
         (("--threshold", "nan"), 2, "threshold nan"),
+        (("--threshold", "0.5,,0.6"), 2, "as in --threshold 0.6,0.8"),
+        (("--similarity", "tfid"), 2, "tfidf"),
         (("--threshold", "x"), 2, "--threshold"),
         (("--linkage", "ward"), 2, "'single', 'average', 'complete'"),
         (("--k", "x"), 2, "--k is `x`"),

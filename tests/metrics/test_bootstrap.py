@@ -92,3 +92,27 @@ def test_pairing_removes_what_the_prompts_share():
 def test_different_prompts_are_not_paired():
     with pytest.raises(DataError, match=r"\(3, 1\) on one side, \(2, 1\) on the other"):
         paired_difference(np.zeros((3, 1)), np.zeros((2, 1)))
+
+
+def test_equal_prompts_drawn_together_give_the_same_interval(monkeypatch):
+    values = np.random.default_rng(0).binomial(8, 0.3, size=(2000, 2)) / 8
+    together = mean_interval(values, resamples=20_000)
+    monkeypatch.setattr(bootstrap, "MANY_PROMPTS", 10_000)
+    apart = mean_interval(values, resamples=20_000)
+    width = apart.high_M - apart.low_M
+    assert np.all(np.abs(together.low_M - apart.low_M) < 0.03 * width)
+    assert np.all(np.abs(together.high_M - apart.high_M) < 0.03 * width)
+    half = 1.96 * together.error_M
+    np.testing.assert_allclose(together.high_M - together.low_M, 2 * half, rtol=0.03)
+
+
+def test_the_standard_error_is_that_of_prompts():
+    made = mean_interval([[0.0], [1.0], [1.0], [0.0]])
+    assert made.error_M[0] == pytest.approx(np.sqrt(1 / 3) / 2)
+
+
+def test_a_nan_among_many_prompts_stays_in_its_metric():
+    values = np.random.default_rng(0).integers(0, 3, size=(3000, 2)).astype(float)
+    values[7, 0] = np.nan
+    made = mean_interval(values, resamples=200)
+    assert np.isnan(made.low_M[0]) and made.low_M[1] < made.high_M[1]

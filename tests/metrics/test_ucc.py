@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.metrics.ucc import cluster, tfidf_cosine, ucc_at_k, ucr
+from rlvr_cli.metrics.ucc import Similar, cluster, tfidf_cosine, ucc_at_k, ucr
 
 LINKAGES = ["single", "average", "complete"]
 TEXTS = st.lists(st.sampled_from(["3*8", "8*3", "4*6", "4*(7-1)", "24", "", " ", "x+y+z", "x+y"]))
@@ -35,11 +35,14 @@ def partitions(total: int):
 
 
 def test_ucc_at_k_is_the_mean_number_of_clusters_over_all_subsets():
-    for n in range(1, 8):
+    for n in range(1, 13):
         ks = range(1, n + 1)
+        drawn = [np.array(list(combinations(range(n), k))) for k in ks]
         for sizes in partitions(n):
-            label = np.repeat(np.arange(len(sizes)), sizes).tolist() + [None] * (n - sum(sizes))
-            means = [np.mean([len({*s} - {None}) for s in combinations(label, k)]) for k in ks]
+            label = np.repeat(np.arange(len(sizes) + 1), [*sizes, n - sum(sizes)])
+            bit = np.r_[1 << np.arange(len(sizes)), 0][label]
+            found = [np.bitwise_or.reduce(bit[subset], axis=1) for subset in drawn]
+            means = [np.bitwise_count(met).mean() for met in found]
             np.testing.assert_allclose(ucc_at_k(n, sizes, ks), means, rtol=1e-12, atol=0)
 
 
@@ -180,3 +183,21 @@ def test_wrong_words_are_refused():
         cluster(["a"], threshold=0.0)
     with pytest.raises(UsageError, match="no linkage `ward`"):
         cluster(["a"], linkage="ward")
+
+
+def test_a_representative_is_the_most_similar_to_its_cluster():
+    texts = ["x", "a b c d e f", "a b c d", "a b c d", "x", "a b c d g h"]
+    similar = Similar.of(texts, tfidf_cosine)
+    labels = similar.clusters(0.3, "single")
+    assert labels.tolist() == [0, 1, 1, 1, 0, 1]
+    assert similar.representatives(labels) == [0, 2]
+    assert Similar.of([], tfidf_cosine).representatives(np.zeros(0, dtype=int)) == []
+
+
+def test_the_mean_similarity_takes_each_pair_once():
+    def halves(distinct, where):
+        return np.full((len(distinct),) * 2, 0.5) + 0.5 * np.eye(len(distinct))
+
+    assert Similar.of(["a", "b", "c"], halves).mean() == pytest.approx(0.5)
+    assert Similar.of(["a", "a", "b"], halves).mean() == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert np.isnan(Similar.of(["a"], halves).mean())

@@ -1,0 +1,51 @@
+"""Oracle coverage: the share of a known solution's tokens among a policy's top K.
+
+Teacher forcing over a file of prompts and solutions (APO, table 1): how much of valid reasoning a
+policy would have to lose if only its K likeliest tokens were kept.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+def command(
+    solutions: Annotated[Path, typer.Argument(help="a file with solutions, or prompts")],
+    model: options.Model = None,
+    k: Annotated[str, typer.Option("--k", help="sizes of the top, as in 1,8")] = "1,4,8,16",
+    chat: Annotated[bool, typer.Option("--chat", help="prompts as a chat's user message")] = False,
+    separator: Annotated[str, typer.Option(help="between a prompt of text and its solution")] = "",
+    out: options.Out = None,
+    id_column: options.IdColumn = None,
+    prompt_column: options.PromptColumn = None,
+    solution_column: Annotated[str | None, typer.Option(help="the column of the solution")] = None,
+    micro_batch_tokens: Annotated[
+        int, typer.Option(min=1, help="padded tokens in one forward pass")
+    ] = config.UpdateOptions.micro_batch_tokens,
+    limit: options.Limit = None,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import policy as policies
+    from rlvr_cli.errors import UsageError
+    from rlvr_cli.stages import coverage
+
+    if model is None:
+        raise UsageError("coverage needs a policy", "name it with --model")
+    policy = policies.resolve(model)
+    found = coverage.load(
+        solutions, id_column=id_column, prompt_column=prompt_column,
+        solution_column=solution_column, limit=limit,
+    )  # fmt: skip
+    ks, parts = options.ks(k), console.Parts("coverage", 1)
+    with console.Parts("coverage", len(found.text)) as progress:
+        made = coverage.run(
+            found, policy, ks, separator=separator, chat=chat,
+            micro_batch_tokens=micro_batch_tokens, on_prompt=lambda i: progress(i, "made"),
+        )  # fmt: skip
+    params = {"k": ks, "policy": policy.digest, "separator": separator, "chat": chat}
+    written = coverage.write(made, out, params, parts) if out else None
+    title = f"Oracle coverage of `{solutions}` by `{policy.name}`"
+    console.evaluation(title, made.summary(), written, as_json=json, parts=parts)

@@ -1,0 +1,274 @@
+"""Completions of other tools in: a path becomes prompts, rollouts and scores.
+
+The files are read twice or three times, so that memory holds one row of each prompt, a number for
+each completion, and the parts that are being filled: few where a prompt's completions are together.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rlvr_cli import foreign, schema
+from rlvr_cli import policy as policies
+from rlvr_cli.errors import DataError
+from rlvr_cli.fill import OnPart, fill_streaming
+from rlvr_cli.generations import Batch, Columns, Stream
+from rlvr_cli.policy import Policy
+from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.stages import prompts, score
+
+ROWS_PER_PART = 16384
+WANTED = {"completion", "correct", "reward", "extracted"}
+
+
+@dataclass
+class _Scan:
+    """What the first reading finds: the prompts, and where each completion goes."""
+
+    first: dict[str, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
+    prompt_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    header: list[str] = field(default_factory=list)
+    has: dict[str, str] = field(default_factory=dict)
+    graded: bool = False
+    digest: str = ""
+
+    def cuts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The part of each prompt, about ROWS_PER_PART rows of whole groups, and part sizes."""
+        size_P = np.bincount(self.prompt_N, minlength=len(self.first))
+        part_P, rows, part = [], 0, 0
+        for size in size_P.tolist():
+            if rows and rows + size > ROWS_PER_PART:
+                part, rows = part + 1, 0
+            part_P.append(part)
+            rows += size
+        return np.array(part_P), np.bincount(part_P, weights=size_P).astype(int)
+
+
+def bring_in(
+    source: Path,
+    out: Path,
+    *,
+    columns: Columns | None = None,
+    policy: Policy | None = None,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    on_part: OnPart = lambda index, state: None,
+) -> list[Shards]:
+    """Directories `prompts`, `rollouts` and, if the files have verdicts, `scores` under `out`.
+
+    Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
+    with its end-of-sequence token behind each completion that the file does not call cut.
+    """
+    scan = _scan(source, columns)
+    rows = _prompt_rows(scan, source, prompt_column, answer_column)
+    if policy and not any(row["messages"] != '""' for row in rows):
+        raise DataError(
+            f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
+        )
+    encoder = _Encoder(policy, rows)
+    made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
+    params = {
+        "tokenizer": policy.digest if policy else None,
+        "completions": len(scan.prompt_N),
+        "content": scan.digest,
+    }
+    part_P, sizes = scan.cuts()
+
+    def parts(missing: list[int], table: Any) -> Iterator[tuple[int, pa.Table]]:
+        for index, completions in _gathered(source, columns, scan, part_P, sizes, missing):
+            yield index, table(completions)
+
+    plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(sizes))
+    rollouts = fill_streaming(
+        out / "rollouts",
+        plan,
+        lambda missing: parts(missing, lambda rows: _rollouts_table(rows, encoder)),
+        on_part=on_part,
+    )
+    assert rollouts is not None, "all parts are of this share"
+    made.append(rollouts)
+    if {"correct", "reward"} & set(scan.has):
+        plan = Plan("scores", "import", params, {"rollouts": rollouts}, len(sizes))
+        scores = fill_streaming(
+            out / "scores",
+            plan,
+            lambda missing: parts(missing, _scores_table),
+            summarise=score.summarise,
+            on_part=on_part,
+        )
+        assert scores is not None, "all parts are of this share"
+        made.append(scores)
+    return made
+
+
+def _scan(source: Path, columns: Columns | None) -> _Scan:
+    stream = Stream(source, columns, wanted=WANTED, rows=True)
+    found, codes, content = _Scan(), [], hashlib.sha256()
+    numbers: dict[str, int] = {}
+    for batch in stream:
+        ids = batch.prompt_id.to_pylist()
+        codes.append(np.array([numbers.setdefault(p, len(numbers)) for p in ids], dtype=np.int32))
+        for prompt_id, row in zip(ids, batch.rows, strict=True):
+            found.first.setdefault(prompt_id, row)
+        for row in _completions(batch):
+            content.update(json.dumps([row[name] for name in _CONTENT]).encode())
+    if "completion" not in stream.has:
+        raise DataError(
+            f"`{source}` has no completions; it has {', '.join(stream.header)}",
+            "name them with --completion-column",
+        )
+    found.prompt_N = np.concatenate(codes)
+    found.header, found.has, found.digest = stream.header, stream.has, content.hexdigest()
+    found.graded = stream.graded and "correct" not in stream.has
+    return found
+
+
+_CONTENT = ("completion", "reward", "correct", "extracted")
+
+
+def _completions(batch: Batch) -> list[dict[str, Any]]:
+    """The completions of a batch as plain values, None where nothing is known."""
+    nothing = [None] * len(batch)
+    correct = nothing if batch.correct is None else _known(batch.correct)
+    rewards = batch.correct if batch.reward is None else batch.reward
+    reward = nothing if rewards is None else _known(rewards)
+    text = nothing if batch.completion is None else batch.completion.to_pylist()
+    extracted = nothing if batch.extracted is None else batch.extracted.to_pylist()
+    values = zip(batch.prompt_id.to_pylist(), text, reward, correct, extracted, batch.rows,
+                 strict=True)  # fmt: skip
+    return [
+        {
+            "prompt_id": prompt_id,
+            "completion": completion or "",
+            "reward": reward,
+            "correct": None if correct is None else correct == 1,
+            "extracted": extracted,
+            "finish_reason": _finish_reason(row),
+        }
+        for prompt_id, completion, reward, correct, extracted, row in values
+    ]
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    """Numbers, None for NaN and for the -1 of an unknown verdict."""
+    is_verdict = values.dtype == np.int8
+    return [None if v != v or (is_verdict and v < 0) else float(v) for v in values.tolist()]
+
+
+def _gathered(
+    source: Path,
+    columns: Columns | None,
+    scan: _Scan,
+    part_P: np.ndarray,
+    sizes: np.ndarray,
+    missing: list[int],
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Each missing part with its completions, as soon as the last of them was read."""
+    wanted, at = set(missing), 0
+    waiting: dict[int, list[dict[str, Any]]] = {}
+    place = {prompt_id: number for number, prompt_id in enumerate(scan.first)}
+    for batch in Stream(source, columns, wanted=WANTED, rows=True):
+        part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
+        at += len(batch)
+        for part, row in zip(part_N, _completions(batch), strict=True):
+            if part not in wanted:
+                continue
+            held = waiting.setdefault(part, [])
+            held.append(row | ({"correct": None} if scan.graded else {}))
+            if len(held) == sizes[part]:
+                held.sort(key=lambda row: place[row["prompt_id"]])  # stable: in the file's order
+                yield part, waiting.pop(part)
+
+
+class _Encoder:
+    """Token ids of prompts and completions by a policy's tokenizer; none without a policy."""
+
+    def __init__(self, policy: Policy | None, rows: list[dict[str, Any]]) -> None:
+        self._tokenizer: Any = None
+        self.prompts: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
+        if policy is not None:
+            self._tokenizer = policies.load_tokenizer(policy)
+            self._end = policies.end_ids(policy, self._tokenizer)[0]
+            for row in rows:
+                name = row["prompt_id"]
+                self.prompts[name] = policies.encode_prompt(self._tokenizer, name, row["messages"])
+
+    def completion(self, text: str, finish_reason: str) -> list[int] | None:
+        if self._tokenizer is None:
+            return None
+        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [*token_ids, self._end] if finish_reason == "stop" else token_ids
+
+
+def _samples(rows: list[dict[str, Any]]) -> list[int]:
+    """The number of each completion among those of its prompt."""
+    seen: dict[str, int] = {}
+    found = []
+    for row in rows:
+        seen[row["prompt_id"]] = seen.get(row["prompt_id"], -1) + 1
+        found.append(seen[row["prompt_id"]])
+    return found
+
+
+def _rollouts_table(rows: list[dict[str, Any]], encoder: _Encoder) -> pa.Table:
+    columns = {
+        "prompt_id": [row["prompt_id"] for row in rows],
+        "sample_index": _samples(rows),
+        "prompt_token_ids": [encoder.prompts[row["prompt_id"]] for row in rows],
+        "completion": [row["completion"] for row in rows],
+        "token_ids": [encoder.completion(r["completion"], r["finish_reason"]) for r in rows],
+        "behaviour_logp": [None] * len(rows),
+        "finish_reason": [row["finish_reason"] for row in rows],
+        "status": ["ok"] * len(rows),
+        "seed": [None] * len(rows),
+        "policy": [None] * len(rows),
+    }
+    return pa.table(columns, schema.schema("rollouts"))
+
+
+def _scores_table(rows: list[dict[str, Any]]) -> pa.Table:
+    columns = {
+        "prompt_id": [row["prompt_id"] for row in rows],
+        "sample_index": _samples(rows),
+        "reward": [row["reward"] for row in rows],
+        "correct": [row["correct"] for row in rows],
+        "extracted": [row["extracted"] for row in rows],
+        "status": ["error" if row["reward"] is None else "ok" for row in rows],
+    }
+    return pa.table(columns, schema.schema("scores"))
+
+
+def _prompt_rows(
+    scan: _Scan, source: Path, prompt_column: str | None, answer_column: str | None
+) -> list[dict[str, Any]]:
+    first = list(scan.first.values())
+    prompt_name = foreign.column(first, prompt_column, foreign.PROMPT, "--prompt-column", source)
+    answer_name = foreign.column(first, answer_column, foreign.ANSWER, "--answer-column", source)
+    source_name = foreign.column(first, None, ("source", "data_source"), "", source)
+    made = []
+    for prompt_id, row in scan.first.items():
+        prompt = foreign.look_up(row, prompt_name) if prompt_name else ""
+        answer = foreign.look_up(row, answer_name) if answer_name else None
+        named = foreign.look_up(row, source_name) if source_name else None
+        made.append(
+            {
+                "prompt_id": prompt_id,
+                "messages": json.dumps(prompt, default=str),
+                "answer": None if answer is None else str(answer),
+                "verifier": None,
+                "source": str(named or source.name.partition(".")[0]),
+                "extra": None,
+            }
+        )
+    return made
+
+
+def _finish_reason(row: dict[str, Any]) -> str:
+    """`length` where the row says that its completion was cut, else `stop`."""
+    return "length" if foreign.look_up(row, "finish_reason") == "length" else "stop"

@@ -1,0 +1,312 @@
+"""What is known of each prompt's completions, counted in one pass in bounded memory.
+
+Shapes: N completions of a batch, U prompts in it, P prompts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli import verdicts
+from rlvr_cli.errors import DataError
+from rlvr_cli.generations import Batch, Columns, Stream
+from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.stages import common
+
+COUNTS = ("unknown", "wrong", "correct")
+_KEYS = [("source", pa.large_string()), ("id", pa.large_string())]
+_COUNTED = pa.schema(_KEYS + [(name, pa.int64()) for name in COUNTS])
+MANY_ROWS = 2**21
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What is known of each prompt's completions; those without a verdict are excluded.
+
+    A prompt without any verdict is left out of all means, and named. Wrong completions with equal
+    extracted answers are one class of answers, all correct ones are one.
+    """
+
+    prompt_id: list[str]
+    n_P: np.ndarray
+    correct_P: np.ndarray
+    excluded_P: np.ndarray
+    texts: list[list[str]] | None  # of the correct completions
+    left_out: list[str]  # the prompts without any verdict
+    source: list[str | None] = field(default_factory=list)
+    wrong: list[list[int]] | None = None  # the sizes of the classes of wrong answers
+    repeated: int = 0  # rows with the prompt and the sample index of an earlier row
+
+    @property
+    def silent_P(self) -> np.ndarray:
+        """Completions with a verdict and without an answer."""
+        assert self.wrong is not None
+        return self.n_P - self.correct_P - np.array([sum(sizes) for sizes in self.wrong])
+
+
+class Tallying:
+    """Counts batches into a `Tally`.
+
+    What a batch says of each of its prompts is kept as an Arrow table; those tables are summed up
+    when they hold many rows. Prompts are in the order in which they first appear.
+    """
+
+    def __init__(self, *, texts: bool, answers: bool = True) -> None:
+        self._counts = _summed([])
+        self._parts: list[pa.Table] = []
+        self._codes: dict[tuple[str | None, str], int] = {}  # only where details are kept
+        self._texts: dict[int, list[str]] | None = {} if texts else None
+        self._wrong: dict[int, Counter[str]] | None = {} if answers else None
+        self._samples: list[np.ndarray] = []
+
+    def add(self, batch: Batch) -> None:
+        id_N, ids = _encoded(batch.prompt_id)
+        sources = pa.nulls(1, pa.large_string())
+        if batch.source is not None:
+            source_N, sources = _encoded(batch.source)
+            id_N = id_N + len(ids) * source_N.astype(np.int64)
+        verdict_N = np.int8(0) if batch.correct is None else batch.correct + np.int8(1)
+        cells = 3 * len(ids) * len(sources)
+        count_3I = np.bincount(id_N * 3 + verdict_N, minlength=cells).reshape(-1, 3).T
+        used_U = np.flatnonzero(count_3I.any(axis=0))
+        if len(sources) > 1:  # by first appearance, which their order by source is not
+            used_U, first_U = np.unique(id_N, return_index=True)
+            used_U = used_U[np.argsort(first_U)]
+        source_U, id_U = np.divmod(used_U, len(ids))
+        columns = {"source": sources.take(pa.array(source_U)), "id": ids.take(pa.array(id_U))}
+        columns |= dict(zip(COUNTS, count_3I[:, used_U], strict=True))
+        self._parts.append(pa.table(columns, _COUNTED))
+        if sum(map(len, self._parts)) > MANY_ROWS:
+            self._counts, self._parts = _summed([self._counts, *self._parts]), []
+        self._add_details(batch, id_N, used_U, columns)
+
+    def _add_details(
+        self, batch: Batch, id_N: np.ndarray, used_U: np.ndarray, columns: dict[str, Any]
+    ) -> None:
+        """Texts, answers and sample indices, where they are asked for and there."""
+        answers = self._wrong is not None and batch.extracted is not None
+        if self._texts is None and not answers and batch.sample is None:
+            return
+        codes = self._codes
+        names = zip(columns["source"].to_pylist(), columns["id"].to_pylist(), strict=True)
+        code_I = np.zeros(int(used_U.max(initial=0)) + 1, dtype=np.int64)
+        code_I[used_U] = [codes.setdefault(name, len(codes)) for name in names]
+        code_N = code_I[id_N]
+        correct_N = np.full(len(batch), -1) if batch.correct is None else batch.correct
+        if self._texts is not None:
+            self._keep_texts(batch, code_N, correct_N == 1)
+        if answers:
+            self._count_answers(batch.extracted, code_N, correct_N == 0)
+        if batch.sample is not None:
+            told_N = ~np.isnan(batch.sample)
+            sample_N = batch.sample[told_N].astype(np.int64)
+            self._samples.append((code_N[told_N] << 32) | sample_N)
+
+    def done(self) -> Tally:
+        """The tally of all that was added."""
+        counted = _summed([self._counts, *self._parts])
+        names, sources = _names(counted)
+        unknown_P, wrong_P, right_P = (counted[name].to_numpy() for name in COUNTS)
+        n_P = wrong_P + right_P
+        measured = np.flatnonzero(n_P)
+        rows = measured.tolist()
+        codes = list(range(len(names)))
+        if self._codes:
+            pairs = zip(counted["source"].to_pylist(), counted["id"].to_pylist(), strict=True)
+            codes = [self._codes.get(pair, -1) for pair in pairs]
+        texts = self._texts
+        wrong = self._wrong or None  # nobody extracted an answer
+        return Tally(
+            [names[p] for p in rows],
+            n_P[measured],
+            right_P[measured],
+            unknown_P[measured],
+            None if texts is None else [texts.get(codes[p], []) for p in rows],
+            [names[p] for p in np.flatnonzero(n_P == 0).tolist()],
+            [sources[p] for p in rows],
+            None if wrong is None else [sorted(wrong.get(codes[p], {}).values()) for p in rows],
+            self._repeats(),
+        )
+
+    def _keep_texts(self, batch: Batch, code_N: np.ndarray, right_N: np.ndarray) -> None:
+        assert self._texts is not None
+        if batch.completion is None:
+            return
+        found = batch.completion.take(pa.array(np.flatnonzero(right_N))).to_pylist()
+        for code, text in zip(code_N[right_N].tolist(), found, strict=True):
+            self._texts.setdefault(code, []).append(text or "")
+
+    def _count_answers(self, extracted: pa.Array, code_N: np.ndarray, wrong_N: np.ndarray) -> None:
+        assert self._wrong is not None
+        answer_N, answers = _encoded(extracted)
+        texts = answers.to_pylist()
+        pair_U, count_U = np.unique(
+            code_N[wrong_N] * len(answers) + answer_N[wrong_N], return_counts=True
+        )
+        pairs = zip(pair_U.tolist(), count_U.tolist(), strict=True)
+        for (code, answer), count in ((divmod(p, len(answers)), count) for p, count in pairs):
+            if (text := texts[answer]) is not None:
+                self._wrong.setdefault(code, Counter())[text] += count
+        if pc.any(pc.is_valid(extracted)).as_py():
+            self._wrong.setdefault(-1, Counter())  # some answer was extracted, if of no wrong one
+
+    def _repeats(self) -> int:
+        key_N = np.sort(np.concatenate(self._samples)) if self._samples else np.zeros(0)
+        return int((key_N[1:] == key_N[:-1]).sum())
+
+
+def _summed(parts: list[pa.Table]) -> pa.Table:
+    """One row a prompt, in the order of first appearance."""
+    if not parts:
+        return _COUNTED.empty_table()
+    table = pa.concat_tables(parts).combine_chunks()
+    id_N, ids = _encoded(table["id"].combine_chunks())
+    source_N, _ = _encoded(table["source"].combine_chunks())
+    key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N).dictionary_encode().indices
+    code_N = key_N.to_numpy()
+    first_P = np.zeros(int(code_N.max(initial=-1)) + 1, dtype=np.int64)
+    first_P[code_N[::-1]] = np.arange(len(code_N))[::-1]
+    made = {name: table[name].take(pa.array(first_P)) for name in ("source", "id")}
+    for name in COUNTS:
+        made[name] = np.bincount(code_N, weights=table[name], minlength=len(first_P)).astype(int)
+    return pa.table(made, _COUNTED)
+
+
+def _names(counted: pa.Table) -> tuple[list[str], list[str | None]]:
+    """Each prompt's id and source; ids that several sources use have theirs in front."""
+    names, sources = counted["id"].to_pylist(), counted["source"].to_pylist()
+    if counted["source"].null_count < len(counted) and len(pc.unique(counted["id"])) < len(names):
+        names = [f"{source}/{name}" for source, name in zip(sources, names, strict=True)]
+    return names, sources
+
+
+def _encoded(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """The index of each value among values; null is one of them where it occurs."""
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    values, indices = pc.cast(array.dictionary, pa.large_string()), array.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, len(values))
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return indices.to_numpy(zero_copy_only=False), values
+
+
+def tally(
+    path: Path,
+    *,
+    texts: bool | Literal["if there"] = False,
+    id_column: str | None = None,
+    correct_column: str | None = None,
+    completion_column: str | None = None,
+    extracted_column: str | None = None,
+    source_column: str | None = None,
+) -> tuple[Tally, Shards | None]:
+    """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
+
+    Files are streamed; what is kept is counts by prompt, and the correct texts if asked for.
+    `texts` may be `if there`: files without completions are then no error.
+    """
+    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
+        scores = Shards.open(path, "scores")
+        return of_scores(scores, texts=bool(texts)), scores
+    columns = Columns(
+        id=id_column,
+        correct=correct_column,
+        completion=completion_column,
+        extracted=extracted_column,
+        source=source_column,
+    )
+    wanted = {"correct", "reward", "extracted", "source", "sample"}
+    stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
+    tallying = Tallying(texts=bool(texts))
+    for batch in stream:
+        tallying.add(batch)
+    _require_columns(stream, texts=texts is True)
+    made = tallying.done()
+    return (made if "completion" in stream.has else replace(made, texts=None)), None
+
+
+def _require_columns(stream: Stream, *, texts: bool) -> None:
+    header = ", ".join(stream.header)
+    if not {"correct", "reward"} & set(stream.has):
+        raise DataError(
+            f"`{stream.path}` says of no completion whether it is correct; it has {header}",
+            "name the column with --correct-column, or score it: rlvr import, then rlvr score",
+        )
+    if stream.graded and "correct" not in stream.has:
+        raise DataError(
+            f"`{stream.path}` has graded rewards, which do not say what is correct",
+            "name a column that does with --correct-column",
+        )
+    if texts and "completion" not in stream.has:
+        raise DataError(
+            f"`{stream.path}` has no completions; it has {header}",
+            "name their column with --completion-column",
+        )
+
+
+def of_scores(scores: Shards, *, texts: bool = False) -> Tally:
+    """The tally of a scores directory, a part at a time."""
+    tallying = Tallying(texts=texts)
+    for batch in _batches(scores, texts=texts):
+        tallying.add(batch)
+    return tallying.done()
+
+
+def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
+    sources = _sources(scores)
+    directories = [scores.parent("rollouts"), scores] if texts else [scores]
+    for index in range(len(scores)):
+        columns = {
+            name: column.combine_chunks()
+            for name, column in common.aligned(index, *directories).items()
+        }
+        encoded = columns["prompt_id"].dictionary_encode()
+        named = pa.array([sources.get(p) for p in encoded.dictionary.to_pylist()], pa.string())
+        yield Batch(
+            encoded,
+            verdicts.truths(columns["correct"], "correct", scores.path, 0),
+            completion=columns.get("completion"),
+            extracted=columns["extracted"],
+            source=named.take(encoded.indices),
+            sample=columns["sample_index"].to_numpy().astype(np.float64),
+        )
+
+
+def _sources(scores: Shards) -> dict[str, str]:
+    """The source of each prompt; none where the prompts were moved away."""
+    try:
+        prompts = scores.parent("prompts")
+    except (DataError, LookupError):
+        return {}
+    pairs = (zip(t["prompt_id"].to_pylist(), t["source"].to_pylist(), strict=True)
+             for t in prompts.parts())  # fmt: skip
+    return {prompt_id: source for part in pairs for prompt_id, source in part}
+
+
+def with_verdicts(tallied: Tally, n: int) -> Tally:
+    """The prompts that have n completions with a verdict; the others are left out."""
+    enough = np.flatnonzero(tallied.n_P >= n).tolist()
+    fewer = [name for name, have in zip(tallied.prompt_id, tallied.n_P, strict=True) if have < n]
+    return chosen(tallied, enough, left_out=tallied.left_out + fewer)
+
+
+def chosen(tallied: Tally, rows: list[int], *, left_out: list[str] | None = None) -> Tally:
+    """The tally of some of the prompts, by their place in it."""
+    return Tally(
+        [tallied.prompt_id[p] for p in rows],
+        tallied.n_P[rows],
+        tallied.correct_P[rows],
+        tallied.excluded_P[rows],
+        None if tallied.texts is None else [tallied.texts[p] for p in rows],
+        tallied.left_out if left_out is None else left_out,
+        [tallied.source[p] for p in rows],
+        None if tallied.wrong is None else [tallied.wrong[p] for p in rows],
+        tallied.repeated,
+    )
