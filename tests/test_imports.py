@@ -44,7 +44,11 @@ MAY_IMPORT = {
     "parts": BASE | {"objective", "groups", "parts"},
     "objectives": {"objective", "parts"},
     "modifiers": BASE | {"objective", "parts"},
-    "verifiers": BASE | {"protocols"},
+    "answers": BASE,
+    "sandbox": BASE,
+    "isolation": BASE | {"lookup", "protocols", "isolation"},
+    "scoring": DATA | {"isolation", "scoring"},
+    "verifiers": BASE | {"protocols", "answers", "sandbox"},
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
     "rollout": DATA | {"policy", "kernels", "forward", "world"},
@@ -52,7 +56,8 @@ MAY_IMPORT = {
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
-    | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
+    | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"}
+    | {"isolation", "sandbox", "scoring"},
     "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
     "live": {
         "world",
