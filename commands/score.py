@@ -39,7 +39,10 @@ def command(
     out = out or source.path.parent / "scores"
     if dry_run:
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
-    scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache)
+    kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
+    if kind:
+        console.say(f"score: programs run in this sandbox: {kind}")
+    scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         made = score.run(
             source, out, verifier=verifier, prompts=prompts, share=Share.parse(shard),

@@ -32,6 +32,7 @@ class Generations:
     rows: list[dict[str, Any]] = field(repr=False)
     has_completions: bool
     has_verdicts: bool
+    used: frozenset[str | None] = frozenset()  # the columns that these were read from
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -226,6 +227,7 @@ def generations(
         found["row"],
         names["completion"] is not None,
         bool(names["correct"] or names["reward"]),
+        frozenset({id_name, *names.values()}),
     )
 
 

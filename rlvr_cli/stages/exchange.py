@@ -138,17 +138,27 @@ def _prompt_rows(
         row = found.rows[indices[0]]
         prompt = foreign.look_up(row, prompt_name) if prompt_name else ""
         answer = foreign.look_up(row, answer_name) if answer_name else None
+        used = {name and name.partition(".")[0] for name in (*found.used, prompt_name, answer_name)}
+        rest = {key: value for key, value in row.items() if key not in used}
+        same = {k: v for k, v in rest.items() if all(found.rows[i].get(k) == v for i in indices)}
         made.append(
             {
                 "prompt_id": prompt_id,
                 "messages": json.dumps(prompt, default=str),
-                "answer": None if answer is None else str(answer),
+                "answer": _text(answer),
                 "verifier": None,
                 "source": source.name.partition(".")[0],
-                "extra": None,
+                "extra": json.dumps(same, default=str, sort_keys=True) if same else None,
             }
         )
     return made
+
+
+def _text(answer: Any) -> str | None:
+    """A gold as text: lists and the like as JSON."""
+    if answer is None or isinstance(answer, str):
+        return answer
+    return json.dumps(answer, default=str)
 
 
 def _finish_reason(row: dict[str, Any]) -> str:

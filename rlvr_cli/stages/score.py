@@ -13,6 +13,7 @@ from rlvr_cli import lookup, schema, world
 from rlvr_cli.errors import DataError, TooManyErrors, UsageError
 from rlvr_cli.fill import OnPart, fill_streaming
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
+from rlvr_cli.sandbox import launch
 from rlvr_cli.scoring import rewards
 from rlvr_cli.scoring.cache import Cache, default_path
 from rlvr_cli.scoring.rewards import Part
@@ -23,12 +24,22 @@ ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that n
 
 
 def scorer(
-    *, workers: int | None = None, cache: Path | None = None, use_cache: bool = True
+    *,
+    workers: int | None = None,
+    cache: Path | None = None,
+    use_cache: bool = True,
+    sandbox: str | None = None,
 ) -> Scorer:
     """What verifies: a process for each core of this one's share, and what is known already."""
     cores = len(os.sched_getaffinity(0)) // world.current().size
     kept = Cache(cache or default_path()) if use_cache else None
-    return Scorer(workers=workers or max(1, cores), cache=kept)
+    environment = {launch.VARIABLE: sandbox} if sandbox else {}
+    return Scorer(workers=workers or max(1, cores), cache=kept, environment=environment)
+
+
+def sandbox(*, unsafe: bool) -> str:
+    """The kind of sandbox that programs run in here; an error if there is none."""
+    return launch.choose(unsafe=unsafe)
 
 
 def run(
