@@ -27,8 +27,9 @@ def last_box(text: str) -> str | None:
             opened.append(-1)
         elif mark[0] == "\\" and mark[-1] == "{" and len(mark) > 2:
             opened.append(token.end())
-        elif mark == "}" and opened and (start := opened.pop()) >= 0:
-            if found is None or found[0] < start:  # else it lies around the one that was found
+        elif mark == "}" and opened:
+            start = opened.pop()
+            if start >= 0 and (found is None or found[0] < start):  # else it lies around that one
                 found = (start, token.start())
     return text[found[0] : found[1]] if found else None
 

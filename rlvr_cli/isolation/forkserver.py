@@ -8,6 +8,7 @@ import contextlib
 import gc
 import importlib
 import os
+import select
 import signal
 import socket
 import sys
@@ -15,6 +16,8 @@ import time
 from typing import Any
 
 from rlvr_cli.isolation import linux, wire, worker
+
+_IDLE_S = 0.5  # between two looks for orphans
 
 
 def main(descriptor: int, imports: list[str]) -> None:
@@ -30,6 +33,9 @@ def main(descriptor: int, imports: list[str]) -> None:
     workers: set[int] = set()
     try:
         while True:
+            if not select.select([control], [], [], _IDLE_S)[0]:
+                _bury_orphans(workers)
+                continue
             data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
             if not data:
                 return
@@ -68,13 +74,18 @@ def _end(pid: int, grace_s: float, workers: set[int]) -> dict[str, Any]:
             kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     workers.discard(pid)
+    _bury_orphans(workers)
+    return {"status": os.waitstatus_to_exitcode(status) if dead else None}
+
+
+def _bury_orphans(workers: set[int]) -> None:
+    """Kills and reaps whatever came here because its own parent died."""
     while orphans := [child for child in linux.children() if child not in workers]:
         for orphan in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(orphan, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(orphan, 0)
-    return {"status": os.waitstatus_to_exitcode(status) if dead else None}
 
 
 def _is_dead(pid: int) -> bool:

@@ -186,9 +186,9 @@ def _raised(error: BaseException) -> dict[str, str]:
 
 def _send(descriptor: int, message: Any) -> None:
     data = json.dumps(message).encode()
-    data = _LENGTH.pack(len(data)) + data
-    while data:
-        data = data[os.write(descriptor, data) :]
+    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _get(descriptor: int) -> Any:
@@ -287,7 +287,8 @@ def _output_of(job: dict[str, Any], given: str) -> tuple[str | None, int]:
         _run_main(job)
     os.close(source)
     os.close(sink)
-    made = _exchange(feed, given.encode(errors="replace"), out, job["output_bytes"])
+    data = memoryview(given.encode(errors="replace"))
+    made = _exchange(feed, data, out, job["output_bytes"])
     if made is None:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -295,7 +296,7 @@ def _output_of(job: dict[str, Any], given: str) -> tuple[str | None, int]:
     return text, os.waitstatus_to_exitcode(status)
 
 
-def _exchange(feed: int, data: bytes, out: int, most: int) -> bytes | None:
+def _exchange(feed: int, data: memoryview, out: int, most: int) -> bytes | None:
     """Feeds a program's stdin while it reads its stdout, so that neither waits for the other."""
     made = bytearray()
     os.set_blocking(feed, False)
@@ -315,7 +316,7 @@ def _exchange(feed: int, data: bytes, out: int, most: int) -> bytes | None:
                 try:
                     data = data[os.write(feed, data) :] if data else data
                 except BrokenPipeError:
-                    data = b""
+                    data = memoryview(b"")
                 if not data:
                     selector.unregister(feed)
                     inward.close()

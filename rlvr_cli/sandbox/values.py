@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _DEPTH = 60
-_ITEMS = 200_000
+_ITEMS = 50_000
 
 
 class Opaque:

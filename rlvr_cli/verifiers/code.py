@@ -29,10 +29,10 @@ def build(
 
     `answer` holds the tests: Python that asserts, or a JSON list of assertions, or JSON with
     `inputs` and `outputs` (and `fn_name`, for a function instead of a script). `extra` may name the
-    function as `entry_point`, else it is the last that the prompt begins. The program is the last fenced block, or else the completion, put
-    behind the prompt unless it defines the entry point itself. Tests call it from another process,
-    by messages of plain data. `exceeding` says what a program is that takes more than `timeout_s`
-    or `memory_mib`: a fault without reward, or wrong.
+    function as `entry_point`, else it is the last that the prompt begins. The program is the last
+    fenced block, or else the completion, put behind the prompt unless it defines the entry point
+    itself. Tests call it from another process, by messages of plain data. `exceeding` says what a
+    program is that takes more than `timeout_s` or `memory_mib`: a fault without reward, or wrong.
     """
     if timeout_s <= 0 or memory_mib < 256:
         raise ValueError("timeout_s must be above 0, memory_mib at least 256")
