@@ -33,7 +33,7 @@ class Verifier(Protocol):
 class Limits:
     """What one verdict may use; more is a fault."""
 
-    seconds: float  # wall time from when its process takes it up
+    seconds: float  # from when its process takes it up, without waiting for a core
     memory_bytes: int  # address space
 
 

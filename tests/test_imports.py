@@ -58,7 +58,7 @@ MAY_IMPORT = {
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"}
     | {"isolation", "sandbox", "scoring"},
-    "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
+    "pipeline": DATA | {"config", "objective", "policy", "rollout", "scoring", "stages", "world"},
     "live": {
         "world",
         "config",

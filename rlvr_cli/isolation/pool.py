@@ -44,14 +44,19 @@ class _Worker:
     given: deque[int] = field(default_factory=deque)  # tasks it has not answered, in order
     deadline: float = 0.0  # of the first of them, on the monotonic clock
     served: int = 0
+    cpu_s: float = 0.0  # that it had used when it took up the first of them
     is_gone: bool = False  # whether its socket is closed
+
+    def is_overdue(self) -> bool:
+        return bool(self.given) and time.monotonic() > self.deadline
 
 
 class Pool:
     """Worker processes, started when the first task comes and ended by `close`.
 
-    A task's clock starts when its process takes it up. On time-out the process is killed with its
-    group and replaced; a process that dies costs the task that it was at, and no other.
+    A task's clock starts when its process takes it up, and stands still while that process is ready
+    to run but other work has the cores. On time-out the process is killed with its group and
+    replaced; a process that dies costs the task that it was at, and no other.
     """
 
     def __init__(
@@ -136,9 +141,14 @@ class Pool:
             if events & selectors.EVENT_READ:
                 yield from self._read(worker, queue, tasks, selector)
         for worker in list(self._workers):
-            if worker.given and time.monotonic() > worker.deadline:
+            if worker.is_overdue():
                 yield from self._read(worker, queue, tasks, selector)
-                if worker in self._workers and worker.given and time.monotonic() > worker.deadline:
+                if worker not in self._workers or not worker.is_overdue():
+                    continue
+                limits = tasks[worker.given[0]].limits
+                if (left := _starved(worker, limits.seconds)) > 0:
+                    worker.deadline = time.monotonic() + left
+                else:
                     index = worker.given.popleft()
                     self._drop(worker, queue, selector)
                     yield index, Verdict("timeout")
@@ -224,10 +234,22 @@ def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Verd
         worker.is_gone = not data
         for message in worker.inbox.feed(data):
             index = worker.given.popleft()
+            worker.cpu_s = message.pop("cpu_s")
             if worker.given:
                 limits = tasks[worker.given[0]].limits
                 worker.deadline = time.monotonic() + limits.seconds
             yield index, Verdict(**message)
+
+
+def _starved(worker: _Worker, seconds: float) -> float:
+    """The seconds that a task still has whose process waits for a core; 0 if it waits for else."""
+    try:
+        with open(f"/proc/{worker.pid}/stat") as file:
+            state, *numbers = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    used = sum(map(int, numbers[10:12])) / os.sysconf("SC_CLK_TCK") - worker.cpu_s
+    return max(0.0, seconds - used) if state == "R" and used < 0.95 * seconds else 0.0
 
 
 def _register(selector: selectors.BaseSelector, worker: _Worker) -> None:

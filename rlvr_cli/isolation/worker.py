@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from typing import Any, NoReturn
 
 from rlvr_cli import lookup
@@ -28,7 +29,7 @@ def main(descriptor: int) -> NoReturn:
     try:
         while (task := wire.receive(channel)) is not None:
             verdict = _judge(task)
-            channel.sendall(wire.pack(vars(verdict)))
+            channel.sendall(wire.pack({**vars(verdict), "cpu_s": time.process_time()}))
             if verdict.status == "oom":
                 break  # its heap is in pieces
         code = 0

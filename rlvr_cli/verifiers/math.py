@@ -87,7 +87,7 @@ def build(
         judge=judge,
         limits=Limits(timeout_s, memory_mib << 20),
         version=_version(),
-        imports=("math_verify", "rlvr_cli.verifiers.math"),
+        imports=("rlvr_cli.verifiers.math", "rlvr_cli.answers.warm"),
     )
 
 

@@ -102,6 +102,14 @@ def test_the_clock_of_a_task_starts_when_its_process_takes_it_up(pool):
     assert {v.status for v in verdicts} == {"ok"}
 
 
+def test_the_clock_stands_still_while_others_have_the_cores():
+    """Twelve tasks of 0.4 s of computing on at most as many processes, with a limit of 0.7 s."""
+    words = ["compute 0.4"] * 12
+    with Pool(12) as pool:
+        verdicts = run(pool, *words, limits=Limits(0.7, 1 << 30))
+    assert {v.status for v in verdicts} == {"ok"}
+
+
 def test_a_process_is_replaced_after_so_many_tasks():
     with Pool(1, recycle=3) as pool:
         pids = [v.extracted for v in run(pool, *["pid"] * 10)]

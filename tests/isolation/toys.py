@@ -15,6 +15,13 @@ def spin(value, answer):
         pass
 
 
+def compute(value, answer):
+    end = time.process_time() + float(value)
+    while time.process_time() < end:
+        pass
+    return True
+
+
 def sleep(value, answer):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(600)
@@ -45,6 +52,7 @@ def read_environment(value, answer):
 TOYS = {
     "say": lambda value, answer: value == answer,
     "spin": spin,
+    "compute": compute,
     "sleep": sleep,
     "orphan": leave_an_orphan,
     "raise": raising,
