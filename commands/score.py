@@ -1,7 +1,8 @@
 """Verifies completions: a reward, or why there is none.
 
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
-verifier never generates anything: give it another `--out`.
+verifier never generates anything: give it another `--out`. Verifiers may be summed, as in
+`0.9*math+0.1*format`, or be a function of yours: `reward.py:function`. See `rlvr list verifiers`.
 """
 
 from pathlib import Path
@@ -17,6 +18,15 @@ def command(
     out: options.Out = None,
     verifier: Annotated[str | None, typer.Option(help="instead of each prompt's own")] = None,
     prompts: Annotated[Path | None, typer.Option(help="where the prompts moved to")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="processes that verify \\[default: one a core]")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="verdicts of earlier runs \\[default: ~/.cache/rlvr]")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="verify every completion")] = False,
+    allow_code_execution: options.AllowCode = False,
+    unsafe_no_sandbox: options.Unsafe = False,
     max_error_rate: options.MaxErrorRate = 0.01,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
@@ -29,11 +39,18 @@ def command(
     out = out or source.path.parent / "scores"
     if dry_run:
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
-    with console.Parts("score", len(source)) as parts:
+    kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
+    if kind:
+        console.say(f"score: programs run in this sandbox: {kind}")
+    scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
+    with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         made = score.run(
-            source, out, verifier=verifier, prompts=prompts,
-            share=Share.parse(shard), on_part=parts,
+            source, out, verifier=verifier, prompts=prompts, share=Share.parse(shard),
+            with_scorer=scorer, allow_code=allow_code_execution, on_part=parts,
+            on_rows=parts.advance,
         )  # fmt: skip
+    if scorer.cache and scorer.cache.trouble:
+        console.say(f"score: went on without `{scorer.cache.path}`: {scorer.cache.trouble}")
     text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"
     console.conclude(parts, out, made, text, as_json=json)
     if made:

@@ -82,6 +82,7 @@ class RunOptions:
     eval_every: int = knob(20, "evaluate on held-out prompts every so many steps; 0 never", least=0)
     eval_num_generations: int = knob(16, "completions a held-out prompt", least=1)
     max_error_rate: float = knob(0.01, "stop if the verifier fails on more", least=0, most=1)
+    allow_code_execution: bool = knob(False, "let verifiers run what the policy wrote, isolated")
     save_every: int = knob(
         1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
     )

@@ -80,23 +80,28 @@ def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
 
 
 class Parts:
-    """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere."""
+    """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere.
 
-    def __init__(self, name: str, parts: int) -> None:
+    With `rows`, progress is counted in them: `advance` hears of every few.
+    """
+
+    def __init__(self, name: str, parts: int, rows: int = 0, unit: str = "rows") -> None:
         self.name = name
         self.counts = {"kept": 0, "made": 0, "mended": 0}
-        self._parts = parts
+        self._parts, self._rows, self._unit = parts, rows, unit
+        self._done = 0
         self._start = self._said = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> "Parts":
-        if stderr().is_terminal and self._parts > 1:
-            from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+        if stderr().is_terminal and max(self._parts, self._rows) > 1:
+            from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = [*Progress.get_default_columns()[:-1], MofNCompleteColumn()]
+            columns.append(TextColumn("{task.fields[rate]}"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=stderr(), transient=True)
-            self._task = self._bar.add_task(self.name, total=self._parts)
+            self._task = self._bar.add_task(self.name, total=self._rows or self._parts, rate="")
             self._bar.start()
         return self
 
@@ -109,12 +114,29 @@ class Parts:
         done = sum(self.counts.values())
         if state == "mended":
             say(f"part-{index:05d} did not match its checksum and was made again")
+        if self._rows:
+            return
         if self._bar:
             self._bar.update(self._task, completed=done)
         elif time.monotonic() - self._said > _PLAIN_EVERY_S:
             self._said = time.monotonic()
             rate = (done - self.counts["kept"]) / (self._said - self._start)
             say(f"{self.name}: {done} of {self._parts} parts, {rate:.2g} parts/s")
+
+    def advance(self, rows: int) -> None:
+        """Hears of rows that are done."""
+        self._done += rows
+        now = time.monotonic()
+        rate = self._done / max(now - self._start, 1e-9)
+        if self._bar:
+            self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}/s")
+        elif now - self._said > _PLAIN_EVERY_S:
+            self._said = now
+            left = (self._rows - self._done) / rate
+            say(
+                f"{self.name}: {self._done:,} of {self._rows:,} {self._unit}, "
+                f"{rate:,.0f}/s, {left:,.0f} s left"
+            )
 
     @property
     def seconds(self) -> float:

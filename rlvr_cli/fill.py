@@ -21,7 +21,10 @@ from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, s
 OnPart = Callable[[int, str], None]
 _METADATA_KEY = b"rlvr"
 _LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", spool.PATTERN)
-_LIBRARIES = ("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy")
+_LIBRARIES = (
+    *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
+    *("math-verify", "latex2sympy2_extended", "sympy"),
+)
 
 
 def fill(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards | None:

@@ -26,6 +26,12 @@ Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the part
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
 MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code-execution", help="let verifiers run what a model wrote")
+]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe-no-sandbox", help="run it also where nothing can isolate it")
+]
 IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
 PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]

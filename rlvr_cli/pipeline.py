@@ -24,6 +24,7 @@ from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Resident, RolloutEngine, TrainingEngine
+from rlvr_cli.scoring.scorer import Scorer
 from rlvr_cli.shards import MANIFEST, Shards, Share
 from rlvr_cli.stages import (
     advantage,
@@ -52,6 +53,7 @@ class Run:
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
         self._resident: Resident | None = None
+        self._scorer: Scorer | None = None
         self._is_handed = False
         self._clock = _Clock()
         self._world = world.start() if world.current().size > 1 else world.current()
@@ -67,6 +69,7 @@ class Run:
         self.check()
         files.make_folder(self.path)
         with contextlib.ExitStack() as stack:
+            stack.callback(self._dismiss)
             if self._world.leads:
                 stack.enter_context(files.locked(self.path / "_lock"))
                 for stale in self.path.glob("_tmp-*"):
@@ -82,6 +85,10 @@ class Run:
             yield self._settle(last, seconds) | {"seconds": {}}
             for step in range(last + 1, self.config.train.steps + 1):
                 yield self._settle(step, self._step(step))
+
+    def _dismiss(self) -> None:
+        if self._scorer:
+            self._scorer.close()
 
     def check(self) -> None:
         """Refuses a policy or prompts that are not there, without making anything."""
@@ -121,7 +128,7 @@ class Run:
         rollouts = clock(
             "rollout", self._sample, self.prompts, here / "rollouts", config.rollout, step
         )
-        scores = clock("score", self._divided, score.run, rollouts, here / "scores")
+        scores = clock("score", self._divided, self._score, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
         logprobs = None
         if columns := logprob.reference_columns(self.goal.needs):
@@ -149,6 +156,16 @@ class Run:
         else:
             self.policy = Policy(self.policy.path, str(update.path), update.summary["policy"])
         return clock.seconds
+
+    def _score(self, rollouts: Shards, out: Path, *, share: Share) -> Shards | None:
+        """Scores by workers that live as long as the run does, if its verifiers need any."""
+        allow_code = self.config.train.allow_code_execution
+        if self._scorer is None:
+            sandbox = score.sandbox(unsafe=False) if allow_code else None
+            self._scorer = score.scorer(sandbox=sandbox)
+        return score.run(
+            rollouts, out, share=share, with_scorer=self._scorer, allow_code=allow_code
+        )
 
     def _divided(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
         """A stage whose parts the processes divide among themselves."""
@@ -191,7 +208,7 @@ class Run:
             config.rollout, num_generations=config.train.eval_num_generations, max_draws=1
         )
         rollouts = self._sample(self.heldout, here / "rollouts", options, 0)
-        scores = self._divided(score.run, rollouts, here / "scores")
+        scores = self._divided(self._score, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
         self._divided(
             logprob.run, rollouts, here / "logprobs", columns=evaluate.TOKEN_COLUMNS,

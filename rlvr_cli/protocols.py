@@ -1,6 +1,6 @@
 """What a verifier, a rollout engine and a training engine are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 Status = Literal["ok", "no_answer", "timeout", "oom", "error", "bad_gold"]
+FAULTS: tuple[Status, ...] = ("timeout", "oom", "error", "bad_gold")
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,37 @@ class Verdict:
 
 
 class Verifier(Protocol):
+    """Pure and quick whatever a model wrote, as it runs in the calling process; if not: Isolated"""
+
     def __call__(self, completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
         """The verdict on `completion`; never raises, whatever a model wrote."""
         ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one verdict may use; more is a fault."""
+
+    seconds: float  # from when its process takes it up, without waiting for a core
+    memory_bytes: int  # address space
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """A verifier whose work may hang, crash or eat memory: it has a process that can be killed.
+
+    `extract` reads the answer out of a completion; it is pure and quick, as it runs in the calling
+    process. `judge` is asked once for each gold and extracted answer; without one it says whether
+    the gold can be read at all: `bad_gold` or `no_answer`.
+    """
+
+    extract: Callable[[str, bool], str | None]  # (completion, is it finished)
+    judge: Callable[[str | None, str, dict[str, Any]], Verdict]  # (extracted, answer, extra)
+    limits: Limits
+    version: str  # of all that its verdicts depend on
+    reads: tuple[str, ...] = ()  # the keys of `extra` that `judge` reads; "prompt" is the text
+    imports: tuple[str, ...] = ()  # modules worth loading before its process is forked
+    runs_code: bool = False  # whether it executes what a model wrote
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ def loaded():
     return policy.load(policy.resolve("builtin"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Verdicts of these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left behind."""

@@ -54,7 +54,11 @@ MAY_IMPORT = {
     "parts": BASE | {"objective", "groups", "parts"},
     "objectives": {"objective", "parts"},
     "modifiers": BASE | {"objective", "parts"},
-    "verifiers": BASE | {"protocols"},
+    "answers": BASE | {"answers"},
+    "sandbox": BASE | {"sandbox"},
+    "isolation": BASE | {"lookup", "protocols", "isolation"},
+    "scoring": DATA | {"isolation", "scoring"},
+    "verifiers": BASE | {"protocols", "answers", "sandbox"},
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
     "similarities": BASE | {"metrics"},
@@ -63,9 +67,9 @@ MAY_IMPORT = {
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
-    | {"generations", "verdicts"}
-    | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
-    "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
+    | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
+    | {"isolation", "sandbox", "scoring", "world"},
+    "pipeline": DATA | {"config", "objective", "policy", "rollout", "scoring", "stages", "world"},
     "live": {
         "world",
         "config",

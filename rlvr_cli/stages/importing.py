@@ -32,6 +32,7 @@ class _Scan:
     """What the first reading finds: the prompts, and where each completion goes."""
 
     first: dict[str, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
+    same: dict[str, dict[str, Any]] = field(default_factory=dict)  # what all its rows say alike
     prompt_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     header: list[str] = field(default_factory=list)
     has: dict[str, str] = field(default_factory=dict)
@@ -115,7 +116,10 @@ def _scan(source: Path, columns: Columns | None) -> _Scan:
         ids = batch.prompt_id.to_pylist()
         codes.append(np.array([numbers.setdefault(p, len(numbers)) for p in ids], dtype=np.int32))
         for prompt_id, row in zip(ids, batch.rows, strict=True):
-            found.first.setdefault(prompt_id, row)
+            first = found.first.setdefault(prompt_id, row)
+            same = found.same.setdefault(prompt_id, row)
+            if row is not first:
+                found.same[prompt_id] = {k: v for k, v in same.items() if row.get(k) == v}
         for row in _completions(batch):
             content.update(json.dumps([row[name] for name in _CONTENT]).encode())
     if "completion" not in stream.has:
@@ -251,8 +255,11 @@ def _prompt_rows(
     prompt_name = foreign.column(first, prompt_column, foreign.PROMPT, "--prompt-column", source)
     answer_name = foreign.column(first, answer_column, foreign.ANSWER, "--answer-column", source)
     source_name = foreign.column(first, None, ("source", "data_source"), "", source)
+    names = (*scan.has.values(), prompt_name, answer_name, source_name)
+    used = {name.partition(".")[0] for name in names if name}
     made = []
     for prompt_id, row in scan.first.items():
+        extra = {k: v for k, v in scan.same[prompt_id].items() if k not in used}
         prompt = foreign.look_up(row, prompt_name) if prompt_name else ""
         answer = foreign.look_up(row, answer_name) if answer_name else None
         named = foreign.look_up(row, source_name) if source_name else None
@@ -260,13 +267,20 @@ def _prompt_rows(
             {
                 "prompt_id": prompt_id,
                 "messages": json.dumps(prompt, default=str),
-                "answer": None if answer is None else str(answer),
+                "answer": _text(answer),
                 "verifier": None,
                 "source": str(named or source.name.partition(".")[0]),
-                "extra": None,
+                "extra": json.dumps(extra, default=str, sort_keys=True) if extra else None,
             }
         )
     return made
+
+
+def _text(answer: Any) -> str | None:
+    """A gold as text: lists and the like as JSON."""
+    if answer is None or isinstance(answer, str):
+        return answer
+    return json.dumps(answer, default=str)
 
 
 def _finish_reason(row: dict[str, Any]) -> str:

@@ -1,19 +1,45 @@
 """The stage that verifies completions."""
 
 import json
+import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import lookup, schema
-from rlvr_cli.errors import DataError, TooManyErrors
-from rlvr_cli.fill import OnPart, fill
-from rlvr_cli.protocols import Verdict, Verifier
+from rlvr_cli import lookup, schema, world
+from rlvr_cli.errors import DataError, TooManyErrors, UsageError
+from rlvr_cli.fill import OnPart, fill_streaming
+from rlvr_cli.protocols import FAULTS, Isolated, Verdict
+from rlvr_cli.sandbox import launch
+from rlvr_cli.scoring import rewards
+from rlvr_cli.scoring.cache import Cache, default_path
+from rlvr_cli.scoring.rewards import Part
+from rlvr_cli.scoring.scorer import Question, Scorer
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 
-FAULTS = ("timeout", "oom", "error", "bad_gold")
+ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
+
+
+def scorer(
+    *,
+    workers: int | None = None,
+    cache: Path | None = None,
+    use_cache: bool = True,
+    sandbox: str | None = None,
+) -> Scorer:
+    """What verifies: a process for each core of this one's share, and what is known already."""
+    cores = len(os.sched_getaffinity(0)) // world.current().size
+    kept = Cache(cache or default_path()) if use_cache else None
+    environment = {launch.VARIABLE: sandbox} if sandbox else {}
+    return Scorer(workers=workers or max(1, cores), cache=kept, environment=environment)
+
+
+def sandbox(*, unsafe: bool) -> str:
+    """The kind of sandbox that programs run in here; an error if there is none."""
+    return launch.choose(unsafe=unsafe)
 
 
 def run(
@@ -23,61 +49,182 @@ def run(
     verifier: str | None = None,
     prompts: Path | None = None,
     share: Share = WHOLE,
+    with_scorer: Scorer | None = None,
+    allow_code: bool = False,
     on_part: OnPart = lambda index, state: None,
+    on_rows: Callable[[int], None] = lambda count: None,
 ) -> Shards | None:
     """A scores directory: one verdict a completion, by each prompt's verifier or the one given.
 
-    A fault of the verifier is a status with a null reward, never a 0.
+    A fault of the verifier is a status with a null reward, never a 0. Where a reward has several
+    parts, each has a column. `on_rows` hears of every few rows that have their verdict.
     """
     parent = rollouts.parent("prompts", prompts)
-    golds = {row["prompt_id"]: row for row in parent.table().to_pylist()}
-    spec = None if verifier is None else lookup.canonical("verifiers", verifier)
-    verifiers: dict[str, Verifier] = {}
+    spec = None if verifier is None else rewards.canonical(verifier)
+    golds = _Golds(parent, spec, allow_code=allow_code)
 
-    def verify(row: dict[str, Any]) -> Verdict | None:
-        if row["finish_reason"] == "abort":
-            return None
-        gold = golds[row["prompt_id"]]
-        name = spec or gold["verifier"]
-        if name is None:
+    def make(missing: list[int], asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
+        for indices in _batches(rollouts, missing):
+            tables = [rollouts.part(index) for index in indices]
+            rows = pa.concat_tables(t.select(_READ) for t in tables).to_pylist()
+            verdicts = _verdicts(rows, golds, asked, on_rows)
+            start = 0
+            for index, table in zip(indices, tables, strict=True):
+                made = verdicts[start : start + table.num_rows]
+                start += table.num_rows
+                yield index, _table(table, made, golds.columns)
+
+    def make_with(missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
+        if with_scorer is not None:
+            yield from make(missing, with_scorer)
+            return
+        with scorer() as own:
+            yield from make(missing, own)
+
+    params: dict[str, Any] = {"verifier": spec}
+    if golds.files:
+        params["files"] = golds.files
+    plan = Plan(
+        "scores", "score", params, {"rollouts": rollouts}, len(rollouts), extra=golds.columns
+    )
+    return fill_streaming(out, plan, make_with, share=share, summarise=summarise, on_part=on_part)
+
+
+_READ = ["prompt_id", "completion", "finish_reason"]
+
+
+class _Golds:
+    """What each prompt's completions are verified with, built when the first of them comes."""
+
+    def __init__(self, prompts: Shards, spec: str | None, *, allow_code: bool) -> None:
+        self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
+        self._spec = spec
+        self._extras: dict[str, dict[str, Any]] = {}
+        texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
+        self._built = {text: rewards.build(text) for text in sorted(texts)}
+        parts = [part for made in self._built.values() for part in made]
+        summed = [made for made in self._built.values() if len(made) > 1]
+        self.columns = tuple(dict.fromkeys(p.column for made in summed for p in made))
+        self.files = {
+            part.spec: part.verifier.version
+            for part in parts
+            if isinstance(part.verifier, Isolated) and part.spec.startswith("custom:")
+        }
+        for part in parts:
+            runs_code = isinstance(part.verifier, Isolated) and part.verifier.runs_code
+            if runs_code and not allow_code:
+                raise UsageError(
+                    f"the verifier `{part.name}` executes what a model wrote",
+                    "say that it may with --allow-code-execution",
+                )
+
+    def parts(self, prompt_id: str) -> tuple[Part, ...]:
+        text = self._spec or self._rows[prompt_id]["verifier"]
+        if text is None:
             raise DataError(
-                f"prompt `{row['prompt_id']}` names no verifier",
+                f"prompt `{prompt_id}` names no verifier",
                 f"name one with --verifier: {', '.join(lookup.names('verifiers'))}",
             )
-        if name not in verifiers:
-            verifiers[name] = lookup.build("verifiers", name)
-        return _verdict(verifiers[name], row["completion"], gold)
+        return self._built[text]
 
-    def make(index: int) -> pa.Table:
-        rows = rollouts.part(index)
-        return _table(rows, [verify(row) for row in rows.to_pylist()])
+    def answer(self, prompt_id: str) -> str | None:
+        return self._rows[prompt_id]["answer"]
 
-    plan = Plan("scores", "score", {"verifier": spec}, {"rollouts": rollouts}, len(rollouts))
-    return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
-
-
-def _verdict(verifier: Verifier, completion: str, gold: dict[str, Any]) -> Verdict:
-    if gold["answer"] is None:
-        return Verdict("bad_gold")
-    extra = json.loads(gold["extra"]) if gold["extra"] else {}
-    try:
-        return verifier(completion, answer=gold["answer"], extra=extra)
-    except Exception as error:
-        return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:200])
+    def extra(self, prompt_id: str) -> dict[str, Any]:
+        """The prompt's `extra`, with its text under `prompt`."""
+        if prompt_id not in self._extras:
+            row = self._rows[prompt_id]
+            extra = json.loads(row["extra"]) if row["extra"] else {}
+            self._extras[prompt_id] = {**extra, "prompt": _text(json.loads(row["messages"]))}
+        return self._extras[prompt_id]
 
 
-def _table(rows: pa.Table, verdicts: list[Verdict | None]) -> pa.Table:
-    return pa.table(
-        {
-            "prompt_id": rows["prompt_id"],
-            "sample_index": rows["sample_index"],
-            "reward": [v and v.reward for v in verdicts],
-            "correct": [v and v.correct for v in verdicts],
-            "extracted": [v and v.extracted for v in verdicts],
-            "status": [v.status if v else "aborted" for v in verdicts],
-        },
-        schema.schema("scores"),
-    )
+def _text(messages: Any) -> str:
+    """A prompt of raw text, or what was said last in a chat."""
+    return messages if isinstance(messages, str) else str(messages[-1]["content"])
+
+
+def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:
+    """Parts in order, as many at once as hold ROWS_AT_ONCE rows."""
+    batch: list[int] = []
+    rows = 0
+    for index in missing:
+        batch.append(index)
+        rows += rollouts.manifest["parts"][index]["rows"]
+        if rows >= ROWS_AT_ONCE:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch
+
+
+Scored = tuple[tuple[Part, ...], list[Verdict]]
+
+
+def _verdicts(
+    rows: list[dict[str, Any]], golds: _Golds, scorer: Scorer, on_rows: Callable[[int], None]
+) -> list[Scored | None]:
+    """The parts of each row's reward with their verdicts; None where sampling was broken off."""
+    questions: list[Question] = []
+    owners: list[tuple[int, int]] = []  # of each question: its row and its part
+    scored: list[Scored | None] = []
+    for number, row in enumerate(rows):
+        if row["finish_reason"] == "abort":
+            scored.append(None)
+            continue
+        name, answer = row["prompt_id"], golds.answer(row["prompt_id"])
+        parts = golds.parts(name)
+        scored.append((parts, [Verdict("bad_gold")] * len(parts)))
+        for place, part in enumerate(parts if answer is not None else ()):
+            finished = row["finish_reason"] != "length"
+            question = Question(
+                part.spec,
+                part.verifier,
+                row["completion"],
+                finished,
+                answer or "",
+                golds.extra(name),
+            )
+            questions.append(question)
+            owners.append((number, place))
+    asked = len(rows) / max(len(questions), 1)
+    told = 0.0
+
+    def tell(count: int) -> None:
+        nonlocal told
+        before, told = told, told + count * asked
+        on_rows(round(told) - round(before))
+
+    for (number, place), verdict in zip(owners, scorer.verdicts(questions, tell), strict=True):
+        made = scored[number]
+        assert made is not None
+        made[1][place] = verdict
+    return scored
+
+
+def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]) -> pa.Table:
+    verdicts = [s and rewards.combine(*s) for s in scored]
+    made = {
+        "prompt_id": rows["prompt_id"],
+        "sample_index": rows["sample_index"],
+        "reward": [v and v.reward for v in verdicts],
+        "correct": [v and v.correct for v in verdicts],
+        "extracted": [v and _storable(v.extracted) for v in verdicts],
+        "status": [v.status if v else "aborted" for v in verdicts],
+    }
+    for column in columns:
+        made[column] = [
+            None
+            if s is None
+            else next((v.reward for p, v in zip(*s, strict=True) if p.column == column), None)
+            for s in scored
+        ]
+    return pa.table(made, schema.schema("scores", columns))
+
+
+def _storable(text: str | None) -> str | None:
+    """The text with lone surrogates, which are no UTF-8, as question marks."""
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def summarise(scores: Shards) -> dict[str, Any]:

@@ -2,7 +2,11 @@ import json
 import shutil
 
 import pyarrow.parquet as pq
+import pytest
 
+from rlvr_cli.sandbox import launch
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import golds, score
 from rlvr_cli.verifiers import expression
 
 
@@ -113,3 +117,112 @@ def test_other_prompts_than_those_sampled_are_refused(rlvr, refused, copy):
     rlvr("prompts", "task:expression", "--limit", 5, "--out", copy / "other")
     words = ("--prompts", copy / "other", "--out", copy / "made")
     assert "is not the directory that" in refused(3, "score", copy / "rollouts", *words)
+
+
+@pytest.fixture
+def sums(rlvr, jsonl, tmp_path):
+    """Rollouts of two prompts with mathematics, as a JSONL file has them."""
+    rows = [
+        {"id": "a", "prompt": "?", "answer": "1/2", "completion": text}
+        for text in ("\\boxed{0.5}", "\\boxed{\\frac12}", "\\boxed{0.5}", "it is 0.5", "\\boxed{5}")
+    ]
+    rows += [{"id": "b", "prompt": "?", "answer": "\\frac{}{}", "completion": "\\boxed{1}"}]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    return tmp_path / "rollouts"
+
+
+def test_mathematics_is_scored_in_processes_and_a_bad_gold_has_no_reward(rlvr, sums):
+    ran = rlvr("score", sums, "--verifier", "math", "--workers", 2)
+    assert ran.code == 4 and "16.7% of its rows: 1 bad_gold" in ran.err
+    rows = pq.read_table(sums.parent / "scores").to_pylist()
+    assert [r["reward"] for r in rows] == [1, 1, 1, 0, 0, None]
+    assert [r["status"] for r in rows] == ["ok"] * 3 + ["no_answer", "ok", "bad_gold"]
+    assert [r["extracted"] for r in rows][:2] == ["0.5", "\\frac12"]
+    versions = json.loads((sums.parent / "scores/_manifest.json").read_text())["versions"]
+    assert {"math-verify", "latex2sympy2_extended", "sympy"} <= versions.keys()
+
+
+def test_each_distinct_answer_is_verified_once_and_known_the_next_time(sums, tmp_path):
+    source = Shards.open(sums)
+    asked = []
+    for name, cache in (("one", "x"), ("two", "x"), ("three", "y")):
+        with score.scorer(workers=1, cache=tmp_path / cache) as scorer:
+            made = score.run(source, tmp_path / name, verifier="math", with_scorer=scorer)
+            asked.append(scorer.asked)
+    assert asked == [5, 0, 5]
+    with score.scorer(workers=1, use_cache=False) as scorer:
+        plain = score.run(source, tmp_path / "four", verifier="math", with_scorer=scorer)
+        assert scorer.asked == 6
+    assert made.table() == plain.table()
+
+
+def test_other_options_are_another_question(rlvr, sums, tmp_path):
+    words = ("--verifier", "math:unanchored=true", "--max-error-rate", 1, "--out", tmp_path / "out")
+    assert rlvr("score", sums, *words).code == 0
+    assert pq.read_table(tmp_path / "out")["reward"].to_pylist() == [1, 1, 1, 1, 0, None]
+
+
+def test_the_number_of_workers_changes_no_byte(rlvr, sums, tmp_path, files_of):
+    made = []
+    for workers in (1, 3):
+        out = tmp_path / str(workers)
+        words = ("--verifier", "math", "--workers", workers, "--no-cache", "--out", out)
+        rlvr("score", sums, *words)
+        made.append(files_of(out))
+    assert made[0] == made[1]
+
+
+def test_a_sum_has_a_column_for_each_part(rlvr, sums, tmp_path):
+    words = ("--verifier", "0.75*math+0.25*format", "--max-error-rate", 1, "--out", tmp_path / "o")
+    assert rlvr("score", sums, *words).code == 0
+    table = pq.read_table(tmp_path / "o")
+    assert table["reward"].to_pylist() == [1, 1, 1, 0, 0.25, None]
+    assert table["reward_math"].to_pylist() == [1, 1, 1, 0, 0, None]
+    assert table["reward_format"].to_pylist() == [1, 1, 1, 0, 1, 1]
+    assert table["correct"].to_pylist() == [True, True, True, False, False, None]
+    assert rlvr("check", tmp_path / "o").code == 0
+
+
+def test_a_function_of_a_file_scores_and_another_content_of_it_is_refused(
+    rlvr, refused, sums, tmp_path
+):
+    path = tmp_path / "mine.py"
+    path.write_text("def size(completion, *, answer, extra): return len(completion) > 10\n")
+    words = ("score", sums, "--verifier", f"{path}:size", "--out", tmp_path / "o")
+    assert rlvr(*words).code == 0
+    assert pq.read_table(tmp_path / "o")["reward"].to_pylist() == [1, 1, 1, 0, 0, 0]
+    path.write_text("def size(completion, *, answer, extra): return 1\n")
+    assert "was made with other parameters" in refused(2, *words)
+
+
+def test_a_verifier_that_runs_programs_asks_for_leave(refused, sums, tmp_path):
+    err = refused(2, "score", sums, "--verifier", "code", "--out", tmp_path / "o")
+    assert "executes what a model wrote" in err and "--allow-code-execution" in err
+
+
+def test_where_nothing_isolates_programs_are_refused_unless_that_is_allowed(
+    rlvr, refused, sums, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(launch, "works", lambda kind: False)
+    words = ("score", sums, "--verifier", "code", "--out", tmp_path / "o", "--allow-code-execution")
+    assert "--unsafe-no-sandbox" in refused(2, *words)
+    assert "programs run in this sandbox: none" in rlvr(*words, "--unsafe-no-sandbox").err
+
+
+def test_a_cache_that_cannot_be_used_is_said(rlvr, sums, tmp_path):
+    (tmp_path / "cache").write_text("no database" * 500)
+    words = ("--verifier", "math", "--cache", tmp_path / "cache", "--out", tmp_path / "o")
+    ran = rlvr("score", sums, *words)
+    assert f"went on without `{tmp_path}/cache`: file is not a database" in ran.err
+    assert pq.read_table(tmp_path / "o")["reward"].to_pylist() == [1, 1, 1, 0, 0, None]
+
+
+def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
+    rows = Shards.open(sums.parent / "prompts").table().to_pylist()
+    rows += [{"prompt_id": "c", "answer": None, "verifier": "number", "extra": None}]
+    with score.scorer(workers=1) as scorer:
+        found = golds.unreadable(rows, scorer, "math")
+    assert found == {
+        "b": "bad_gold: math-verify cannot parse it",
+        "c": "bad_gold: there is none",
+    }

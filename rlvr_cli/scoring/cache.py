@@ -1,0 +1,89 @@
+"""Verdicts that are known already: in memory within a run, on disk between runs."""
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rlvr_cli.protocols import Verdict
+
+IN_MEMORY = 100_000  # verdicts, about 40 MB
+_LASTING = ("ok", "no_answer", "bad_gold")  # a time-out may be due to what else the machine did
+_AT_ONCE = 500
+
+
+def default_path() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "rlvr" / "verdicts.sqlite"
+
+
+class Cache:
+    """Verdicts by the hash of all that decides them; of those on disk faults are no part."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.trouble: str | None = None
+        """Why the file is not used, if it is not."""
+        self._memory: dict[bytes, Verdict] = {}
+        self._file: sqlite3.Connection | None = None
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, Verdict]:
+        """The known ones among these."""
+        found = {key: self._memory[key] for key in keys if key in self._memory}
+        missing = [key for key in keys if key not in found]
+        for start in range(0, len(missing), _AT_ONCE):
+            found |= self._read(missing[start : start + _AT_ONCE])
+        return found
+
+    def put(self, made: dict[bytes, Verdict]) -> None:
+        self._remember(made)
+        lasting = [(k, json.dumps(vars(v))) for k, v in made.items() if v.status in _LASTING]
+        with self._trusting():
+            if lasting and (file := self._open()):
+                with file:
+                    file.executemany("insert or replace into verdicts values (?, ?)", lasting)
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _read(self, keys: list[bytes]) -> dict[bytes, Verdict]:
+        found: dict[bytes, Verdict] = {}
+        with self._trusting():
+            if file := self._open():
+                marks = ",".join("?" * len(keys))
+                query = f"select key, verdict from verdicts where key in ({marks})"
+                rows = file.execute(query, keys)
+                found = {key: Verdict(**json.loads(text)) for key, text in rows}
+        self._remember(found)
+        return found
+
+    def _remember(self, made: dict[bytes, Verdict]) -> None:
+        self._memory |= made
+        while len(self._memory) > IN_MEMORY:
+            del self._memory[next(iter(self._memory))]
+
+    def _open(self) -> sqlite3.Connection | None:
+        if self._file is None and self.path and not self.trouble:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(self.path, timeout=30)
+            self._file.execute("pragma journal_mode=wal")
+            self._file.execute("pragma synchronous=off")  # what is lost is only verified again
+            self._file.execute(
+                "create table if not exists verdicts (key blob primary key, verdict text not null)"
+                " without rowid"
+            )
+        return self._file
+
+    @contextlib.contextmanager
+    def _trusting(self) -> Iterator[None]:
+        """Goes on without the file where it cannot be read or written, and keeps the reason."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+            self.trouble = str(error)
+            with contextlib.suppress(sqlite3.Error):
+                self.close()

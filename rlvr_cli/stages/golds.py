@@ -1,0 +1,35 @@
+"""Gold answers that their verifiers cannot read, found before anything is sampled."""
+
+from typing import Any
+
+from rlvr_cli.scoring import rewards
+from rlvr_cli.scoring.scorer import Question, Scorer
+
+
+def unreadable(
+    rows: list[dict[str, Any]], scorer: Scorer, verifier: str | None = None
+) -> dict[str, str]:
+    """The prompts whose gold no completion could match, each with its status and the reason.
+
+    `rows` are of a prompts directory, with `extra` as a dict; those without verifier are passed
+    over, unless one is given. A verifier of code or of SQL runs nothing for this.
+    """
+    found: dict[str, str] = {}
+    questions, owners = [], []
+    for row in rows:
+        text = verifier or row["verifier"]
+        if text is None:
+            continue
+        if row["answer"] is None:
+            found[row["prompt_id"]] = "bad_gold: there is none"
+            continue
+        for part in rewards.build(text):
+            questions.append(
+                Question(part.spec, part.verifier, "", True, row["answer"], row["extra"] or {})
+            )
+            owners.append(row["prompt_id"])
+    for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
+        if verdict.status not in ("ok", "no_answer"):
+            reason = f": {verdict.extracted}" if verdict.extracted else ""
+            found.setdefault(owner, f"{verdict.status}{reason}")
+    return found
