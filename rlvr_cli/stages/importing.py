@@ -18,7 +18,7 @@ from rlvr_cli import foreign, schema
 from rlvr_cli import policy as policies
 from rlvr_cli.errors import DataError
 from rlvr_cli.fill import OnPart, fill_streaming
-from rlvr_cli.generations import Batch, Columns, Stream
+from rlvr_cli.generations import Batch, Columns, Stream, format_of
 from rlvr_cli.policy import Policy
 from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import prompts, score
@@ -255,8 +255,10 @@ def _prompt_rows(
     prompt_name = foreign.column(first, prompt_column, foreign.PROMPT, "--prompt-column", source)
     answer_name = foreign.column(first, answer_column, foreign.ANSWER, "--answer-column", source)
     source_name = foreign.column(first, None, ("source", "data_source"), "", source)
-    names = (*scan.has.values(), prompt_name, answer_name, source_name)
+    names = (*scan.has.values(), prompt_name, answer_name, source_name, "finish_reason")
     used = {name.partition(".")[0] for name in names if name}
+    if format_of(set(scan.header)):  # what a known tool says beside that is its own
+        used |= {key for row in first for key in row}
     made = []
     for prompt_id, row in scan.first.items():
         extra = {k: v for k, v in scan.same[prompt_id].items() if k not in used}
