@@ -36,9 +36,15 @@ MAY_IMPORT = {
     "schedule": BASE | {"config"},
     "adapters": BASE | {"config", "files", "seeds"},
     "world": BASE,
-    "policy": BASE | {"adapters", "shards", "world"},
+    "policy": BASE | {"adapters", "device", "shards", "world"},
     "forward": {"errors", "kernels", "protocols"},
     "groups": set(),
+    "device": BASE | {"world"},
+    "shape": BASE | {"adapters", "config", "device", "policy"},
+    "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
+    "doctor": DATA
+    | {"config", "device", "doctor", "memory", "objective", "policy", "shape"}
+    | {"stages"},
     "kernels": set(),
     "objective": BASE | {"groups", "lookup"},
     "parts": BASE | {"objective", "groups", "parts"},
@@ -52,8 +58,10 @@ MAY_IMPORT = {
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
-    | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
-    "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
+    | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"}
+    | {"device", "memory", "shape"},
+    "pipeline": DATA
+    | {"config", "device", "memory", "objective", "policy", "rollout", "shape", "stages", "world"},
     "live": {
         "world",
         "config",
@@ -65,7 +73,7 @@ MAY_IMPORT = {
         "stages",
     },
     "commands": {"config", "console", "errors", "foreign", "live", "lookup", "objective"}
-    | {"options", "pipeline", "policy", "reporting", "shards", "stages", "world"},
+    | {"doctor", "options", "pipeline", "policy", "reporting", "shards", "stages", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 
@@ -127,6 +135,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("vllm", "rollout/vllm.py"),
         ("deepspeed", "training/deepspeed.py"),
         ("peft", "adapters.py"),
+        ("gguf", "stages/convert.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):

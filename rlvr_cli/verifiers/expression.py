@@ -33,6 +33,13 @@ def build() -> Verifier:
     return _verify
 
 
+def check_gold(answer: str, extra: dict[str, Any]) -> str | None:
+    """Why no completion can be verified against this answer, None if one can."""
+    if _gold(answer) is None:
+        return "it is neither a whole number nor a fraction"
+    return None if _are_digits((extra or {}).get("digits")) else "its `digits` are no whole numbers"
+
+
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold, digits = _gold(answer), (extra or {}).get("digits")
     if gold is None or not _are_digits(digits):

@@ -19,6 +19,11 @@ def build() -> Verifier:
     return _verify
 
 
+def check_gold(answer: str, extra: dict[str, Any]) -> str | None:
+    """Why no completion can be verified against this answer, None if one can."""
+    return None if _value(answer.strip()) is not None else "it is no number"
+
+
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold = _value(answer.strip())
     if gold is None:
