@@ -8,6 +8,8 @@ import shlex
 import signal
 import sys
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ _COMMANDS = Path(__file__).parent / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
     *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
-    *("import", "export", "check", "doctor", "list"),
+    *("import", "export", "convert", "check", "doctor", "list"),
 )
 
 
@@ -116,7 +118,9 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
-        return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show(warnings.showwarning)
+            return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
         return error.exit_code
@@ -132,11 +136,26 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
             raise
+        if waited := world.lost(error):
+            _fail(str(waited), waited.hint)
+            return waited.exit_code
         if world.is_launched() and world.current().leads:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
         _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
+
+
+def _show(others: Callable) -> Callable:
+    """Says rlvr's own warnings in one line; leaves the others as they are."""
+
+    def show(message: Any, category: Any, *where: Any) -> None:
+        if issubclass(category, errors.Advice):
+            console.say(f"warning: {message}")
+        else:
+            others(message, category, *where)
+
+    return show
 
 
 def _fail(message: str, hint: str) -> None:

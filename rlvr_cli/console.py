@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -215,6 +215,21 @@ def _notes(summary: dict[str, Any]) -> str:
     if summary["repeated"]:
         notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
     return notes
+
+
+def findings(found: Sequence[Any], *, as_json: bool) -> None:
+    """What an examination found, on stdout: a line each, and its hint below it."""
+    if as_json:
+        listed = {"findings": [vars(finding) for finding in found]}
+        _results().write(json.dumps(listed, allow_nan=False) + "\n")
+        return
+    styles = {"ok": "green", "note": "yellow", "problem": "red"}
+    width = max(len(finding.subject) for finding in found)
+    for finding in found:
+        label = f"{finding.level:<7}  {finding.subject:<{width}}  "
+        _hang(label, finding.text, len(label), style=styles[finding.level])
+        if finding.hint:
+            _hang("", f"hint: {finding.hint}", len(label))
 
 
 def facts(values: dict[str, Any]) -> None:

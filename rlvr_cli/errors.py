@@ -35,3 +35,7 @@ class Interrupted(UserError):
     """The stage was stopped; running it again goes on where it stopped."""
 
     exit_code = INTERRUPTED
+
+
+class Advice(UserWarning):
+    """What may go wrong; it is said in one line, and the command goes on."""

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import files, lookup, objective, world
+from rlvr_cli import device, files, lookup, memory, objective, world
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Resident, RolloutEngine, TrainingEngine
 from rlvr_cli.scoring.scorer import Scorer
+from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import MANIFEST, Shards, Share
 from rlvr_cli.stages import (
     advantage,
@@ -112,6 +113,14 @@ class Run:
             raise UsageError(
                 f"--max-draws is {sampling.max_draws}, and {size} processes were started",
                 "use one process: what is drawn depends on the rewards of all groups",
+            )
+        engine, trainer = sampling.engine.partition(":")[0], self.config.train_step.trainer
+        divides = lookup.parse("training", trainer)[1].get("zero") == 3
+        if size > 1 and divides and engine == "transformers":
+            raise UsageError(
+                f"--trainer is {trainer}, and --engine transformers samples from the trainer's own "
+                f"weights, of which each of the {size} processes has a share",
+                "sample with --engine vllm, or train with deepspeed:zero=2",
             )
         prompts = self.config.train.prompts_per_step
         if size > -(-prompts // sampling.prompts_per_part):
@@ -286,16 +295,32 @@ class Run:
                     files.remove(later)
         update = self.folder("steps", step) / "update"
         self.policy = policies.resolve(str(update)) if step else self.start
+        self._require_memory()
         self.loaded = policies.load(self.policy)
         self._trainer = train_step.trainer(
             self.loaded, self.config.train_step, self.config.train.seed
         )
         world.wait()
 
+    def _require_memory(self) -> None:
+        """Refuses a run that a GPU has no memory for, before any weight is loaded."""
+        place, messages = device.here(), self.prompts.table()["messages"]
+        needs = memory.run(
+            shape_of(self.policy, self.config.train_step),
+            self.config,
+            place,
+            prompt=rollout.longest_prompt(self.policy, messages),
+            reference=bool(self.config.train.eval_every)
+            or bool(logprob.reference_columns(self.goal.needs)),
+            size=self._world.size,
+        )
+        for need in needs:
+            memory.require(self.policy, need, place)
+
     def _in_memory(self, policy: Policy) -> Loaded:
         """The policy being trained, or the one it started from, which is loaded once."""
         if policy is self.policy and policy is not self.start:
-            return self.loaded
+            return policies.load(policy, frozen=True) if self._trainer.divided else self.loaded
         if self._start is None:
             self._start = policies.load(self.start, frozen=True)
         return self._start

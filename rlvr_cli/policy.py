@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli import adapters, world
+from rlvr_cli import device as devices
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
@@ -279,6 +280,7 @@ def device() -> Any:
     import torch
 
     if not torch.cuda.is_available():
+        devices.check()
         return torch.device("cpu")
     return torch.device("cuda", world.current().local_rank % torch.cuda.device_count())
 
@@ -291,14 +293,17 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     from transformers import GenerationConfig
 
     tokenizer = load_tokenizer(policy)
+    eos_ids = end_ids(policy, tokenizer)
     model = _load_model(policy.base or policy)
+    decodable = vocabulary(tokenizer, eos_ids)
+    _check_head(model, policy, decodable)
+    _leave_out(model, decodable)
     if policy.base:
         adapters.attach(model, policy.path)
     if frozen and model.device.type == "cuda":
         import torch
 
         model.to(torch.bfloat16)
-    eos_ids = end_ids(policy, tokenizer)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
@@ -322,20 +327,41 @@ def _load_model(policy: Policy) -> Any:
             f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
             "copy or save the model again",
         )
-    model.eval().to(device())
-    _check_head(model, policy)
-    return model
+    return model.eval().to(device())
 
 
-def _check_head(model: Any, policy: Policy) -> None:
+def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
+    """One more than the highest token id that can be decoded or ends a completion."""
+    return max(0, *tokenizer.get_vocab().values(), *eos_ids) + 1
+
+
+def _leave_out(model: Any, decodable: int) -> None:
+    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf.
+
+    In place, by a bias that no checkpoint holds where the head has none of its own. All that
+    samples, trains or evaluates the model then has the same distribution over what can be decoded.
+    """
+    import torch
+
+    head = model.get_output_embeddings()
+    if decodable >= head.weight.shape[0]:
+        return
+    if head.bias is None:
+        bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)
+        del head.bias
+        head.register_buffer("bias", bias_V, persistent=False)
+    head.bias.data[decodable:] = -torch.inf
+
+
+def _check_head(model: Any, policy: Policy, decodable: int) -> None:
     """Refuses a model whose logits are no numbers, or not its hidden state times its head."""
     import torch
 
     token_ids = torch.tensor([[0, 1]], device=model.device)
     with torch.no_grad():
-        logits = model(token_ids).logits
+        logits = model(token_ids).logits[..., :decodable]
         head = model.get_output_embeddings()
-        made = head(model.base_model(token_ids).last_hidden_state)
+        made = head(model.base_model(token_ids).last_hidden_state)[..., :decodable]
     if not logits.isfinite().all():
         raise DataError(
             f"`{policy.path}` gives logits that are no numbers: its weights are damaged",

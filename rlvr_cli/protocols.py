@@ -137,6 +137,9 @@ class Row:
 class TrainingEngine(Protocol):
     """The policy being trained; where there are several processes, each of them calls the same."""
 
+    divided: bool
+    """Whether a process holds a share of the weights, so that its model computes nothing alone."""
+
     @property
     def updates(self) -> int:
         """The optimizer steps that the policy has had, those before it was loaded included."""

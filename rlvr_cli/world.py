@@ -5,9 +5,11 @@ A process learns its place from the variables that torchrun, deepspeed or srun s
 
 import functools
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from rlvr_cli.errors import Interrupted, UsageError, UserError
@@ -17,6 +19,9 @@ _NAMES = {
     "WORLD_SIZE": ("SLURM_STEP_NUM_TASKS",),  # set by srun, and not in the batch script itself
     "LOCAL_RANK": ("SLURM_LOCALID",),
 }
+
+
+_WAITED = re.compile(r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout")
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ def start() -> World:
         distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if device else "gloo",
             device_id=device,
+            timeout=timedelta(seconds=timeout_s()),
             **_store(world),
         )
     except (RuntimeError, distributed.DistError) as error:
@@ -107,8 +113,31 @@ def gather(value: Any) -> list[Any]:
         return [value]
     start()
     values = [None] * world.size
-    distributed.all_gather_object(values, value)
+    try:
+        distributed.all_gather_object(values, value)
+    except RuntimeError as error:
+        raise lost(error) or error from error
     return values
+
+
+def timeout_s() -> float:
+    """How long a process waits for the others."""
+    text = os.environ.get("RLVR_TIMEOUT_S", "1800")
+    if not text.isdecimal() or text == "0":
+        raise UsageError(f"RLVR_TIMEOUT_S is `{text}`", "write whole seconds, as in 1800")
+    return float(text)
+
+
+def lost(error: BaseException) -> UserError | None:
+    """What an error of torch means if a process waited for another one in vain, else None."""
+    if not _WAITED.search(str(error)):
+        return None
+    world = current()
+    return UserError(
+        f"process {world.rank} of {world.size} waited {timeout_s():g} s for the others in vain",
+        "one of them hangs, or works longer than that: see what it does, or allow more with "
+        "`export RLVR_TIMEOUT_S=7200`",
+    )
 
 
 def wait() -> None:

@@ -46,9 +46,15 @@ MAY_IMPORT = {
     "schedule": BASE | {"config"},
     "adapters": BASE | {"config", "files", "seeds"},
     "world": BASE,
-    "policy": BASE | {"adapters", "shards", "world"},
+    "policy": BASE | {"adapters", "device", "shards", "world"},
     "forward": {"errors", "kernels", "protocols"},
     "groups": set(),
+    "device": BASE | {"world"},
+    "shape": BASE | {"adapters", "config", "device", "policy"},
+    "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
+    "doctor": DATA
+    | {"config", "device", "doctor", "memory", "objective", "policy", "shape"}
+    | {"stages"},
     "kernels": set(),
     "objective": BASE | {"groups", "lookup"},
     "parts": BASE | {"objective", "groups", "parts"},
@@ -68,8 +74,10 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {"isolation", "sandbox", "scoring", "world"},
-    "pipeline": DATA | {"config", "objective", "policy", "rollout", "scoring", "stages", "world"},
+    | {"device", "isolation", "memory", "sandbox", "scoring", "shape", "world"},
+    "pipeline": DATA
+    | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
+    | {"stages", "world"},
     "live": {
         "world",
         "config",
@@ -80,9 +88,9 @@ MAY_IMPORT = {
         "reporting",
         "stages",
     },
-    "commands": {"config", "console", "errors", "files", "foreign", "generations", "live", "lookup"}
-    | {"objective", "options", "pipeline", "policy", "report", "reporting", "shards", "stages"}
-    | {"viewer", "world"},
+    "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "live"}
+    | {"lookup", "objective", "options", "pipeline", "policy", "report", "reporting", "shards"}
+    | {"stages", "viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 
@@ -147,6 +155,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("matplotlib", "report/figures.py"),
         ("jinja2", "report/page.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
+        ("gguf", "stages/convert.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):

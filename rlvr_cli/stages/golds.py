@@ -9,7 +9,7 @@ from rlvr_cli.scoring.scorer import Question, Scorer
 def unreadable(
     rows: list[dict[str, Any]], scorer: Scorer, verifier: str | None = None
 ) -> dict[str, str]:
-    """The prompts whose gold no completion could match, each with its status and the reason.
+    """The prompts whose gold no completion could match, each with the reason.
 
     `rows` are of a prompts directory, with `extra` as a dict; those without verifier are passed
     over, unless one is given. A verifier of code or of SQL runs nothing for this.
@@ -20,8 +20,8 @@ def unreadable(
         text = verifier or row["verifier"]
         if text is None:
             continue
-        if row["answer"] is None:
-            found[row["prompt_id"]] = "bad_gold: there is none"
+        if row["answer"] is None or not row["answer"].strip():
+            found[row["prompt_id"]] = "it is empty"
             continue
         for part in rewards.build(text):
             questions.append(
@@ -30,6 +30,6 @@ def unreadable(
             owners.append(row["prompt_id"])
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
         if verdict.status not in ("ok", "no_answer"):
-            reason = f": {verdict.extracted}" if verdict.extracted else ""
-            found.setdefault(owner, f"{verdict.status}{reason}")
+            failed = "" if verdict.status == "bad_gold" else f"{verdict.status}: "
+            found.setdefault(owner, failed + (verdict.extracted or "it cannot be read"))
     return found

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli import device, memory
 from rlvr_cli import policy as policies
 from rlvr_cli.errors import UsageError
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.schema import TOP_K
+from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.stages import common
 
@@ -31,7 +33,7 @@ def run(
     policy: Policy | None = None,
     reference: Policy | None = None,
     ref_top_k: int = 0,
-    load: Callable[[Policy], Loaded] = policies.load,
+    load: Callable[[Policy], Loaded] | None = None,
     micro_batch_tokens: int,
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
@@ -40,7 +42,7 @@ def run(
 
     `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp and, for each token,
     the ids and log-probs of the `ref_top_k` tokens that it finds likeliest there. `load` is called
-    once for each of them that a part needs; it may know them in memory.
+    once for each of them that a part needs and may know them in memory; without it they are loaded.
     """
     check(columns, has_reference=reference is not None, ref_top_k=ref_top_k)
     columns = tuple(name for name in COLUMNS if name in columns)
@@ -56,7 +58,7 @@ def run(
         "micro_batch_tokens": micro_batch_tokens,
     }
     plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=columns)
-    load = functools.cache(load)
+    load = functools.cache(load or (lambda source: _load(source, rollouts, micro_batch_tokens)))
 
     def make(index: int) -> pa.Table:
         part = rollouts.part(index)
@@ -71,6 +73,14 @@ def run(
         return pa.table({name: made[name] for name in plan.schema.names}, plan.schema)
 
     return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+
+
+def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
+    """The policy, if there is memory for a pass of it."""
+    place = device.here()
+    need = memory.evaluation(shape_of(policy), place, micro_batch_tokens)
+    memory.require(policy, need, place)
+    return policies.load(policy)
 
 
 def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import lookup, schema, seeds
+from rlvr_cli import device, lookup, memory, schema, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.fill import OnPart, fill, fill_streaming
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
+from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.spool import Spool
 from rlvr_cli.stages import dynamic
@@ -74,8 +75,8 @@ def run(
     many, of the selection and of further draws, whose rewards differ.
     """
     check(options, selection, share)
-    engine = functools.cache(engine or (lambda: lookup.build("rollout", options.engine)(policy)))
     chosen = _chosen(prompts, selection)
+    engine = functools.cache(engine or (lambda: _load(policy, options, chosen)))
     size = options.prompts_per_part
     plan = Plan(
         kind="rollouts",
@@ -104,6 +105,28 @@ def run(
         summarise=summarise,
         on_part=on_part,
     )
+
+
+def _load(policy: Policy, options: RolloutOptions, prompts: pa.Table) -> RolloutEngine:
+    """The policy in an engine of its own, if there is memory for it."""
+    need = memory.rollout(
+        shape_of(policy),
+        options,
+        device.here(),
+        prompt=longest_prompt(policy, prompts["messages"]),
+        requests=prompts.num_rows * options.num_generations,
+    )
+    memory.require(policy, need, device.here())
+    return lookup.build("rollout", options.engine)(policy)
+
+
+def longest_prompt(policy: Policy, messages: pa.ChunkedArray) -> int:
+    """The tokens of the prompt with most characters, within the policy's context."""
+    row = pc.index(lengths := pc.utf8_length(messages), pc.max(lengths)).as_py()
+    token_ids = policies.encode_prompt(
+        policies.load_tokenizer(policy), f"number {row + 1}", messages[row].as_py()
+    )
+    return min(len(token_ids), policies.context_length(policy))
 
 
 def _drawing(

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import adapters, files, lookup, objective, schedule, schema, seeds, world
+from rlvr_cli import (
+    adapters,
+    device,
+    files,
+    lookup,
+    memory,
+    objective,
+    schedule,
+    schema,
+    seeds,
+    world,
+)
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError, UserError
@@ -19,6 +30,7 @@ from rlvr_cli.fill import OnPart, fill_whole
 from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
+from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import batch as batches
 from rlvr_cli.stages import common
@@ -65,8 +77,10 @@ def run(
     )
 
     def update() -> tuple[TrainingEngine, pa.Table]:
-        made = engine() if engine else trainer(policies.load(policy), options, seed)
         batch = batches.read(advantages, sampled, logprobs, goal, options)
+        if engine is None:
+            require_memory(policy, options, batch.rows)
+        made = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:
             raise DataError(
                 f"`{advantages.path}` keeps no rows to train on",
@@ -116,6 +130,16 @@ def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: b
             made.save(out)
         world.tell(None)
     return Shards.open(out)
+
+
+def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) -> None:
+    """Refuses an update of the rows that a GPU has no memory for, before anything is loaded."""
+    if rows:
+        lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
+        shape, place = shape_of(policy, options), device.here()
+        batch = memory.Batch(len(rows), *lengths)
+        need = memory.training(shape, options, place, batch, size=world.current().size)
+        memory.require(policy, need, place)
 
 
 def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:

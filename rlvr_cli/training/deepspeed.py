@@ -27,6 +27,7 @@ from rlvr_cli.training._batch import Precision
 from rlvr_cli.training._checkpoint import Trained
 
 Offload = Literal["none", "optimizer", "all"]
+_BUCKET = 500_000_000  # elements of gradients that are sent at a time
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -60,7 +61,10 @@ def build(
                 "DeepSpeed's zero=0 in bfloat16 keeps no float32 gradients",
                 "use deepspeed:zero=1, which on one process is the same, or precision=float32",
             )
-        return Engine(loaded, options, seed, _configuration(options, zero, offload, dtype))
+        configuration = _configuration(options, zero, offload, dtype)
+        bucket = min(_BUCKET, loaded.model.num_parameters())  # allocated, however little is sent
+        configuration["zero_optimization"]["reduce_bucket_size"] = bucket
+        return Engine(loaded, options, seed, configuration)
 
     return make
 
@@ -128,8 +132,13 @@ class Engine:
                 model=_Policy(loaded.model), optimizer=optimizer, config=configuration
             )
         if self._engine.bfloat16_enabled():
+            loaded.model.get_output_embeddings().to(torch.bfloat16)  # its buffers too, if any
             self._set_master(whole)
         self._restore(self._trained.state())
+
+    @property
+    def divided(self) -> bool:
+        return self._world.size > 1 and self._engine.zero_optimization_stage() == 3
 
     @property
     def _adam(self) -> torch.optim.AdamW:

@@ -26,6 +26,8 @@ def build(*, precision: Precision = "auto"):
 class Engine:
     """The policy and its optimizer; in bfloat16 beside float32 master weights and gradients."""
 
+    divided = False
+
     def __init__(
         self,
         loaded: Loaded,

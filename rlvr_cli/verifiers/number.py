@@ -22,7 +22,7 @@ def build() -> Verifier:
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold = _value(answer.strip())
     if gold is None:
-        return Verdict(status="bad_gold")
+        return Verdict("bad_gold", extracted="it is no number")
     found = _NUMBER.findall(completion[-_TAIL:])
     if not found:
         return Verdict(status="no_answer", reward=0.0, correct=False)

@@ -223,6 +223,6 @@ def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
     with score.scorer(workers=1) as scorer:
         found = golds.unreadable(rows, scorer, "math")
     assert found == {
-        "b": "bad_gold: math-verify cannot parse it",
-        "c": "bad_gold: there is none",
+        "b": "math-verify cannot parse it",
+        "c": "it is empty",
     }

@@ -136,3 +136,18 @@ def test_the_command_streams_parts_and_a_spool_of_a_killed_run_is_used(
     manifest = json.loads((tmp_path / "made" / "_manifest.json").read_text())
     assert (len(manifest["parts"]), manifest["summary"]["completions"]) == (6, 24)
     assert not list((tmp_path / "made").glob("_spool*"))
+
+
+def test_rows_behind_the_tokenizers_vocabulary_are_never_sampled(own, tmp_path):
+    """The built-in policy with likely tokens once more behind its vocabulary."""
+    own.model.resize_token_embeddings(128)
+    with torch.no_grad():
+        rows = own.model.get_input_embeddings().weight
+        rows[99:] = rows[1:30]
+    own.model.save_pretrained(tmp_path)
+    own.tokenizer.save_pretrained(tmp_path)
+    padded = policy.load(policy.resolve(str(tmp_path)))
+    requests = requests_of(padded)
+    made = sample(lookup.build("rollout", "vllm:max_length=64")(padded.policy), requests)
+    assert max(token for c in made for token in c.token_ids) < 99
+    assert largest_gap(padded, requests, made, 0.7) < 1e-4

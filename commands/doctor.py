@@ -1,0 +1,55 @@
+"""Says what would go wrong: on this machine, with a model, in the data.
+
+Named a prompts, rollouts or scores directory, or a file of prompts, it reads the golds, ids and
+texts, and with --model the lengths and what ends a completion. Without one it says what this
+machine has; with --model and the options of `train`, whether such a run fits into memory, and
+whether sampler and trainer give the same log-probs. A problem makes it fail, a note does not.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+@options.takes(
+    train=config.RunOptions, rollout=config.RolloutOptions, train_step=config.UpdateOptions
+)
+def command(
+    train: dict,
+    rollout: dict,
+    train_step: dict,
+    source: Annotated[
+        Path | None, typer.Argument(help="prompts, rollouts, scores, or a file of prompts")
+    ] = None,
+    verifier: Annotated[str | None, typer.Option(help="read the golds by this one")] = None,
+    id_column: options.IdColumn = None,
+    prompt_column: options.PromptColumn = None,
+    answer_column: options.AnswerColumn = None,
+    recipe: Annotated[str | None, typer.Option(help="of the run, see `rlvr list recipes`")] = None,
+    configuration: Annotated[
+        Path | None, typer.Option("--config", help="of the run, a TOML file")
+    ] = None,
+    nproc: Annotated[int, typer.Option(min=1, help="of the run: processes, one a GPU")] = 1,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import doctor
+
+    given = {"train": train, "rollout": rollout, "train_step": train_step}
+    columns = {
+        "verifier": verifier,
+        "id_column": id_column,
+        "prompt_column": prompt_column,
+        "answer_column": answer_column,
+    }
+    run = config.load([configuration] if configuration else [], given, recipe)
+    named = train["model"] or recipe or configuration
+    model = run.train.model if named else None
+    if source:
+        findings = doctor.of_data(source, model, run, columns)
+    else:
+        findings = doctor.of_machine(model, run, nproc)
+    console.findings(findings, as_json=json)
+    doctor.conclude(findings, source)

@@ -1,0 +1,43 @@
+"""What would go wrong with a machine, a model or data, found before any work is done."""
+
+from pathlib import Path
+
+from rlvr_cli import policy as policies
+from rlvr_cli.config import RunConfig
+from rlvr_cli.doctor import data, fit, machine, tokens
+from rlvr_cli.doctor.finding import Finding
+from rlvr_cli.errors import DataError, UserError
+
+
+def of_data(
+    source: Path, model: str | None, run: RunConfig, columns: dict[str, str | None]
+) -> list[Finding]:
+    """The findings on a directory or a file of prompts, and on a model's reading of them."""
+    policy = policies.resolve(model) if model else None
+    new = run.rollout.max_new_tokens
+    found = data.examine(source, policy=policy, max_new_tokens=new, columns=columns)
+    return [*found, *(tokens.examine(policy) if policy else ())]
+
+
+def of_machine(model: str | None, run: RunConfig, processes: int) -> list[Finding]:
+    """The findings on this machine, and on a run of a model on it."""
+    found = list(machine.examine())
+    if model:
+        policy = policies.resolve(model)
+        found += tokens.examine(policy)
+        found += (fits := list(fit.examine(policy, run, size=processes)))
+        if all(finding.level != "problem" for finding in fits):
+            found += fit.agree(policy, run)
+    return found
+
+
+def conclude(findings: list[Finding], source: Path | None) -> None:
+    """An error that counts the problems, if there are any: of the data, or of the machine."""
+    subjects = dict.fromkeys(f.subject for f in findings if f.level == "problem")
+    count = sum(f.level == "problem" for f in findings)
+    if not count:
+        return
+    problems = f"{count} problem{'s' if count > 1 else ''}"
+    where = f" in `{source}`" if source else ""
+    kind = DataError if source else UserError
+    raise kind(f"{problems}{where}: {', '.join(subjects)}", "the table says what to do")

@@ -1,0 +1,175 @@
+"""What is wrong with prompts, completions and scores, before a GPU hour is spent on them."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from rlvr_cli import policy as policies
+from rlvr_cli.doctor import golds
+from rlvr_cli.doctor.finding import Finding
+from rlvr_cli.errors import DataError
+from rlvr_cli.policy import Policy
+from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.stages import dynamic, prompts
+from rlvr_cli.stages.score import FAULTS
+
+Row = dict[str, Any]
+_KINDS = ("prompts", "rollouts", "scores")
+_MOSTLY = 0.5
+_FEW = 0.2
+
+
+def examine(
+    path: Path,
+    *,
+    policy: Policy | None = None,
+    max_new_tokens: int = 0,
+    columns: dict[str, str | None],
+) -> Iterator[Finding]:
+    """The findings on a directory of shards and those that it was made from, or on a file.
+
+    Of scores, or of rollouts with scores beside them, also what the groups can teach. With a
+    `policy` the prompts are encoded for it. `columns` are what `prompts.from_file` takes.
+    """
+    if not (path / MANIFEST).exists():
+        yield from _prompts(prompts.from_file(str(path), **columns), policy, max_new_tokens)
+        return
+    shards = Shards.open(path)
+    if shards.kind not in _KINDS:
+        raise DataError(
+            f"`{path}` holds {shards.kind}; {', '.join(_KINDS)} can be examined",
+            "name the directory that it was made from",
+        )
+    scores = shards if shards.kind == "scores" else None
+    rollouts = shards.parent("rollouts") if scores else shards
+    if rollouts.kind == "rollouts" and not scores:
+        scores = _beside(rollouts)
+    source = rollouts.parent("prompts") if rollouts.kind == "rollouts" else shards
+    rows = prompts.from_shards(source, columns.get("verifier"))
+    yield from _prompts(rows, policy, max_new_tokens)
+    if rollouts.kind == "rollouts":
+        yield from _rollouts(rollouts)
+    if scores:
+        yield from _scores(scores)
+
+
+def _beside(rollouts: Shards) -> Shards | None:
+    """The scores of rollouts where `rlvr score` puts them, if they are there."""
+    path = rollouts.path.parent / "scores"
+    if not (path / MANIFEST).exists():
+        return None
+    scores = Shards.open(path, "scores")
+    return scores if scores.parent("rollouts").digest == rollouts.digest else None
+
+
+def _prompts(rows: list[Row], policy: Policy | None, max_new_tokens: int) -> Iterator[Finding]:
+    yield from _doubles(rows)
+    yield from golds.examine(rows)
+    if policy:
+        yield from _encoded(rows, policy, max_new_tokens)
+
+
+def _doubles(rows: list[Row]) -> Iterator[Finding]:
+    counts = Counter(row["prompt_id"] for row in rows)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        yield Finding(
+            "problem",
+            "ids",
+            f"{len(twice)} ids are of several prompts: {_some(twice)}",
+            "name a column of distinct values with --id-column",
+        )
+    by_text: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_text[row["messages"]].append(row)
+    same = [group for group in by_text.values() if len(group) > 1]
+    differ = [group for group in same if len({row["answer"] for row in group}) > 1]
+    for level, groups, what in (("problem", differ, "with different golds"), ("note", same, "")):
+        if groups:
+            names = [f"{group[0]['prompt_id']} = {group[1]['prompt_id']}" for group in groups]
+            text = f"{len(groups)} texts are those of several prompts {what}".rstrip()
+            hint = "keep one of each: they would count twice"
+            yield Finding(level, "prompts", f"{text}: {_some(names)}", hint)  # type: ignore[arg-type]
+            break
+    if not twice and not same:
+        yield Finding("ok", "prompts", f"{len(rows)}, no id and no text twice")
+
+
+def _encoded(rows: list[Row], policy: Policy, max_new_tokens: int) -> Iterator[Finding]:
+    tokenizer = policies.load_tokenizer(policy)
+    context = policies.context_length(policy)
+    try:
+        lengths = {
+            row["prompt_id"]: len(
+                policies.encode_prompt(tokenizer, row["prompt_id"], row["messages"])
+            )
+            for row in rows
+        }
+    except DataError as error:
+        yield Finding("problem", "lengths", str(error), error.hint)
+        return
+    room = context - max_new_tokens
+    long = [name for name, length in lengths.items() if length > room]
+    most, middle = max(lengths.values()), statistics.median(lengths.values())
+    text = f"prompts of {middle:g} tokens (median) to {most}"
+    if not long:
+        yield Finding("ok", "lengths", f"{text}, the context leaves {room}")
+    else:
+        yield Finding(
+            "problem",
+            "lengths",
+            f"{len(long)} of {len(rows)} prompts are longer than the {room} tokens that a context "
+            f"of {context} leaves beside {max_new_tokens} new ones: {_some(long)}",
+            "use fewer --max-new-tokens, or `--overlong skip`",
+        )
+    if getattr(tokenizer, "chat_template", None) and all(r["messages"][:1] == '"' for r in rows):
+        yield Finding(
+            "note",
+            "template",
+            "the prompts are raw text, and the policy has a chat template, which they do not use",
+            "a chat model needs lists of messages: "
+            '[{"role": "user", "content": "..."}] as the prompt',
+        )
+
+
+def _rollouts(rollouts: Shards) -> Iterator[Finding]:
+    reasons = Counter(rollouts.table()["finish_reason"].to_pylist())
+    count = rollouts.rows
+    share = reasons["length"] / max(count, 1)
+    limit = rollouts.params.get("max_new_tokens")
+    where = f" at {limit} tokens" if limit else ""
+    text = f"{count}, {share:.0%} of them cut{where}, {reasons['abort']} skipped"
+    if share > _MOSTLY:
+        hint = "allow more with --max-new-tokens, or look for a missing end-of-sequence id"
+        yield Finding("problem", "completions", text, hint)
+    else:
+        yield Finding("ok", "completions", text)
+
+
+def _scores(scores: Shards) -> Iterator[Finding]:
+    table = scores.table()
+    groups, mixed = len(pc.unique(table["prompt_id"])), len(dynamic.mixed(table))
+    means = table.group_by("prompt_id").aggregate([("reward", "mean"), ("reward", "max")])
+    best = pc.max(table["reward"]).as_py() or 0.0
+    solved = pc.sum(pc.equal(means["reward_mean"], best)).as_py() or 0
+    text = (
+        f"{mixed} of {groups} groups ({mixed / max(groups, 1):.0%}) have different rewards; "
+        f"{solved} have the best one alone"
+    )
+    few = mixed < _FEW * groups
+    hint = "take prompts that the policy solves at times: `rlvr prompts ... --drop-easiest`"
+    yield Finding("problem" if few else "ok", "groups", text, hint if few else "")
+    status = Counter(name for name in table["status"].to_pylist() if name in FAULTS)
+    if status:
+        listed = ", ".join(f"{n} {name}" for name, n in status.items())
+        yield Finding(
+            "problem", "verdicts", f"the verifier failed: {listed}", "look at the rows by status"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:3]) + (", ..." if len(names) > 3 else "")

@@ -1,0 +1,16 @@
+"""What an examination says: one line each, and what to do where something is wrong."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; a problem makes the command fail, a note does not."""
+
+    level: Level
+    subject: str
+    text: str
+    hint: str = ""

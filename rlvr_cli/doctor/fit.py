@@ -1,0 +1,102 @@
+"""Whether a run fits on the device in each phase, and whether sampler and trainer agree."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from rlvr_cli import device, lookup, memory, objective
+from rlvr_cli import policy as policies
+from rlvr_cli.config import RunConfig
+from rlvr_cli.device import Device
+from rlvr_cli.doctor.finding import Finding
+from rlvr_cli.errors import UserError
+from rlvr_cli.memory import gib
+from rlvr_cli.policy import Policy
+from rlvr_cli.shape import shape_of
+from rlvr_cli.shards import Shards
+from rlvr_cli.stages import agreement, logprob, rollout, train_step
+
+_PROMPT_TOKENS = 512  # where no prompts say how long they are
+_PROMPTS = 10
+_TIGHT = 0.9
+_TEXTS = [
+    "What is 17 + 25?", "The capital of France is", "def add(a, b):", "Once upon a time",
+    "3 * 4 =", "A triangle has", "List three colours:", "Solve x + 2 = 5.", "The sky is", "57=",
+]  # fmt: skip
+
+
+def examine(
+    policy: Policy, config: RunConfig, *, size: int = 1, place: Device | None = None
+) -> Iterator[Finding]:
+    """What each phase of such a run needs, on each of `size` devices."""
+    place = place or device.here()
+    shape = shape_of(policy, config.train_step)
+    prompts = config.train.prompts and Shards.open(Path(config.train.prompts), "prompts").table()
+    longest = rollout.longest_prompt(policy, prompts["messages"]) if prompts else _PROMPT_TOKENS
+    goal = objective.build(config.train.algo)
+    train = config.train_step
+    yield Finding(
+        "ok",
+        "model",
+        f"{shape.parameters / 1e6:,.1f} million parameters, {shape.trained / 1e6:,.1f} of them "
+        f"trained; prompts of {longest} tokens{'' if prompts else ' assumed'}, "
+        f"{config.rollout.max_new_tokens} new ones, {train.micro_batch_tokens} in a micro-batch",
+        "" if prompts else "name the prompts with --prompts",
+    )
+    reference = bool(config.train.eval_every) or bool(logprob.reference_columns(goal.needs))
+    needs = memory.run(shape, config, place, prompt=longest, reference=reference, size=size)
+    for need in needs:
+        yield _need(need, place)
+
+
+def _need(need: memory.Need, place: Device) -> Finding:
+    listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
+    text = f"{gib(need.total)} of {gib(place.free)} free: {listed}"
+    if need.total > place.free:
+        hint = f"set {need.remedy}" if need.remedy else memory.NOTHING_FITS
+        return Finding("problem", need.phase, text, hint)
+    if need.total > _TIGHT * place.free:
+        return Finding("note", need.phase, f"{text}: tight", "leave a tenth of it free")
+    return Finding("ok", need.phase, text)
+
+
+def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
+    """The gaps between the log-probs of sampler and trainer on ten completions of 32 tokens."""
+    loaded = policies.load(policy)
+    trainer = train_step.trainer(loaded, config.train_step, config.train.seed)
+    spec = config.rollout.engine
+    sampler = lookup.build("rollout", spec)(policy, loaded, config.train_step.lora_rank)
+    dtype = str(loaded.model.dtype).removeprefix("torch.")
+    if sampler.own_weights:
+        sampler.hand_over(trainer, policy)
+        dtype = sampler.dtype
+    found = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
+    text = (
+        f"{found.mean:.2g} nats a token on average, {found.largest:.2g} at most, "
+        f"{found.outside:.1%} of {found.tokens} tokens with a ratio outside 1 +- 0.1"
+    )
+    try:
+        agreement.check(found, dtype)
+    except UserError:
+        hint = (
+            "try --engine vllm:float32_head=true or vllm:dtype=float32, and --trainer "
+            "local:precision=float32; go on only if one of them closes the gap"
+        )
+        yield Finding("problem", "log-probs", f"{text}: more than {dtype} explains", hint)
+        return
+    if found.outside > 0.05:
+        hint = "correct for it with `+is-correction`, or use --engine vllm:float32_head=true"
+        yield Finding("note", "log-probs", text, hint)
+        return
+    yield Finding("ok", "log-probs", text)
+
+
+def _prompts(policy: Policy, config: RunConfig) -> Iterator[list[int]]:
+    """Ten prompts: the first to train on, or plain ones of our own."""
+    tokenizer = policies.load_tokenizer(policy)
+    if not config.train.prompts:
+        yield from ([*tokenizer(text)["input_ids"]] for text in _TEXTS)
+        return
+    rows = Shards.open(Path(config.train.prompts), "prompts").table()
+    for row in islice(rows.to_pylist(), _PROMPTS):
+        yield policies.encode_prompt(tokenizer, row["prompt_id"], row["messages"])

@@ -1,0 +1,73 @@
+"""Whether a policy's tokenizer, its chat template and its model agree on what ends a completion."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rlvr_cli import policy as policies
+from rlvr_cli.doctor.finding import Finding
+from rlvr_cli.errors import DataError
+from rlvr_cli.policy import Policy
+
+_PROBE = "x"
+
+
+def examine(policy: Policy) -> Iterator[Finding]:
+    tokenizer = policies.load_tokenizer(policy)
+    yield from _ends(policy, tokenizer)
+    yield from _vocabulary(policy, tokenizer)
+
+
+def _ends(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
+    """A completion ends at an id that the generation config declares, else the tokenizer's own."""
+    try:
+        declared = policies.end_ids(policy, tokenizer)
+    except DataError as error:
+        yield Finding("problem", "end ids", str(error), error.hint)
+        return
+    expected = {"the tokenizer's own": tokenizer.eos_token_id, "a turn's": turn_end(tokenizer)}
+    missing = {what: i for what, i in expected.items() if i is not None and i not in declared}
+    for what, token in missing.items():
+        ids = json.dumps(sorted({*declared, *missing.values()}))
+        yield Finding(
+            "problem",
+            "end ids",
+            f"{what} end is {token} `{tokenizer.convert_ids_to_tokens(token)}`, and "
+            f"generation_config.json declares {list(declared)}: completions would run on",
+            f'write "eos_token_id": {ids} in `{policy.path / "generation_config.json"}`',
+        )
+    if not missing:
+        names = ", ".join(f"{i} `{tokenizer.convert_ids_to_tokens(i)}`" for i in declared)
+        yield Finding("ok", "end ids", names)
+
+
+def turn_end(tokenizer: Any) -> int | None:
+    """The special token that the chat template puts behind an assistant's message, if it does."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    turns = [{"role": role, "content": _PROBE} for role in ("user", "assistant")]
+    try:
+        whole = tokenizer.apply_chat_template(turns, tokenize=False)
+    except Exception:  # a template may raise anything, and may refuse what we ask
+        return None
+    ids = tokenizer(whole.rpartition(_PROBE)[2], add_special_tokens=False)["input_ids"]
+    return next((i for i in ids if i in tokenizer.all_special_ids), None)
+
+
+def _vocabulary(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained((policy.base or policy).path)
+    size, known = config.get_text_config().vocab_size, policies.vocabulary(tokenizer)
+    if known > size:
+        yield Finding(
+            "problem",
+            "vocabulary",
+            f"the tokenizer has ids up to {known - 1}, the model {size} rows: a prompt may not fit",
+            "save the tokenizer that belongs to the model beside it",
+        )
+    elif known < size:
+        text = f"{size} rows, {size - known} of them behind the tokenizer's: they are never sampled"
+        yield Finding("ok", "vocabulary", text)
+    else:
+        yield Finding("ok", "vocabulary", f"{size} tokens")

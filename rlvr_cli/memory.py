@@ -1,0 +1,254 @@
+"""What a run needs of a device's memory, in bytes, before anything is loaded.
+
+A sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates for
+a dense decoder with gated feed-forward layers (tests/test_memory.py). What the device's libraries
+take is left out, 1 GiB or so.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rlvr_cli import lookup
+from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
+from rlvr_cli.device import Device
+from rlvr_cli.errors import Advice, UserError
+from rlvr_cli.policy import Policy
+from rlvr_cli.shape import Shape, activations, cache, forward, logits, widest
+
+_SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
+_BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
+_LIVE = 1_000_000_000  # elements of weights that ZeRO-3 gathers at a time
+_VLLM_RESTING = 2 << 30  # what stays of vLLM while it sleeps: captured graphs and workspaces
+NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --lora-rank 16"
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a phase holds at its peak, by what it is for."""
+
+    phase: str
+    parts: dict[str, int]
+    remedy: str = ""  # what makes it fit, to be pasted; empty if nothing was found
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+
+def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1) -> dict[str, int]:
+    """What a trainer holds between updates, on each of `size` devices."""
+    name, chosen = lookup.parse("training", options.trainer)
+    number = device.bytes_of(chosen["precision"])
+    if name == "local":
+        masters = 4 * shape.trained if number == 2 else 0
+        return _named(number * shape.parameters, masters, 8 * shape.trained)
+    zero, offload = chosen["zero"], chosen["offload"]
+    share = -(-shape.trained // size) if zero else shape.trained
+    weights = number * shape.parameters
+    if zero == 3:
+        weights = 0 if offload == "all" else -(-weights // size)
+    masters, moments = (0, 0) if offload != "none" else (4 * share if zero else 0, 8 * share)
+    parts = _named(weights, masters, moments)
+    return parts | ({"ZeRO's buffers": number * _bucket(shape)} if zero == 3 else {})
+
+
+def _bucket(shape: Shape) -> int:
+    return min(_BUCKET, shape.parameters)
+
+
+def _named(weights: int, masters: int, moments: int) -> dict[str, int]:
+    parts = {"weights": weights, "float32 weights": masters, "Adam's moments": moments}
+    return {name: value for name, value in parts.items() if value}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of an update, and the most tokens that one of them and its completion have."""
+
+    rows: int
+    longest: int
+    completion: int
+
+
+def training(
+    shape: Shape, options: UpdateOptions, device: Device, batch: Batch, *, size: int = 1
+) -> Need:
+    """The peak of an update over several micro-batches, on each of `size` devices."""
+    need = Need("training", _training(shape, options, device, batch, size))
+    if need.total <= device.free:
+        return need
+    for flags, change, devices in _remedies(options, batch.longest, size):
+        changed = dataclasses.replace(options, **change)
+        if sum(_training(shape, changed, device, batch, devices).values()) <= device.free:
+            return dataclasses.replace(need, remedy=flags)
+    return need
+
+
+def _training(
+    shape: Shape, options: UpdateOptions, device: Device, batch: Batch, size: int
+) -> dict[str, int]:
+    _, chosen = lookup.parse("training", options.trainer)
+    number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
+    rows = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
+    tokens, predicted = rows * batch.longest, rows * batch.completion
+    return resting(shape, options, device, size) | {
+        "gradients": _gradients(shape, chosen, number, size),
+        "activations": activations(shape, tokens, number, recompute=recompute),
+        "widest place": widest(shape, tokens, predicted, number, device, recompute=recompute),
+    }
+
+
+def _gradients(shape: Shape, chosen: dict[str, Any], number: int, size: int) -> int:
+    """Gradients that are kept in float32, and those that DeepSpeed gathers until it sends them."""
+    zero = chosen.get("zero")
+    whole, share = 4 * shape.trained, 4 * -(-shape.trained // size)
+    if zero is None:
+        return whole
+    sent = number * _bucket(shape)
+    if zero < 2:
+        return whole + sent
+    kept = share if chosen["offload"] == "none" else 0
+    live = number * min(shape.parameters, _LIVE) if zero == 3 else sent
+    return kept + sent + live
+
+
+def _remedies(
+    options: UpdateOptions, longest: int, size: int
+) -> Iterable[tuple[str, dict[str, Any], int]]:
+    """Flags, the options that they change and the devices, from the cheapest in time."""
+    micro, small = options.micro_batch_tokens, {"micro_batch_tokens": longest}
+    while micro // 2 >= longest:
+        micro //= 2
+        yield f"--micro-batch-tokens {micro}", {"micro_batch_tokens": micro}, size
+    less = {"recompute_activations": True}
+    yield "--recompute-activations", less, size
+    words = f"--recompute-activations --micro-batch-tokens {longest}"
+    yield words, less | small, size
+    for more in (2 * size, 4 * size, 8 * size):
+        trainer = {"trainer": "deepspeed:zero=2"}
+        yield f"{words} --trainer deepspeed:zero=2 --nproc {more}", less | small | trainer, more
+    for spec in ("deepspeed:zero=2,offload=optimizer", "deepspeed:zero=3,offload=all"):
+        yield f"{words} --trainer {spec}", less | small | {"trainer": spec}, size
+
+
+def rollout(
+    shape: Shape,
+    options: RolloutOptions,
+    device: Device,
+    *,
+    prompt: int,
+    requests: int,
+    held: dict[str, int] | None = None,
+) -> Need:
+    """The peak of sampling up to `requests` completions of prompts of at most `prompt` tokens.
+
+    `held` is what a trainer on the same device holds meanwhile: transformers samples from its
+    weights, vLLM has its own.
+    """
+    name, chosen = lookup.parse("rollout", options.engine)
+    if name == "vllm":
+        return _vllm(shape, chosen, device, prompt + options.max_new_tokens, held)
+    if name != "transformers":
+        return Need("rollout", {})
+
+    def parts(batch: int) -> dict[str, int]:
+        number = device.bytes_of("auto")
+        length = prompt + options.max_new_tokens
+        whole = cache(shape, batch * length, number)
+        sampled = batch * shape.vocabulary * (number + _SAMPLER_BYTES)
+        return (held or {"weights": number * shape.parameters}) | {
+            "keys and values": whole + whole // shape.layers,  # a layer's are copied as they grow
+            "widest place": max(forward(shape, batch * prompt, number), sampled),
+        }
+
+    batch = min(chosen["batch_size"], requests)
+    need = Need("rollout", parts(batch))
+    while need.total > device.free and batch > 1 and not need.remedy:
+        batch //= 2
+        if sum(parts(batch).values()) <= device.free:
+            need = dataclasses.replace(need, remedy=f"--engine transformers:batch_size={batch}")
+    return need
+
+
+def _vllm(
+    shape: Shape,
+    chosen: dict[str, Any],
+    device: Device,
+    length: int,
+    held: dict[str, int] | None,
+) -> Need:
+    """The share of the device that vLLM takes, or what it cannot do without where that is more."""
+    number = device.bytes_of(chosen["dtype"])
+    share = chosen["gpu_memory"] or (0.5 if held else 0.9)
+    split = chosen["tensor_parallel"] * chosen["pipeline_parallel"]
+    least = number * shape.parameters // split + cache(shape, length, number) // split
+    taken = int(share * device.total) if device.kind == "cuda" else least
+    need = Need("rollout", (held or {}) | {"vLLM": max(taken, least)})
+    if need.total <= device.free:
+        return need
+    room = device.free - sum((held or {}).values())
+    if room > least * 1.1:
+        fits = int(100 * room / device.total) / 100
+        return dataclasses.replace(need, remedy=f"--engine vllm:gpu_memory={fits:g}")
+    return need
+
+
+def evaluation(shape: Shape, device: Device, tokens: int) -> Need:
+    """A pass without gradient over a micro-batch of so many tokens, in float32."""
+    parts = {
+        "weights": 4 * shape.parameters,
+        "one pass": forward(shape, tokens, 4),
+        "logits": logits(shape, tokens, device),
+    }
+    return Need("log-probs", parts, "--micro-batch-tokens with fewer tokens")
+
+
+def run(
+    shape: Shape, config: RunConfig, device: Device, *, prompt: int, reference: bool, size: int = 1
+) -> list[Need]:
+    """What `train` needs on each of `size` devices, for prompts of at most `prompt` tokens.
+
+    With a `reference` the policy that the run starts from stays in memory too.
+    """
+    train, sampling, options = config.train, config.rollout, config.train_step
+    beside = {"start policy": device.bytes_of("auto") * shape.parameters} if reference else {}
+    requests = -(-train.prompts_per_step // size) * sampling.num_generations
+    held = resting(shape, options, device, size) | beside
+    prompts = options.mini_batch_prompts or train.prompts_per_step
+    batch = Batch(
+        prompts * sampling.num_generations,
+        prompt + sampling.max_new_tokens,
+        sampling.max_new_tokens,
+    )
+    if lookup.parse("rollout", sampling.engine)[0] == "vllm" and device.kind == "cuda":
+        beside["vLLM asleep"] = _VLLM_RESTING
+    left = dataclasses.replace(device, free=device.free - sum(beside.values()))
+    made = training(shape, options, left, batch, size=size)
+    return [
+        rollout(shape, sampling, device, prompt=prompt, requests=requests, held=held),
+        dataclasses.replace(made, parts=made.parts | beside),
+    ]
+
+
+def require(policy: Policy, need: Need, device: Device) -> None:
+    """An error if a GPU has too little free memory; only a warning where it is the host's."""
+    if need.total <= device.free:
+        return
+    listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
+    over = need.total - device.free
+    message = (
+        f"{need.phase} with `{policy.name}` needs {gib(need.total)}, {gib(over)} more than is "
+        f"free of {device.name}: {listed}"
+    )
+    if device.kind == "cpu":
+        tip = f"; try {need.remedy}" if need.remedy else ""
+        warnings.warn(message + tip, Advice, stacklevel=2)
+        return
+    raise UserError(message, f"set {need.remedy}" if need.remedy else NOTHING_FITS)
+
+
+def gib(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB" if size >= 1 << 28 else f"{size / 2**20:.3g} MiB"

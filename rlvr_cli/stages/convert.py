@@ -1,0 +1,104 @@
+"""Any model that transformers loads, as a directory that every engine reads."""
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+from rlvr_cli import files
+from rlvr_cli.errors import DataError, UsageError
+
+Dtype = Literal["bfloat16", "float32"]
+
+
+def run(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
+    """Writes `out` whole or not at all; what lies there now, in short.
+
+    `model` is a directory, a GGUF file or a hub name. Quantised weights are written out in `dtype`.
+    """
+    if out.exists():
+        raise UsageError(f"`{out}` exists", "choose another place with --out, or remove it")
+    made, tokenizer = _load(model)
+    whole = _plain(made, dtype)
+    whole.generation_config.eos_token_id = _end_ids(made, tokenizer)
+    whole.generation_config.pad_token_id = tokenizer.pad_token_id
+    temporary = out.with_name(f"_tmp-{out.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        files.make_folder(temporary)
+        whole.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        for path in temporary.iterdir():
+            files.sync_file(path)
+        temporary.rename(out)
+        files.sync_folder(out.parent)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise files.write_error(out, error) from error
+    return {
+        "parameters": whole.num_parameters(),
+        "dtype": dtype,
+        "eos": whole.generation_config.eos_token_id,
+        "chat_template": bool(getattr(tokenizer, "chat_template", None)),
+    }
+
+
+def _load(model: str) -> tuple[Any, Any]:
+    """The model in float32 and its tokenizer."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from rlvr_cli.policy import quiet
+
+    quiet()
+    path, options = Path(model), {}
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise UsageError(f"`{model}` is a file", "name a model directory, or a GGUF file")
+        _require_gguf()
+        options = {"gguf_file": path.name}
+    place = path.parent if options else model
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        loaded = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
+    except Exception as error:  # a broken file may raise anything
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise DataError(
+            f"transformers cannot load `{model}`: {reason}",
+            "name a directory, a GGUF file or a hub name of a model that it knows",
+        ) from error
+    return loaded.eval(), tokenizer
+
+
+def _require_gguf() -> None:
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"a GGUF file needs a package that is not installed: {error.name}",
+            "pip install 'rlvr[gguf]'",
+        ) from error
+
+
+def _plain(made: Any, dtype: Dtype) -> Any:
+    """The same model without what it knows of its quantisation, which cannot be saved."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    config = made.config
+    config.__dict__.pop("quantization_config", None)
+    with torch.device("meta"):
+        whole = AutoModelForCausalLM.from_config(config)
+    state = {name: value.to(getattr(torch, dtype)) for name, value in made.state_dict().items()}
+    whole.load_state_dict(state, assign=True)
+    whole.tie_weights()
+    whole.config.dtype = dtype
+    return whole
+
+
+def _end_ids(made: Any, tokenizer: Any) -> list[int] | int | None:
+    """What the model declares to end a completion, with the tokenizer's own if it is missing."""
+    declared = made.generation_config.eos_token_id
+    ids = declared if isinstance(declared, list) else [declared]
+    every = list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))
+    return every[0] if len(every) == 1 else every or None

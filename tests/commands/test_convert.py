@@ -1,0 +1,132 @@
+"""Any model that transformers loads, as a directory; GGUF files too."""
+
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rlvr_cli import policy
+
+needs_gguf = pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")),
+    reason="gguf and accelerate are not installed",
+)
+BUILTIN = policy.resolve("builtin").path
+HEADS, KV_HEADS, HIDDEN, FEED, LAYERS = 4, 2, 64, 96, 2
+
+
+def token_list():
+    return ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b"]
+
+
+def write_gguf(path, seed=0):
+    """A tiny llama with random weights, as llama.cpp lays one out; its tensors by their names."""
+    import gguf
+
+    tokens = token_list()
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(128)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(FEED)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * len(tokens))
+    kinds = gguf.TokenType
+    writer.add_token_types(
+        [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL] + [kinds.BYTE] * 256 + [kinds.NORMAL] * 3
+    )
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    rng = np.random.default_rng(seed)
+    kv = HIDDEN * KV_HEADS // HEADS
+    shapes = {"token_embd.weight": (len(tokens), HIDDEN), "output_norm.weight": (HIDDEN,),
+              "output.weight": (len(tokens), HIDDEN)}  # fmt: skip
+    for layer in range(LAYERS):
+        for name, shape in {
+            "attn_norm": (HIDDEN,), "attn_q": (HIDDEN, HIDDEN), "attn_k": (kv, HIDDEN),
+            "attn_v": (kv, HIDDEN), "attn_output": (HIDDEN, HIDDEN), "ffn_norm": (HIDDEN,),
+            "ffn_gate": (FEED, HIDDEN), "ffn_up": (FEED, HIDDEN), "ffn_down": (HIDDEN, FEED),
+        }.items():  # fmt: skip
+            shapes[f"blk.{layer}.{name}.weight"] = shape
+    tensors = {n: rng.normal(0, 0.1, shape).astype(np.float32) for n, shape in shapes.items()}
+    for name, value in tensors.items():
+        writer.add_tensor(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors
+
+
+@needs_gguf
+def test_a_gguf_file_becomes_a_policy_with_its_weights(rlvr, tmp_path):
+    tensors = write_gguf(tmp_path / "tiny.gguf")
+    ran = rlvr(
+        "convert",
+        tmp_path / "tiny.gguf",
+        "--out",
+        tmp_path / "made",
+        "--dtype",
+        "float32",
+        "--json",
+    )
+    assert ran.code == 0, ran.err
+    made = policy.load(policy.resolve(str(tmp_path / "made")))
+    assert made.eos_ids == (2,) and json.loads(ran.out)["eos"] == 2
+    model = made.model.model
+    for name, weight in (
+        ("token_embd.weight", model.embed_tokens.weight),
+        ("blk.1.ffn_down.weight", model.layers[1].mlp.down_proj.weight),
+        ("blk.0.attn_v.weight", model.layers[0].self_attn.v_proj.weight),
+        ("output.weight", made.model.lm_head.weight),
+    ):
+        assert np.array_equal(weight.detach().numpy(), tensors[name]), name
+    config = json.loads((tmp_path / "made" / "config.json").read_text())
+    assert "quantization_config" not in config
+
+
+@needs_gguf
+def test_a_broken_gguf_file_is_one_line(refused, tmp_path):
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\x00")
+    err = refused(3, "convert", tmp_path / "cut.gguf", "--out", tmp_path / "made")
+    assert "transformers cannot load" in err and not (tmp_path / "made").exists()
+
+
+def test_a_directory_keeps_its_logits_and_all_ids_that_end_a_completion(rlvr, loaded, tmp_path):
+    source = shutil.copytree(BUILTIN, tmp_path / "source")
+    ends = {"eos_token_id": [5, 1], "pad_token_id": 0}
+    (source / "generation_config.json").write_text(json.dumps(ends))
+    words = ["convert", source, "--out", tmp_path / "made", "--dtype", "bfloat16"]
+    ran = rlvr(*words)
+    assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n"), ran.err
+    made = policy.load(policy.resolve(str(tmp_path / "made")))
+    assert made.eos_ids == (5, 1)
+    stored = load_file(tmp_path / "made" / "model.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.bfloat16}
+    with torch.no_grad():
+        token_ids = torch.tensor([[20, 30, 8]])
+        assert torch.equal(made.model(token_ids).logits, loaded.model(token_ids).logits)
+    assert made.model.lm_head.weight.data_ptr() == made.model.model.embed_tokens.weight.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "found"),
+    [("config.json", 2, "is a file"), (".", 3, "transformers cannot load")],
+)
+def test_what_is_no_model_is_refused(refused, tmp_path, name, code, found):
+    (tmp_path / "config.json").write_text("{}")
+    assert found in refused(code, "convert", tmp_path / name, "--out", tmp_path / "made")
+
+
+def test_what_is_there_is_not_written_over(refused, tmp_path):
+    assert "exists" in refused(2, "convert", BUILTIN, "--out", tmp_path)

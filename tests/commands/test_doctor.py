@@ -1,0 +1,122 @@
+import json
+
+import pytest
+
+from rlvr_cli.config import RunConfig
+from rlvr_cli.device import Device
+from rlvr_cli.doctor import fit, golds, tokens
+from rlvr_cli.policy import BUILTIN, resolve
+
+GPU = Device("cuda", 80 << 30, 1 << 20, "GPU 0")
+
+
+def lines_of(ran, level):
+    return [line for line in ran.out.splitlines() if line.startswith(level)]
+
+
+def test_whole_data_has_no_problem(rlvr, chain):
+    ran = rlvr("doctor", chain / "prompts", "--model", "builtin", "--max-new-tokens", 16)
+    assert (ran.code, ran.err) == (0, "")
+    assert lines_of(ran, "problem") == [] and "all 6 are read by their verifiers" in ran.out
+    assert "the context leaves 496" in ran.out and "1 `<eos>`" in ran.out
+
+
+def test_scores_say_what_their_groups_can_teach(rlvr, known):
+    ran = rlvr("doctor", known / "scores", "--json")
+    found = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
+    assert found["groups"]["text"].startswith("2 of 2 groups (100%) have different rewards; 0 have")
+    assert found["groups"]["level"] == "ok"
+
+
+def test_scores_beside_rollouts_are_read_too(rlvr, chain):
+    assert "have different rewards" in rlvr("doctor", chain / "rollouts").out
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([("a", "1=", "1"), ("b", "2=", "two")], "cannot read 1 of 2 golds: `b` `two`: it is no"),
+        ([("a", "1=", "1"), ("a", "2=", "2")], "1 ids are of several prompts: `a`"),
+        ([("a", "1=", "1"), ("b", "1=", "2")], "several prompts with different golds: `a = b`"),
+        ([("a", "1=", r"\\frac{1}{2}")], r"doubly escaped LaTeX, as in `a`: `\\frac{1}{2}`"),
+        ([("a", "1=", "\x0crac{1}{2}")], "control characters"),
+        ([("a", "9" * 600 + "=", "1")], "1 of 1 prompts are longer than the 496 tokens"),
+    ],
+)
+def test_a_fault_of_the_data_is_a_problem_with_a_hint(rlvr, jsonl, rows, found):
+    made = jsonl(*({"id": i, "prompt": prompt, "answer": gold} for i, prompt, gold in rows))
+    words = ("--verifier", "number", "--model", "builtin", "--max-new-tokens", 16)
+    ran = rlvr("doctor", made, *words)
+    assert ran.code == 3 and found in ran.out, ran.out
+    assert "hint: " in ran.out and ran.err.startswith("error: ") and f"in `{made}`" in ran.err
+
+
+def test_one_text_twice_with_one_gold_is_a_note(rlvr, jsonl):
+    rows = ({"id": i, "prompt": "1=", "answer": "1"} for i in "ab")
+    ran = rlvr("doctor", jsonl(*rows), "--verifier", "number")
+    assert ran.code == 0 and len(lines_of(ran, "note")) == 1 and "`a = b`" in ran.out
+
+
+def test_rows_of_a_matrix_are_no_doubly_escaped_latex():
+    rows = [
+        {"prompt_id": "a", "messages": '"1"', "answer": gold, "verifier": None, "extra": None}
+        for gold in (r"\begin{pmatrix}1\\2\end{pmatrix}", r"a\\ b", r"1\\\frac12", r"\frac12")
+    ]
+    assert [f.subject for f in golds.examine(rows) if f.level == "problem"] == []
+
+
+def test_golds_are_read_by_verifiers_in_processes_too(rlvr, jsonl):
+    rows = [
+        {"id": "a", "prompt": "1", "answer": "\\\\frac12"},
+        {"id": "b", "prompt": "2", "answer": ""},
+    ]
+    ran = rlvr("doctor", jsonl(*rows), "--verifier", "math")
+    assert ran.code == 3
+    assert "`math` cannot read 2 of 2 golds: `a`" in ran.out and "it is empty" in ran.out
+
+
+def test_another_kind_is_refused(refused, chain):
+    assert "holds advantages" in refused(3, "doctor", chain / "advantages")
+
+
+def test_the_machine_is_described(rlvr):
+    ran = rlvr("doctor")
+    assert ran.code == 0 and "Python 3." in ran.out and "GiB available" in ran.out
+
+
+def test_a_run_is_measured_and_sampler_and_trainer_are_compared(rlvr):
+    ran = rlvr("doctor", "--model", "builtin", "--max-new-tokens", 16, "--json")
+    found = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
+    assert ran.code == 0
+    assert {"rollout", "training", "log-probs", "end ids", "vocabulary"} <= found.keys()
+    assert "0.0% of" in found["log-probs"]["text"]
+
+
+def test_a_run_that_does_not_fit_is_a_problem_with_what_to_set():
+    found = list(fit.examine(resolve(BUILTIN), RunConfig(), place=GPU))
+    assert [f.subject for f in found if f.level == "problem"] == ["rollout", "training"]
+    assert all(f.hint for f in found if f.level == "problem")
+
+
+def test_an_end_that_is_not_declared_is_a_problem(copied_policy):
+    path = copied_policy / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": 5}))
+    (found,) = (f for f in tokens.examine(resolve(str(copied_policy))) if f.level == "problem")
+    assert "tokenizer's own end is 1 `<eos>`" in found.text
+    assert found.hint == f'write "eos_token_id": [1, 5] in `{path}`'
+
+
+def test_the_end_of_a_turn_in_the_chat_template_counts_too(loaded):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(loaded.policy.path)
+    assert tokens.turn_end(tokenizer) is None
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<eos>{% endfor %}"
+    assert tokens.turn_end(tokenizer) in (1, None)
+
+
+@pytest.fixture
+def copied_policy(tmp_path):
+    import shutil
+
+    return shutil.copytree(resolve(BUILTIN).path, tmp_path / "policy")
