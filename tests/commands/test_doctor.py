@@ -67,12 +67,12 @@ def test_rows_of_a_matrix_are_no_doubly_escaped_latex():
 
 def test_golds_are_read_by_verifiers_in_processes_too(rlvr, jsonl):
     rows = [
-        {"id": "a", "prompt": "1", "answer": "\\\\frac12"},
-        {"id": "b", "prompt": "2", "answer": ""},
+        {"id": "a", "prompt": "1=", "answer": r"\frac{"},
+        {"id": "b", "prompt": "2=", "answer": r"\frac12"},
     ]
     ran = rlvr("doctor", jsonl(*rows), "--verifier", "math")
     assert ran.code == 3
-    assert "`math` cannot read 2 of 2 golds: `a`" in ran.out and "it is empty" in ran.out
+    assert "`math` cannot read 1 of 2 golds: `a`" in ran.out
 
 
 def test_another_kind_is_refused(refused, chain):
