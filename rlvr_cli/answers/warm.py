@@ -1,5 +1,13 @@
-"""Has math-verify compile what it compiles on its first use, once for all that are forked later."""
+"""Has math-verify load what it loads on its first use, once for all that are forked later."""
 
 from math_verify import parse, verify
 
-verify(gold=parse(r"\boxed{\frac{1}{2}}"), target=parse("so it is $0.5$, or 1/2"))
+_PAIRS = {
+    r"\boxed{\frac{1}{2}}": "so it is $0.5$, or 1/2",
+    r"\boxed{(x+1)^2}": r"\boxed{x^2+2x+\sqrt{1}}",
+    r"\boxed{[0,1)}": r"\boxed{0 \le x < 1}",
+    r"\boxed{\{1,2\}}": r"\boxed{2 \text{ and } 1}",
+    r"\boxed{4:30p..}": r"\boxed{\sin \pi}",
+}
+for gold, answer in _PAIRS.items():
+    verify(gold=parse(gold), target=parse(answer))

@@ -69,7 +69,9 @@ class Scorer:
         tasks: dict[bytes, Task] = {}
         for index, question in enumerate(questions):
             if not isinstance(question.verifier, Isolated):
-                made[index] = _bounded(question.verifier, question)
+                made[index] = bounded(
+                    question.verifier, question.completion, question.answer, question.extra
+                )
                 continue
             task = _task(question, question.verifier)
             key = _key(task, question.verifier) if self.cache else index.to_bytes(8, "big")
@@ -108,9 +110,10 @@ class Scorer:
                 self.cache.put(new)
 
 
-def _bounded(verifier: Verifier, question: Question) -> Verdict:
+def bounded(verifier: Verifier, completion: str, answer: str, extra: dict[str, Any]) -> Verdict:
+    """The verdict of a verifier that needs no process; an error if it raises all the same."""
     try:
-        return verifier(question.completion, answer=question.answer, extra=question.extra)
+        return verifier(completion, answer=answer, extra=extra)
     except Exception as error:
         return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:_TEXT])
 

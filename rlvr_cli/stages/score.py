@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rlvr_cli.sandbox import launch
 from rlvr_cli.scoring import rewards
 from rlvr_cli.scoring.cache import Cache, default_path
 from rlvr_cli.scoring.rewards import Part
-from rlvr_cli.scoring.scorer import Question, Scorer
+from rlvr_cli.scoring.scorer import Question, Scorer, bounded
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
@@ -99,7 +100,7 @@ class _Golds:
     def __init__(self, prompts: Shards, spec: str | None, *, allow_code: bool) -> None:
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._spec = spec
-        self._extras: dict[str, dict[str, Any]] = {}
+        self._golds: dict[str, _Gold] = {}
         texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
         self._built = {text: rewards.build(text) for text in sorted(texts)}
         parts = [part for made in self._built.values() for part in made]
@@ -118,25 +119,31 @@ class _Golds:
                     "say that it may with --allow-code-execution",
                 )
 
-    def parts(self, prompt_id: str) -> tuple[Part, ...]:
-        text = self._spec or self._rows[prompt_id]["verifier"]
+    def of(self, prompt_id: str) -> "_Gold":
+        """What a prompt's completions are verified with."""
+        if prompt_id not in self._golds:
+            self._golds[prompt_id] = self._gold(self._rows[prompt_id])
+        return self._golds[prompt_id]
+
+    def _gold(self, row: dict[str, Any]) -> "_Gold":
+        text = self._spec or row["verifier"]
         if text is None:
             raise DataError(
-                f"prompt `{prompt_id}` names no verifier",
+                f"prompt `{row['prompt_id']}` names no verifier",
                 f"name one with --verifier: {', '.join(lookup.names('verifiers'))}",
             )
-        return self._built[text]
+        extra = json.loads(row["extra"]) if row["extra"] else {}
+        extra["prompt"] = _text(json.loads(row["messages"]))
+        return _Gold(self._built[text], row["answer"], extra)
 
-    def answer(self, prompt_id: str) -> str | None:
-        return self._rows[prompt_id]["answer"]
 
-    def extra(self, prompt_id: str) -> dict[str, Any]:
-        """The prompt's `extra`, with its text under `prompt`."""
-        if prompt_id not in self._extras:
-            row = self._rows[prompt_id]
-            extra = json.loads(row["extra"]) if row["extra"] else {}
-            self._extras[prompt_id] = {**extra, "prompt": _text(json.loads(row["messages"]))}
-        return self._extras[prompt_id]
+@dataclass(frozen=True)
+class _Gold:
+    """The parts of a prompt's reward, its gold answer, and its `extra` with its text."""
+
+    parts: tuple[Part, ...]
+    answer: str | None
+    extra: dict[str, Any]
 
 
 def _text(messages: Any) -> str:
@@ -158,6 +165,7 @@ def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:
         yield batch
 
 
+_NO_GOLD = Verdict("bad_gold")
 Scored = tuple[tuple[Part, ...], list[Verdict]]
 
 
@@ -166,39 +174,36 @@ def _verdicts(
 ) -> list[Scored | None]:
     """The parts of each row's reward with their verdicts; None where sampling was broken off."""
     questions: list[Question] = []
-    owners: list[tuple[int, int]] = []  # of each question: its row and its part
+    places: list[tuple[list[Verdict], int]] = []  # of each question: where its verdict belongs
     scored: list[Scored | None] = []
-    for number, row in enumerate(rows):
+    for row in rows:
         if row["finish_reason"] == "abort":
             scored.append(None)
             continue
-        name, answer = row["prompt_id"], golds.answer(row["prompt_id"])
-        parts = golds.parts(name)
-        scored.append((parts, [Verdict("bad_gold")] * len(parts)))
-        for place, part in enumerate(parts if answer is not None else ()):
+        gold = golds.of(row["prompt_id"])
+        made = [_NO_GOLD] * len(gold.parts)
+        scored.append((gold.parts, made))
+        for place, part in enumerate(gold.parts if gold.answer is not None else ()):
+            assert gold.answer is not None
+            verifier, text = part.verifier, row["completion"]
+            if not isinstance(verifier, Isolated):
+                made[place] = bounded(verifier, text, gold.answer, gold.extra)
+                continue
             finished = row["finish_reason"] != "length"
-            question = Question(
-                part.spec,
-                part.verifier,
-                row["completion"],
-                finished,
-                answer or "",
-                golds.extra(name),
-            )
+            question = Question(part.spec, verifier, text, finished, gold.answer, gold.extra)
             questions.append(question)
-            owners.append((number, place))
-    asked = len(rows) / max(len(questions), 1)
-    told = 0.0
+            places.append((made, place))
+    if not questions:
+        on_rows(len(rows))
+    share, told = len(rows) / max(len(questions), 1), 0.0
 
     def tell(count: int) -> None:
         nonlocal told
-        before, told = told, told + count * asked
+        before, told = told, told + count * share
         on_rows(round(told) - round(before))
 
-    for (number, place), verdict in zip(owners, scorer.verdicts(questions, tell), strict=True):
-        made = scored[number]
-        assert made is not None
-        made[1][place] = verdict
+    for (made, place), verdict in zip(places, scorer.verdicts(questions, tell), strict=True):
+        made[place] = verdict
     return scored
 
 
@@ -224,7 +229,9 @@ def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]
 
 def _storable(text: str | None) -> str | None:
     """The text with lone surrogates, which are no UTF-8, as question marks."""
-    return None if text is None else text.encode(errors="replace").decode()
+    if text is None or text.isascii():
+        return text
+    return text.encode(errors="replace").decode()
 
 
 def summarise(scores: Shards) -> dict[str, Any]:
