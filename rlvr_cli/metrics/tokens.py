@@ -15,7 +15,7 @@ _ODD = 0x9E3779B97F4A7C15  # the base of the hash; odd, so that it has an invers
 _MIX = 0xD6E8FEB86659FD93  # brings what differs into the upper bits
 _WRAP = 2**64
 _SPACE, _WORD, _SYMBOL = 0, 1, 2
-DENSE_ELEMENTS = 2**22
+DENSE = 4  # cells for each token, up to which counting is faster than sorting
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tokens:
     def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Text, term and how often the one has the other, each [E], in that order."""
         pair_N = self.text_N * self.terms + self.term_N
-        if self.texts * self.terms > DENSE_ELEMENTS:
+        if self.texts * self.terms > DENSE * len(pair_N):
             pair_E, count_E = np.unique(pair_N, return_counts=True)
         else:
             count_P = np.bincount(pair_N)
