@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-ROUNDS = 3
 TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -174,7 +173,7 @@ def measure(name: str, path: Path, warm: Path) -> dict[str, Any]:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def race(names: list[str], path: Path, warm: Path, rounds: int = ROUNDS) -> dict[str, dict]:
+def race(names: list[str], path: Path, warm: Path, rounds: int) -> dict[str, dict]:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
@@ -210,6 +209,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/evaluation-cost"))
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--prompts", type=int, default=500)
+    parser.add_argument("--n", default="256,64,8", help="completions a prompt, for passk")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--apply", action="store_true", help="race groupby.apply too")
     for name in ("--one", "--path", "--warm"):
         parser.add_argument(name)
     given = parser.parse_args()
@@ -221,15 +223,15 @@ def main() -> None:
     print(platform.machine(), platform.python_version(), *(f"{n} {version(n)}" for n in names))
     warm_rows = write_rows(folder / "warm.parquet", 2560, 256)
     if "passk" in given.what:
-        for n in (256, 64, 8):
+        for n in map(int, given.n.split(",")):
             path = write_rows(folder / f"rows-{n}.parquet", 10_000_000, n)
-            rivals = ["ours_passk", "pandas_passk"] + (["pandas_apply"] if n == 256 else [])
-            table(f"Pass@k at every power of two, 10,000,000 rows, n = {n}",
-                  race(rivals, path, warm_rows, 2), "ours_passk")  # fmt: skip
+            rivals = ["ours_passk", "pandas_passk"] + (["pandas_apply"] if given.apply else [])
+            title = f"Pass@k at every power of two, 10,000,000 rows, n = {n}"
+            table(title, race(rivals, path, warm_rows, given.rounds), "ours_passk")
     if "ucc" in given.what:
         warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
         path = write_texts(folder / "texts.pickle", given.texts, given.prompts, 256, 300)
-        found = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, 2)
+        found = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, given.rounds)
         table(
             f"UCC clusters, {given.prompts} prompts x 256 texts of 300 tokens", found, "ours_ucc_2"
         )

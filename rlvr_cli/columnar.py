@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rlvr_cli import foreign
 
-ROWS_PER_BATCH = 2**17
+ROWS_PER_BATCH = 2**20
 TEXT_ROWS_PER_BATCH = 2**12
 
 

@@ -15,7 +15,7 @@ _ODD = 0x9E3779B97F4A7C15  # the base of the hash; odd, so that it has an invers
 _MIX = 0xD6E8FEB86659FD93  # brings what differs into the upper bits
 _WRAP = 2**64
 _SPACE, _WORD, _SYMBOL = 0, 1, 2
-DENSE_ELEMENTS = 2**22
+DENSE = 4  # cells for each token, up to which counting is faster than sorting
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tokens:
     def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Text, term and how often the one has the other, each [E], in that order."""
         pair_N = self.text_N * self.terms + self.term_N
-        if self.texts * self.terms > DENSE_ELEMENTS:
+        if self.texts * self.terms > DENSE * len(pair_N):
             pair_E, count_E = np.unique(pair_N, return_counts=True)
         else:
             count_P = np.bincount(pair_N)
@@ -54,7 +54,8 @@ def tokenize(texts: Sequence[str]) -> Tokens:
     A token's number comes from a 64-bit hash of its characters, so two of 10,000 different tokens
     meet once in 10^11 calls.
     """
-    lowered = [text.lower() for text in texts]
+    is_ascii = all(map(str.isascii, texts))  # lowered as one, which keeps all lengths
+    lowered = texts if is_ascii else [text.lower() for text in texts]
     code_C, class_C = _classified("\n".join([*lowered, ""]))
     is_word_C = class_C == _WORD
     before_C = np.concatenate([[False], is_word_C[:-1]])
@@ -70,7 +71,7 @@ def tokenize(texts: Sequence[str]) -> Tokens:
 def _classified(text: str) -> tuple[np.ndarray, np.ndarray]:
     """The code points of a text and what each is: in a word, a symbol, or space."""
     if text.isascii():
-        data = text.encode()
+        data = text.encode().lower()
         return np.frombuffer(data, np.uint8), np.frombuffer(data.translate(_ascii()), np.uint8)
     code_C = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     return code_C, _classes(0x110000)[code_C]

@@ -19,7 +19,7 @@ Linkage = Literal["single", "average", "complete"]
 # Of D distinct texts and the row of each completion, the similarities [D, D], 1 on the diagonal.
 Similarity = Callable[[Sequence[str], np.ndarray], np.ndarray]
 
-DENSE_ELEMENTS = 2**24
+DENSE_SHARE = 16  # a term of more than a 16th of the texts is dense
 # The cosine of a vector with itself may be 0.9999999999999998.
 SLACK = 1e-9
 
@@ -161,19 +161,22 @@ def products(
 ) -> np.ndarray:
     """The inner products [D, D] of texts with a value at each of their terms.
 
-    The diagonal leaves out terms that no other text has.
+    Terms of many texts are multiplied as a dense matrix, those of few as a sparse one. The
+    diagonal leaves out terms that no other text has.
     """
-    shared_E = np.bincount(term_E)[term_E] > 1
-    text_S, value_S = text_E[shared_E], value_E[shared_E]
-    term_V, term_S = np.unique(term_E[shared_E], return_inverse=True)
-    if texts * len(term_V) > DENSE_ELEMENTS:
-        from scipy.sparse import csr_array
+    from scipy.sparse import csr_array
 
-        matrix = csr_array((value_S, (text_S, term_S)), shape=(texts, len(term_V)))
-        return (matrix @ matrix.T).toarray()
+    df_E = np.bincount(term_E)[term_E] if len(term_E) else term_E
+    few_E = (df_E > 1) & (df_E * DENSE_SHARE <= texts)
+    many_E = df_E * DENSE_SHARE > max(texts, DENSE_SHARE)
+    shape = (texts, int(term_E.max(initial=0)) + 1)
+    few = csr_array((value_E[few_E], (text_E[few_E], term_E[few_E])), shape=shape)
+    made_DD = (few @ few.T).toarray()
+    term_V, where_E = np.unique(term_E[many_E], return_inverse=True)
     value_DV = np.zeros((texts, len(term_V)))
-    value_DV[text_S, term_S] = value_S
-    return value_DV @ value_DV.T
+    value_DV[text_E[many_E], where_E] = value_E[many_E]
+    made_DD += value_DV @ value_DV.T
+    return made_DD
 
 
 def by_first_appearance(labels: np.ndarray) -> np.ndarray:

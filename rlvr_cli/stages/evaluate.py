@@ -18,9 +18,9 @@ from rlvr_cli.metrics import answers, bootstrap, passk, ucc
 from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import clustering
 from rlvr_cli.stages.prompts import content_hash
+from rlvr_cli.stages.reading import of_scores as of_scores
+from rlvr_cli.stages.reading import tally as tally
 from rlvr_cli.stages.tallies import Tally, with_verdicts
-from rlvr_cli.stages.tallies import of_scores as of_scores
-from rlvr_cli.stages.tallies import tally as tally
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
 UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"

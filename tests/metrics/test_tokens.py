@@ -28,9 +28,9 @@ def test_tokens_are_the_matches_of_the_pattern(texts):
     assert [len(row) for row in made.of_text()] == made.lengths().tolist()
 
 
-@pytest.mark.parametrize("limit", [0, tokens.DENSE_ELEMENTS])
+@pytest.mark.parametrize("limit", [0, 100])
 def test_counts_are_by_text_and_term(monkeypatch, limit):
-    monkeypatch.setattr(tokens, "DENSE_ELEMENTS", limit)
+    monkeypatch.setattr(tokens, "DENSE", limit)
     made = tokenize(["b a b", "", "a"])
     text_E, term_E, count_E = made.counts()
     b, a = made.term_N[:2].tolist()

@@ -56,11 +56,14 @@ def test_the_tfidf_cosine_is_that_of_scikit_learn(texts):
             assert made[row, column] == pytest.approx(other, abs=1e-12)
 
 
-def test_large_and_small_products_are_one(monkeypatch):
+@pytest.mark.parametrize("share", [1, 3, 1000])
+def test_terms_of_many_and_of_few_texts_are_multiplied_alike(monkeypatch, share):
     texts = [f"{a} {b} {c}" for a in "abc" for b in "abd" for c in "aef"]
-    dense = ucc.tfidf_cosine(texts, np.arange(len(texts)))
-    monkeypatch.setattr(ucc, "DENSE_ELEMENTS", 0)
-    np.testing.assert_allclose(ucc.tfidf_cosine(texts, np.arange(len(texts))), dense, atol=1e-14)
+    plain = np.array([[t.split().count(word) for word in "abcdef"] for t in texts])
+    text_E, term_E = np.nonzero(plain)
+    monkeypatch.setattr(ucc, "DENSE_SHARE", share)
+    made = ucc.products(text_E, term_E, plain[text_E, term_E] * 1.0, texts=len(texts))
+    np.testing.assert_allclose(made, plain @ plain.T, atol=1e-14)
 
 
 def test_jaccard_is_the_share_of_common_tokens():

@@ -10,7 +10,7 @@ import pytest
 from rlvr_cli import columnar
 from rlvr_cli.errors import DataError
 from rlvr_cli.stages import tallies
-from rlvr_cli.stages.tallies import tally
+from rlvr_cli.stages.reading import tally
 
 
 def rows(seed: int = 0, prompts: int = 7, count: int = 400) -> list[dict]:
