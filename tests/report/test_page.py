@@ -145,21 +145,6 @@ def test_what_is_odd_about_the_data_is_said(report, imported, texts, said):
     assert said in report(imported(texts)).html
 
 
-def test_sources_have_rows_of_their_own(report, known, rlvr, jsonl, tmp_path):
-    rows = [
-        {"id": f"{name}{i}", "prompt": "?", "answer": "1", "data_source": name, "completion": "1"}
-        for name in ("amc", "aime") for i in range(2)
-    ]  # fmt: skip
-    prompts = [{k: v for k, v in row.items() if k != "completion"} for row in rows]
-    rlvr("prompts", jsonl(*prompts, name="p.jsonl"), "--verifier=number", "--out", tmp_path / "p")
-    rlvr("rollout", tmp_path / "p", "-n2", "--max-new-tokens=4", "--model=builtin")
-    rlvr("score", tmp_path / "rollouts")
-    html = report(tmp_path).html
-    assert ("By source" in html) == (
-        len(set(Shards.open(tmp_path / "p").table()["source"].to_pylist())) > 1
-    )
-
-
 def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report, trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "run")
     shutil.rmtree(copy / "eval")
