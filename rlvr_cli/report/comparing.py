@@ -69,7 +69,7 @@ def pair(first: Subject, second: Subject) -> Pair | str:
     )
     a_P, b_P = _shares(first, same), _shares(second, same)
     left = len(first.tallied.prompt_id) + len(second.tallied.prompt_id) - 2 * len(same)
-    note = f"{left} prompts that only one of them has are left out." if left else ""
+    note = f"Left out because only one of the two has them: {left:,} prompts." if left else ""
     return Pair(
         first,
         second,

@@ -44,7 +44,10 @@ def lines(
     zero: bool = True,
     size: tuple[float, float] = WIDE,
 ) -> str:
-    """Lines over one pair of axes with a band each; the y axis starts at 0 unless told not to."""
+    """Lines over one pair of axes with a band each; a NaN leaves a gap.
+
+    The y axis starts at 0, unless told not to or where it is logarithmic.
+    """
     with _Figure(x_label, percent=percent, size=size) as figure:
         axes = figure.axes
         for line in drawn:
@@ -70,7 +73,7 @@ def lines(
             axes.set_xticks(ticks[:: max(1, len(ticks) // 6)], minor=False)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.xaxis.minorticks_off()
-        if log_y and min(min(line.y) for line in drawn) > 0:
+        if log_y and not any(value <= 0 for line in drawn for value in line.y):
             axes.set_yscale("log")  # which takes the formatter away
             axes.yaxis.set_major_formatter(_percent if percent else _short)
             axes.yaxis.set_minor_formatter(lambda value, _: "")

@@ -102,7 +102,8 @@ def _notes(found: list[Source], subjects: list[Subject], pairs: list[Pair | str]
     notes += [pair if isinstance(pair, str) else pair.note for pair in pairs]
     for source in found:
         if source.run and source.run.torn:
-            notes.append(f"{source.name}: {source.run.torn} lines of metrics.jsonl are not whole.")
+            torn = f"skipped lines of metrics.jsonl that are not whole: {source.run.torn}"
+            notes.append(f"{source.name}: {torn}.")
         if source.run and not source.families:
             notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
     return [shown(note) for note in dict.fromkeys(notes) if note]

@@ -127,10 +127,9 @@ def entropies(subjects: Sequence[Subject]) -> Iterator[Panel]:
     for index, subject in known:
         count = np.pad(subject.rows.entropy_count, (0, longest - len(subject.rows.entropy_count)))
         shares.append(count / count.sum())
-        seen = count > 0
-        drawn.append(
-            Line((edges + ENTROPY_BIN / 2)[seen].tolist(), shares[-1][seen].tolist(), index)
-        )
+        shown_B = np.where(count > 0, shares[-1], np.nan)  # an empty bin leaves a gap
+        middle = (edges + ENTROPY_BIN / 2).tolist()
+        drawn.append(Line(middle, shown_B.tolist(), index))
     svg = figures.lines(drawn, x_label="entropy at a token, nats", percent=True, log_y=True)
     table = Table(
         ["from, nats", *(s.name for _, s in known)],

@@ -32,6 +32,7 @@ class Rows:
     cut_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     unit: str = "tokens"  # of a length; characters where texts came without tokens
     status: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)  # the statuses without a verdict
     source: dict[str, str] = field(default_factory=dict)
     part_of: dict[str, int] = field(default_factory=dict)
     clusters: dict[str, np.ndarray] = field(default_factory=dict)  # of its right completions
@@ -53,6 +54,8 @@ def read(
         rows.prompt_id += prompt_ids
         rows.part_of.update(dict.fromkeys(prompt_ids, index))
         rows.status.update(columns["status"].to_pylist())
+        unknown = pc.is_null(columns["correct"])
+        rows.excluded.update(columns["status"].filter(unknown).to_pylist())
         verdict_N = pc.fill_null(columns["correct"].cast(pa.int8()), UNKNOWN).to_numpy()
         verdicts.append(verdict_N)
         has_tokens &= columns["token_ids"].null_count == 0

@@ -109,14 +109,19 @@ def notes(subject: Subject) -> list[str]:
     """What a reader must know before believing the figures."""
     made = []
     tallied, rows, family = subject.tallied, subject.rows, subject.family
-    if excluded := int((rows.verdict_N == reading.UNKNOWN).sum()):
-        listed = ", ".join(f"{n} {s}" for s, n in sorted(rows.status.items()) if s != "ok")
+    if excluded := rows.excluded.total():
+        listed = ", ".join(f"{n} {status}" for status, n in sorted(rows.excluded.items()))
         made.append(
-            f"{excluded} completions have no verdict and are excluded ({listed or 'null'})."
+            f"Excluded because they have no verdict: {excluded:,} of {len(rows.verdict_N):,} "
+            f"completions, by status {listed}."
         )
     if tallied.left_out:
         few = ", ".join(tallied.left_out[:5]) + (" …" if len(tallied.left_out) > 5 else "")
-        made.append(f"{len(tallied.left_out)} prompts with too few verdicts are left out: {few}.")
+        all_of_them = len(tallied.left_out) + len(tallied.prompt_id)
+        made.append(
+            f"Left out because they have too few verdicts: {len(tallied.left_out):,} of "
+            f"{all_of_them:,} prompts, {few}."
+        )
     low, high = int(tallied.n_P.min()), int(tallied.n_P.max())
     if low != high:
         made.append(f"Prompts have {low} to {high} completions, so k ends at {low}.")

@@ -157,12 +157,13 @@ def _crossing(pair: Pair) -> str:
     first_K, second_K = (
         np.array([s.intervals[f"pass@{k}"][0] for k in ks], dtype=np.float64) for s in sides
     )
-    gap_K = second_K - first_K
-    for at in range(len(ks) - 1, 0, -1):
-        if gap_K[at] * gap_K[at - 1] < 0:
-            higher = sides[int(gap_K[at] > 0)].name
-            return f"From k = {ks[at]} on the mean Pass@k of {higher} is the higher one"
-    return ""
+    sign_K = np.sign((second_K - first_K).round(12))  # equal but for rounding is equal
+    against = np.flatnonzero(sign_K == -sign_K[-1])
+    if not sign_K[-1] or not len(against):
+        return ""
+    at = next(at for at in range(against[-1], len(ks)) if sign_K[at] == sign_K[-1])
+    higher = sides[int(sign_K[-1] > 0)].name
+    return f"From k = {ks[at]} on the mean Pass@k of {higher} is the higher one"
 
 
 def _change(pair: Pair, name: str) -> str:

@@ -124,7 +124,7 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
     two = imported({"a": [RIGHT, RIGHT], "c": [RIGHT, RIGHT], "d": [WRONG, WRONG]}, "two")
     made = report(one, two)
     assert made.figures["differences"][0]["prompts"] == 1
-    assert "3 prompts that only one of them has are left out" in made.html
+    assert "only one of the two has them: 3 prompts" in made.html
     alone = report(imported({"z": [RIGHT, WRONG]}, "three"), two)
     assert "have no prompt in common" in alone.html and alone.figures["differences"] == []
 
@@ -132,8 +132,8 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        ({"a": [RIGHT, ("3", None)], "b": [RIGHT, WRONG]}, "1 completions have no verdict"),
-        ({"a": [("3", None)], "b": [RIGHT, WRONG]}, "1 prompts with too few verdicts are left out"),
+        ({"a": [RIGHT, ("3", None)], "b": [RIGHT, WRONG]}, "no verdict: 1 of 4 completions"),
+        ({"a": [("3", None)], "b": [RIGHT, WRONG]}, "too few verdicts: 1 of 2 prompts, a"),
         ({"a": [RIGHT] * 3, "b": [RIGHT, WRONG]}, "Prompts have 2 to 3 completions"),
         ({"a": [RIGHT, WRONG]}, "One prompt has no interval over prompts"),
         ({"a": [RIGHT, RIGHT], "b": [RIGHT, RIGHT]}, "Pass@1 is 100.0% [100.0%, 100.0%]"),
@@ -145,21 +145,6 @@ def test_what_is_odd_about_the_data_is_said(report, imported, texts, said):
     assert said in report(imported(texts)).html
 
 
-def test_sources_have_rows_of_their_own(report, known, rlvr, jsonl, tmp_path):
-    rows = [
-        {"id": f"{name}{i}", "prompt": "?", "answer": "1", "data_source": name, "completion": "1"}
-        for name in ("amc", "aime") for i in range(2)
-    ]  # fmt: skip
-    prompts = [{k: v for k, v in row.items() if k != "completion"} for row in rows]
-    rlvr("prompts", jsonl(*prompts, name="p.jsonl"), "--verifier=number", "--out", tmp_path / "p")
-    rlvr("rollout", tmp_path / "p", "-n2", "--max-new-tokens=4", "--model=builtin")
-    rlvr("score", tmp_path / "rollouts")
-    html = report(tmp_path).html
-    assert ("By source" in html) == (
-        len(set(Shards.open(tmp_path / "p").table()["source"].to_pylist())) > 1
-    )
-
-
 def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report, trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "run")
     shutil.rmtree(copy / "eval")
@@ -168,7 +153,7 @@ def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report,
     made = report(copy)
     assert made.figures == {"subjects": {}, "differences": []}
     assert "no evaluation on held-out prompts" in made.html and "Training reward" in made.html
-    assert "1 lines of metrics.jsonl are not whole" in made.html
+    assert "metrics.jsonl that are not whole: 1" in made.html
 
 
 def test_several_runs_are_compared_by_their_last_evaluations(report, trained, tmp_path):
