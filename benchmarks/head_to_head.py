@@ -5,6 +5,8 @@
 Same policy, prompts, number of steps, samples, optimizer and learning rate for all; held-out
 figures after the last step. A run that is there already is not made again, so the command can be
 stopped and typed again. Intervals are 95% t-intervals over seeds; differences are paired by seed.
+`--record docs/head-to-head.jsonl` keeps every run's figures, a line each: `rlvr lab claims` reads
+them.
 """
 
 import argparse
@@ -26,6 +28,11 @@ OBJECTIVES = (
     "quatro:delta=0.1", "quatro:delta=0.01", "quatro:delta=0.001",
     "grpo+negative-only", "grpo+iac", "dapo+iac", "grpo+kl:beta=0.01",
 )  # fmt: skip
+ABLATIONS = (
+    "apo:k=4", "apo:beta=0", "apo:lam=1", "apmpo:gamma=0.4", "grpo+iac:alpha=0.5",
+)  # fmt: skip
+MANY = ("grpo", "quatro:delta=0.1")  # these sample so often that Pass@k has large k
+SAMPLES = 256
 STRESSED = ("quatro:delta=0.1", "gspo:clip_low=0.2,clip_high=0.2", "grpo")
 STRESS = {
     "learning rate x 3": ("--learning-rate", "6e-4"),
@@ -53,8 +60,31 @@ def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
         if code:
             raise RuntimeError(f"rlvr {' '.join(words)}: exit code {code}\n{err.getvalue()}")
         kept.write_text(said.getvalue())
+        if not job[1] and spec in MANY:
+            many(path, seed, steps)
         shutil.rmtree(path)
     return json.loads(kept.read_text())["metrics"]
+
+
+def many(path: Path, seed: int, steps: int) -> None:
+    """Pass@k of SAMPLES completions of each held-out prompt, at the start and at the end."""
+    from rlvr_cli import app
+
+    made = {}
+    for when, model in {"first": "builtin", "second": path / f"steps/{steps:06d}/update"}.items():
+        said = io.StringIO()
+        for words in (
+            ["rollout", path / "prompts/heldout", "--model", model, "-n", SAMPLES, "--seed", seed,
+             "--max-new-tokens", 16, "--out", path / when / "rollouts"],
+            ["score", path / when / "rollouts", "--out", path / when / "scores"],
+            ["eval-passk", path / when / "scores", "--json"],
+        ):  # fmt: skip
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as err:
+                if app.run([str(word) for word in words]):
+                    raise RuntimeError(f"{words}\n{err.getvalue()}")
+        made[when] = json.loads(said.getvalue())["metrics"]
+    path.with_name(f"{path.name}.many").write_text(json.dumps(made))
 
 
 def interval(values: list[float]) -> tuple[float, float]:

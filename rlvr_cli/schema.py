@@ -82,6 +82,11 @@ _SCHEMAS = {
         _field("tokens", pa.int64()),
         _field("sampler_gap", pa.float64(), "nats, the largest of the rollout batch", null=True),
     ],
+    "trajectories": [
+        _field("run", pa.string()),
+        _field("seed", pa.int64()),
+        _field("step", pa.int32(), "updates made"),
+    ],
     "metrics": [_KEY[0], _field("source", pa.string(), null=True), _field("n", pa.int32()),
                 _field("correct", pa.int32()), _field("excluded", pa.int32())],
 }  # fmt: skip

@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "spool", "rollout", "schedule", "training", "stages", "world"},
+    "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA | {"config", "objective", "policy", "rollout", "stages", "world"},
     "live": {
         "world",
@@ -64,7 +65,7 @@ MAY_IMPORT = {
         "reporting",
         "stages",
     },
-    "commands": {"config", "console", "errors", "foreign", "live", "lookup", "objective"}
+    "commands": {"config", "console", "errors", "foreign", "lab", "live", "lookup", "objective"}
     | {"options", "pipeline", "policy", "reporting", "shards", "stages", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
@@ -127,6 +128,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("vllm", "rollout/vllm.py"),
         ("deepspeed", "training/deepspeed.py"),
         ("peft", "adapters.py"),
+        ("matplotlib", "lab/picture.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):
