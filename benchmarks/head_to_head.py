@@ -48,8 +48,7 @@ def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
     from rlvr_cli import app
 
     spec, words, seed, steps, out = job
-    name = "".join(c if c.isalnum() else "-" for c in "_".join((spec, *words)))
-    path = out / f"{name}-seed{seed}"
+    path = out / f"{_name(spec, words)}-seed{seed}"
     kept = out / f"{path.name}.json"
     if not kept.exists():
         said = io.StringIO()
@@ -85,6 +84,25 @@ def many(path: Path, seed: int, steps: int) -> None:
                     raise RuntimeError(f"{words}\n{err.getvalue()}")
         made[when] = json.loads(said.getvalue())["metrics"]
     path.with_name(f"{path.name}.many").write_text(json.dumps(made))
+
+
+def record(by_job: dict[tuple, dict], path: Path) -> None:
+    """One line a run: spec, options, seed, and each metric's mean at the start and at the end."""
+    lines = []
+    for (spec, words, seed, steps, out), metrics in by_job.items():
+        kept = {name: [m["first"][0], m["second"][0]] for name, m in metrics.items()}
+        many = out / f"{_name(spec, words)}-seed{seed}.many"
+        if many.exists():
+            ends = json.loads(many.read_text())
+            pairs = {name: [ends[when][name][0] for when in ends] for name in ends["first"]}
+            kept |= {f"{name} of {SAMPLES}": pair for name, pair in pairs.items()}
+        row = {"spec": spec, "options": words, "seed": seed, "steps": steps, "metrics": kept}
+        lines.append(json.dumps(row) + "\n")
+    path.write_text("".join(lines))
+
+
+def _name(spec: str, words: tuple[str, ...]) -> str:
+    return "".join(c if c.isalnum() else "-" for c in "_".join((spec, *words)))
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -124,10 +142,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/head-to-head"))
+    parser.add_argument("--record", type=Path, help="a JSONL file to keep every run's figures in")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     settings = {"same settings": ((), OBJECTIVES)}
     settings |= {name: (words, STRESSED) for name, words in STRESS.items()}
+    settings["ablations"] = ((), ("grpo", "apo", "apmpo", "grpo+iac", *ABLATIONS))
     jobs = [
         (spec, words, seed, given.steps, given.out)
         for words, specs in settings.values()
@@ -135,7 +155,11 @@ def main() -> None:
         for spec in specs
     ]
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        made = iter(list(pool.map(run, jobs)))
+        runs = list(pool.map(run, dict.fromkeys(jobs)))
+    by_job = dict(zip(dict.fromkeys(jobs), runs, strict=True))
+    if given.record:
+        record(by_job, given.record)
+    made = iter([by_job[job] for job in jobs])
     libraries = ", ".join(f"{name} {version(name)}" for name in ("rlvr", "torch", "transformers"))
     print(f"{platform.machine()}, Python {platform.python_version()}, {libraries}; "
           f"{given.steps} steps, {given.seeds} seeds\n")  # fmt: skip

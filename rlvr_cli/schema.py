@@ -87,6 +87,13 @@ _SCHEMAS = {
         _field("seed", pa.int64()),
         _field("step", pa.int32(), "updates made"),
     ],
+    "checks": [
+        _field("about", pa.string()),
+        _field("check", pa.string()),
+        _field("state", pa.string(), "holds, fails or open"),
+        _field("n", pa.int64(), "values that the interval is of"),
+        *(_field(name, pa.float64()) for name in ("mean", "low", "high", "above", "below")),
+    ],
     "metrics": [_KEY[0], _field("source", pa.string(), null=True), _field("n", pa.int32()),
                 _field("correct", pa.int32()), _field("excluded", pa.int32())],
 }  # fmt: skip

@@ -61,6 +61,13 @@ def at_step(made: Trajectories, value_SR: np.ndarray, step_S: np.ndarray) -> np.
     return value_SR[np.arange(len(value_SR)), column_S]
 
 
+def over_time(made: Trajectories, value_SR: np.ndarray) -> np.ndarray:
+    """The mean over all steps, [S]: of `share` it is how early and how far a policy sharpened."""
+    step_R = np.asarray(made.step_R, dtype=np.float64)
+    middle_SR = (value_SR[:, 1:] + value_SR[:, :-1]) / 2
+    return middle_SR @ np.diff(step_R) / (step_R[-1] - step_R[0])
+
+
 def summary(system: System, made: Trajectories) -> dict[str, Any]:
     """Means over seeds at the end, shares of seeds, and medians of steps (null if not reached)."""
     end = {n: float(curve(system, made, n)[:, -1].mean()) for n in ("success", "reward", "entropy")}

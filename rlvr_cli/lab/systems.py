@@ -82,7 +82,7 @@ def bandit(rewards: Row, initial: Row, reference: Row | None = None) -> System:
             )
     logits = tuple((math.log(p),) for p in initial)
     return System(
-        name=f"bandit:{_words(rewards)}:{_words(initial)}",
+        name=f"bandit:{_words(rewards)}:{_words(initial)}:{_words(reference or initial)}",
         actions=tuple(f"a{index + 1}" for index in range(len(rewards))),
         reward=rewards,
         queries={"": (1.0,)},

@@ -61,3 +61,13 @@ def test_what_is_refused_is_said_in_a_line(refused, tmp_path, words, found):
 def test_lab_alone_lists_its_commands(rlvr):
     ran = rlvr("lab", "--help")
     assert ran.code == 0 and "sharpening" in ran.out and "two-stage" in ran.out
+
+
+def test_some_claims_alone_make_a_page(rlvr, refused, tmp_path):
+    ran = rlvr("lab", "claims", "--only", "P1,Q2", "--out", tmp_path / "c.md", "--json")
+    assert json.loads(ran.out)["verdicts"] == {"P1": "holds", "Q2": "holds"}
+    page = (tmp_path / "c.md").read_text()
+    assert "--only P1,Q2" in page and "### Q2" in page
+    assert "no claim `P99`" in refused(2, "lab", "claims", "--only", "P99")
+    said = refused(3, "lab", "claims", "--language", tmp_path / "absent", "--out", tmp_path / "x")
+    assert "head_to_head.py --record" in said
