@@ -33,6 +33,7 @@ ABLATIONS = (
 )  # fmt: skip
 MANY = ("grpo", "quatro:delta=0.1")  # these sample so often that Pass@k has large k
 SAMPLES = 256
+ENDS = ("first", "second")  # at the start and at the end
 STRESSED = ("quatro:delta=0.1", "gspo:clip_low=0.2,clip_high=0.2", "grpo")
 STRESS = {
     "learning rate x 3": ("--learning-rate", "6e-4"),
@@ -90,15 +91,19 @@ def record(by_job: dict[tuple, dict], path: Path) -> None:
     """One line a run: spec, options, seed, and each metric's mean at the start and at the end."""
     lines = []
     for (spec, words, seed, steps, out), metrics in by_job.items():
-        kept = {name: [m["first"][0], m["second"][0]] for name, m in metrics.items()}
+        kept = {name: [_short(m[when][0]) for when in ENDS] for name, m in metrics.items()}
         many = out / f"{_name(spec, words)}-seed{seed}.many"
         if many.exists():
             ends = json.loads(many.read_text())
-            pairs = {name: [ends[when][name][0] for when in ends] for name in ends["first"]}
+            pairs = {name: [_short(ends[w][name][0]) for w in ENDS] for name in ends["first"]}
             kept |= {f"{name} of {SAMPLES}": pair for name, pair in pairs.items()}
         row = {"spec": spec, "options": words, "seed": seed, "steps": steps, "metrics": kept}
         lines.append(json.dumps(row) + "\n")
     path.write_text("".join(lines))
+
+
+def _short(value: float) -> float:
+    return round(value, 7)
 
 
 def _name(spec: str, words: tuple[str, ...]) -> str:

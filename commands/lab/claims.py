@@ -13,7 +13,7 @@ from rlvr_cli import console, options
 
 
 def command(
-    seeds: options.Seeds = 500,
+    seeds: options.Seeds = 200,
     language: Annotated[
         Path | None, typer.Option(help="figures of language models, by head_to_head.py --record")
     ] = None,

@@ -7,7 +7,7 @@ is an optimizer batch of its own; no seed sees another.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -265,7 +265,7 @@ def _anchors(ref_logp_A: Tensor, k: int) -> Tensor:
 
 def _only(batch: TokenBatch, rows_B: Tensor) -> TokenBatch:
     """The rows of a batch that are True in `rows_B`."""
-    values = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    values: dict[str, Any] = {f.name: getattr(batch, f.name) for f in fields(batch)}
     columns = {name: value_B[rows_B] for name, value_B in values.pop("columns").items()}
-    chosen = {name: None if v is None else v[rows_B] for name, v in values.items()}
+    chosen: dict[str, Any] = {name: None if v is None else v[rows_B] for name, v in values.items()}
     return TokenBatch(**chosen, columns=columns)

@@ -95,4 +95,4 @@ def exact(says: str, value: float, *, above: float = -math.inf, below: float = m
 
 
 def _short(value: float) -> str:
-    return "inf" if value == math.inf else f"{value:.3g}"
+    return "inf" if value == math.inf else f"{value:.4g}"

@@ -65,13 +65,14 @@ class Lab:
 
     def language(
         self, spec: str, metric: str, *options: str, at_start: bool = False
-    ) -> np.ndarray | None:
-        """A held-out metric of each seed's run on the built-in task; None if none was made."""
-        rows = self._language.get((spec, options), [])
-        found = {row["seed"]: row["metrics"] for row in rows if metric in row["metrics"]}
-        if not found:
-            return None
-        return np.array([found[seed][metric][0 if at_start else 1] for seed in sorted(found)])
+    ) -> dict[int, float]:
+        """A held-out metric of each seed's run on the built-in task; pass rates in points."""
+        scale = 100 if metric.startswith("pass@") else 1
+        return {
+            row["seed"]: scale * row["metrics"][metric][0 if at_start else 1]
+            for row in self._language.get((spec, options), [])
+            if metric in row["metrics"]
+        }
 
     def better(
         self, says: str, spec: str, other: str, metric: str, *options: str,
@@ -80,12 +81,19 @@ class Lab:
         """The difference of two objectives' language models in a metric, paired by seed."""
         first = self.language(spec, metric, *options)
         second = self.language(other, metric, *options)
-        if first is None or second is None or min(len(first), len(second)) < 2:
-            return []
-        n = min(len(first), len(second))
-        scale = 100 if metric.startswith("pass@") else 1
-        difference = scale * (first[:n] - second[:n])
-        return [check.mean(says, difference, above=above, below=below, level=LANGUAGE_LEVEL)]
+        return paired(says, [first, second], [1, -1], above=above, below=below)
+
+
+def paired(
+    says: str, values: Sequence[dict[int, float]], factors: Sequence[float],
+    *, above: float = -np.inf, below: float = np.inf,
+) -> list[Check]:  # fmt: skip
+    """The mean over seeds of a sum of figures times factors; none for fewer than two seeds."""
+    seeds = sorted(set.intersection(*(set(v) for v in values)))
+    if len(seeds) < 2:
+        return []
+    sums = [sum(f * v[s] for f, v in zip(factors, values, strict=True)) for s in seeds]
+    return [check.mean(says, sums, above=above, below=below, level=LANGUAGE_LEVEL)]
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ def papers() -> dict[str, tuple[str, list[Claim]]]:
     made = {}
     for name in lookup.names("lab/claims"):
         module = importlib.import_module(f"rlvr_cli.lab.claims.{name.replace('-', '_')}")
-        made[name] = (module.__doc__.partition("\n")[0], module.CLAIMS)
+        made[name] = (str(module.__doc__).partition("\n")[0], module.CLAIMS)
     return made
 
 

@@ -118,7 +118,7 @@ def squeezing() -> list[Check]:
     other_SA = _one_hot(action_S) == 0
     error = float((change_SA - pi_SA)[other_SA].abs().max())
     pi_SA = pi_SA.masked_fill(~other_SA, -1)
-    likeliest_S = change_SA.masked_fill(~other_SA, -1).argmax(1) == pi_SA.argmax(1)
+    likeliest_S = (change_SA.masked_fill(~other_SA, -1).argmax(1) == pi_SA.argmax(1)).numpy()
     weakest_S = pi_SA.masked_fill(~other_SA, 2).argmin(1, keepdim=True)
     return [
         check.exact("largest difference of dz_k from eta C pi_k", error, below=IDENTITY),
@@ -206,8 +206,12 @@ def expected_signs() -> list[Check]:
     expected_SA = pi_SA * (reward_A - pi_SA @ reward_A[:, None])
     best, worst = int(reward_A.argmax()), int(reward_A.argmin())
     return [
-        check.share("policies whose best action gains", expected_SA[:, best] >= 0, above=0.99),
-        check.share("policies whose worst action loses", expected_SA[:, worst] < 0, above=0.99),
+        check.share(
+            "policies whose best action gains", (expected_SA[:, best] >= 0).numpy(), above=0.99
+        ),
+        check.share(
+            "policies whose worst action loses", (expected_SA[:, worst] < 0).numpy(), above=0.99
+        ),
     ]
 
 

@@ -32,14 +32,18 @@ class System:
         return tuple(reward > 0 for reward in self.reward)
 
 
-_FEATURES = {
+_FEATURES: dict[str, Row] = {
     "cat": (0.5, 0.5, 0.5, 0.1),
     "dog": (0.1, 0.1, 0.1, 0.9),
     "persian": (0.75, 0.5, 0.25, 0.1),
     "siamese": (0.25, 0.5, 0.75, 0.1),
 }
 # What is seen of the held-out class, by its similarity to the trained one.
-SIAMESE = {"high": _FEATURES["siamese"], "mid": (0.1, 0.5, 0.9, 0.1), "low": (0.0, 0.5, 1.0, 0.1)}
+SIAMESE: dict[str, Row] = {
+    "high": _FEATURES["siamese"],
+    "mid": (0.1, 0.5, 0.9, 0.1),
+    "low": (0.0, 0.5, 1.0, 0.1),
+}
 INITS = ("uniform", "embeddings")
 
 

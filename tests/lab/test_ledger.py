@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from rlvr_cli.errors import DataError
@@ -70,8 +69,10 @@ def test_language_models_are_compared_seed_by_seed(tmp_path):
     (made,) = lab.better("points", "apo", "grpo", "pass@1")
     assert made.mean == pytest.approx(2.0333, abs=1e-3) and made.state == "holds" and made.n == 3
     assert lab.better("points", "apo", "dapo", "pass@1") == []
-    assert np.all(lab.language("grpo", "pass@1", at_start=True) == 0.3)
-    assert lab.language("grpo", "pass@1", "--epochs", "5") is None
+    (some,) = ledger.paired("x", [{0: 5.0, 2: 7.0, 3: 1.0}, {2: 4.0, 1: 0.0, 0: 3.0}], [1, -1])
+    assert some.mean == 2.5 and some.n == 2  # seeds 0 and 2 are in both
+    assert set(lab.language("grpo", "pass@1", at_start=True).values()) == {30.0}
+    assert lab.language("grpo", "pass@1", "--epochs", "5") == {}
 
 
 def test_figures_that_cannot_be_read_are_an_error(tmp_path):

@@ -1,8 +1,8 @@
 """APO (Anchored Policy Optimization)."""
 
-from rlvr_cli.lab import check, squeeze
+from rlvr_cli.lab import squeeze
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.ledger import Claim, Lab
+from rlvr_cli.lab.ledger import Claim, Lab, paired
 
 KL = "grpo+kl:beta=0.01"
 
@@ -10,10 +10,8 @@ KL = "grpo+kl:beta=0.01"
 def loses_coverage(lab: Lab) -> list[Check]:
     made = []
     for name in ("pass@16", "pass@64 of 256"):
-        start, end = (lab.language("grpo", name, at_start=when) for when in (True, False))
-        if start is not None and end is not None:
-            says = f"{name}, after less before, points"
-            made.append(check.mean(says, 100 * (end - start), below=0.0, level=0.95))
+        ends = [lab.language("grpo", name, at_start=when) for when in (False, True)]
+        made += paired(f"{name}, after less before, points", ends, [1, -1], below=0.0)
     return made
 
 

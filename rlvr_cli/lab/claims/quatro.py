@@ -8,7 +8,7 @@ import torch
 from rlvr_cli.lab import check, squeeze
 from rlvr_cli.lab.bandit import Settings
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.ledger import Claim, Lab
+from rlvr_cli.lab.ledger import Claim, Lab, paired
 from rlvr_cli.lab.table import Table
 from rlvr_cli.objective import build
 
@@ -84,13 +84,9 @@ def by_variance(lab: Lab) -> list[Check]:
 def grows_with_k(lab: Lab) -> list[Check]:
     made = []
     for low, high in (("pass@1", "pass@16"), ("pass@1 of 256", "pass@32 of 256")):
-        own, other = ([lab.language(s, n) for n in (low, high)] for s in (quatro(0.1), "grpo"))
-        if any(v is None or len(v) < 2 for v in (*own, *other)):
-            continue
-        n = min(len(v) for v in (*own, *other))  # type: ignore[arg-type]
-        gain = [100 * (a[:n] - b[:n]) for a, b in zip(own, other, strict=True)]  # type: ignore[index]
+        figures = [lab.language(s, n) for n in (high, low) for s in (quatro(0.1), "grpo")]
         says = f"gain over GRPO at {high} less that at {low}, points"
-        made.append(check.mean(says, gain[1] - gain[0], above=0.0, level=0.95))
+        made += paired(says, figures, (1, -1, -1, 1), above=0.0)
     return made
 
 
@@ -105,11 +101,7 @@ def against(lab: Lab, metric: str, others: tuple[str, ...], *options: str, spec:
 def tenfold(lab: Lab) -> list[Check]:
     usual = lab.language(quatro(0.1), "pass@1")
     fast = lab.language(quatro(0.1), "pass@1", *FASTEST)
-    if usual is None or fast is None:
-        return []
-    n = min(len(usual), len(fast))
-    lost = 100 * (usual[:n] - fast[:n])
-    return [check.mean("points of pass@1 lost", lost, below=10.0, level=0.95)]
+    return paired("points of pass@1 lost", [usual, fast], [1, -1], below=10.0)
 
 
 CLAIMS = [
@@ -128,18 +120,19 @@ CLAIMS = [
           "delta 0.1, 1 to 7 right of 8", by_variance,
           "Groups of one and of seven right have one variance and different lambda."),
     Claim("Q5", "sec. 3.2", "The update stays within the trust region", "KL(new || old) of 4,000 "
-          "random policies after 100 epochs on one group of 8", region,
-          "delta bounds the KL over the sampled completions as if they were the whole support; "
-          "eight samples of six actions are not."),
+          "random policies after 100 epochs on one group of 8", region),
     Claim("Q6", "sec. 3.1", "It bounds the divergence better than clipping", "the same, paired",
-          tighter_than_clips),
+          tighter_than_clips, "On one batch a clip stops a sample's gradient at a ratio of 1.2, "
+          "well before delta = 0.1 is reached; what differs is that QUATRO comes to rest at a "
+          "chosen divergence."),
     Claim("Q7", "sec. 4.3, Fig. 4c", "The log-ratio term keeps the divergence down",
           "KL(new || old) of 4,000 random policies, paired", stabiliser),
     Claim("Q8", "Table 1", "Better Pass@1 than GRPO, GSPO and DAPO at delta 0.1",
           "built-in task, 20 steps, points", lambda lab: [
               c for o in ("grpo", GSPO, "dapo") for c in lab.better(
                   f"pass@1, less {o.partition(':')[0]}'s", quatro(0.1), o, "pass@1")]),
-    Claim("Q9", "Table 1", "The gain grows with k", "built-in task, 20 steps", grows_with_k),
+    Claim("Q9", "Table 1", "The gain grows with k", "built-in task, 20 steps", grows_with_k,
+          "GRPO leads at k = 1 and both near 100% at large k, where any lead has to shrink."),
     Claim("Q10", "sec. 4.2", "A smaller delta trades Pass@1 for entropy", "built-in task, 20 steps",
           lambda lab: lab.better("pass@1, 0.1 less 0.001, points", quatro(0.1), quatro(0.001),
                                  "pass@1")

@@ -6,7 +6,7 @@ import numpy as np
 
 from rlvr_cli.lab import check, outcome, squeeze
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.ledger import Claim, Lab
+from rlvr_cli.lab.ledger import Claim, Lab, paired
 from rlvr_cli.lab.systems import Row
 
 REWARDS, START = (0.5, 1.0, 0.0), (0.5, 0.05, 0.45)
@@ -134,23 +134,21 @@ def binary_negative_only(lab: Lab) -> list[Check]:
 
 
 def language_entropy(lab: Lab) -> list[Check]:
-    start = lab.language("grpo+negative-only", "entropy", at_start=True)
-    end = lab.language("grpo+negative-only", "entropy")
-    made = lab.better("less GRPO's", "grpo+negative-only", "grpo", "entropy")
-    if start is None or end is None:
-        return made
-    return [*made, check.mean("less the base policy's", end - start, above=0.0, level=0.95)]
+    spec = "grpo+negative-only"
+    ends = [lab.language(spec, "entropy", at_start=when) for when in (False, True)]
+    return [
+        *lab.better("less GRPO's", spec, "grpo", "entropy"),
+        *paired("less the base policy's", ends, [1, -1], above=0.0),
+    ]
 
 
 def large_k(lab: Lab, spec: str) -> list[Check]:
     made = []
     for k in (16, 64, 256):
         name = f"pass@{k} of 256"
-        start, end = (lab.language(spec, name, at_start=when) for when in (True, False))
-        if start is None or end is None or min(start) >= 1:
-            continue
-        says = f"pass@{k} of 256 samples, base less {spec}, points"
-        made.append(check.mean(says, 100 * (start - end), above=0.0, level=0.95))
+        ends = [lab.language(spec, name, at_start=when) for when in (True, False)]
+        made += paired(f"pass@{k} of 256 samples, base less {spec}, points", ends, [1, -1],
+                       above=0.0)  # fmt: skip
     return made
 
 
