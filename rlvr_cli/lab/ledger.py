@@ -130,7 +130,7 @@ def papers() -> dict[str, tuple[str, list[Claim]]]:
     made = {}
     for name in lookup.names("lab/claims"):
         module = importlib.import_module(f"rlvr_cli.lab.claims.{name.replace('-', '_')}")
-        made[name] = (str(module.__doc__).partition("\n")[0], module.CLAIMS)
+        made[name] = (str(module.__doc__).partition("\n")[0].rstrip("."), module.CLAIMS)
     return made
 
 

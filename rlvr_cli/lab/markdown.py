@@ -10,7 +10,7 @@ _STATES = {"holds": "yes", "fails": "no", "open": "undecided"}
 _INTRO = """\
 # Claims of the five papers, at this scale
 
-Made by `{command}`; one claim alone: `rlvr lab claims --only S9`. {total} claims: {counts}.
+Made by `{command}`; a claim alone: the same with `--only S9`. {total} claims: {counts}.
 
 - Small systems (`rlvr lab sharpening`, `rlvr lab two-stage`, `rlvr lab squeeze`): {seeds} seeds \
 a run unless a line says otherwise, trained by rlvr's own objectives. Runs that are compared draw \

@@ -233,7 +233,7 @@ CLAIMS = [
           "larger share at the step at which 95% of the mass is correct; mean-shifted less "
           "normalised", at_equal_success),
     Claim("S11", "ours, of S9", "At half the rate normalised advantages learn and sharpen as "
-          "mean-shifted ones do: S9 is a matter of step size", "differences within 0.03",
+          "mean-shifted ones do: S9 is mostly step size", "differences within 0.03",
           half_the_rate),
     Claim("S12", "G, Fig. 3", "RLOO and REINFORCE++ delay collapse against raw rewards",
           SHARPNESS, lambda lab: by_rate(lab, RAW, "rloo") + by_rate(lab, RAW, LIKE)),
@@ -271,7 +271,8 @@ CLAIMS = [
     Claim("S23", "H, Fig. 5c", "IAC alone slows collapse (AdamW)", f"{SHARPNESS}; GRPO less GRPO "
           "with IAC", lambda lab: iac(lab, optimizer="adamw")),
     Claim("S24", "H, Fig. 5b", "IAC with DLC comes to rest at a diverse policy (SGD)",
-          "mu = 0.5, rate of policy and memory 1, G = 8", lambda lab: diverse(lab, "sgd", 1.0)),
+          "mu = 0.5, rate of policy and memory 1, G = 8", lambda lab: diverse(lab, "sgd", 1.0),
+          "Start and learning rate of the memory are not published; here 0 and 1."),
     Claim("S25", "H, Fig. 5d", "IAC with DLC comes to rest at a diverse policy (AdamW)",
           "the same at rates 0.1 and 1", lambda lab: diverse(lab, "adamw", 0.1)
           + diverse(lab, "adamw", 1.0)),
