@@ -5,6 +5,8 @@
 Same policy, prompts, number of steps, samples, optimizer and learning rate for all; held-out
 figures after the last step. A run that is there already is not made again, so the command can be
 stopped and typed again. Intervals are 95% t-intervals over seeds; differences are paired by seed.
+`--record docs/head-to-head.jsonl` keeps every run's figures, a line each: `rlvr lab claims` reads
+them.
 """
 
 import argparse
@@ -26,6 +28,12 @@ OBJECTIVES = (
     "quatro:delta=0.1", "quatro:delta=0.01", "quatro:delta=0.001",
     "grpo+negative-only", "grpo+iac", "dapo+iac", "grpo+kl:beta=0.01",
 )  # fmt: skip
+ABLATIONS = (
+    "apo:k=4", "apo:beta=0", "apo:lam=1", "apmpo:gamma=0.4", "grpo+iac:alpha=0.5",
+)  # fmt: skip
+MANY = ("grpo", "quatro:delta=0.1")  # these sample so often that Pass@k has large k
+SAMPLES = 256
+ENDS = ("first", "second")  # at the start and at the end
 STRESSED = ("quatro:delta=0.1", "gspo:clip_low=0.2,clip_high=0.2", "grpo")
 STRESS = {
     "learning rate x 3": ("--learning-rate", "6e-4"),
@@ -41,8 +49,7 @@ def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
     from rlvr_cli import app
 
     spec, words, seed, steps, out = job
-    name = "".join(c if c.isalnum() else "-" for c in "_".join((spec, *words)))
-    path = out / f"{name}-seed{seed}"
+    path = out / f"{_name(spec, words)}-seed{seed}"
     kept = out / f"{path.name}.json"
     if not kept.exists():
         said = io.StringIO()
@@ -53,8 +60,54 @@ def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
         if code:
             raise RuntimeError(f"rlvr {' '.join(words)}: exit code {code}\n{err.getvalue()}")
         kept.write_text(said.getvalue())
+        if not job[1] and spec in MANY:
+            many(path, seed, steps)
         shutil.rmtree(path)
     return json.loads(kept.read_text())["metrics"]
+
+
+def many(path: Path, seed: int, steps: int) -> None:
+    """Pass@k of SAMPLES completions of each held-out prompt, at the start and at the end."""
+    from rlvr_cli import app
+
+    made = {}
+    for when, model in {"first": "builtin", "second": path / f"steps/{steps:06d}/update"}.items():
+        said = io.StringIO()
+        for words in (
+            ["rollout", path / "prompts/heldout", "--model", model, "-n", SAMPLES, "--seed", seed,
+             "--max-new-tokens", 16, "--out", path / when / "rollouts"],
+            ["score", path / when / "rollouts", "--out", path / when / "scores"],
+            ["eval-passk", path / when / "scores", "--json"],
+        ):  # fmt: skip
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as err:
+                if app.run([str(word) for word in words]):
+                    raise RuntimeError(f"{words}\n{err.getvalue()}")
+        made[when] = json.loads(said.getvalue())["metrics"]
+    path.with_name(f"{path.name}.many").write_text(json.dumps(made))
+
+
+def record(by_job: dict[tuple, dict], path: Path) -> None:
+    """One line a run: spec, options, seed, and each metric's mean at the start and at the end."""
+    lines = []
+    for (spec, words, seed, steps, out), metrics in by_job.items():
+        kept = {name: [_short(m[when][0]) for when in ENDS] for name, m in metrics.items()}
+        many = out / f"{_name(spec, words)}-seed{seed}.many"
+        if many.exists():
+            ends = json.loads(many.read_text())
+            pairs = {name: [_short(ends[w][name][0]) for w in ENDS] for name in ends["first"]}
+            kept |= {f"{name} of {SAMPLES}": pair for name, pair in pairs.items()}
+        row = {"spec": spec, "options": words, "seed": seed, "steps": steps, "metrics": kept}
+        lines.append(json.dumps(row) + "\n")
+    path.write_text("".join(lines))
+
+
+def _short(value: float) -> float:
+    return round(value, 7)
+
+
+def _name(spec: str, words: tuple[str, ...]) -> str:
+    return "".join(c if c.isalnum() else "-" for c in "_".join((spec, *words)))
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -94,10 +147,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/head-to-head"))
+    parser.add_argument("--record", type=Path, help="a JSONL file to keep every run's figures in")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     settings = {"same settings": ((), OBJECTIVES)}
     settings |= {name: (words, STRESSED) for name, words in STRESS.items()}
+    settings["ablations"] = ((), ("grpo", "apo", "apmpo", "grpo+iac", *ABLATIONS))
     jobs = [
         (spec, words, seed, given.steps, given.out)
         for words, specs in settings.values()
@@ -105,7 +160,11 @@ def main() -> None:
         for spec in specs
     ]
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        made = iter(list(pool.map(run, jobs)))
+        runs = list(pool.map(run, dict.fromkeys(jobs)))
+    by_job = dict(zip(dict.fromkeys(jobs), runs, strict=True))
+    if given.record:
+        record(by_job, given.record)
+    made = iter([by_job[job] for job in jobs])
     libraries = ", ".join(f"{name} {version(name)}" for name in ("rlvr", "torch", "transformers"))
     print(f"{platform.machine()}, Python {platform.python_version()}, {libraries}; "
           f"{given.steps} steps, {given.seeds} seeds\n")  # fmt: skip

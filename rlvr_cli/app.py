@@ -31,14 +31,25 @@ _ORDER = (
 def command_names() -> list[str]:
     """The commands that the folder holds, in the order of the loop."""
     stems = [path.stem for path in _COMMANDS.glob("*.py") if not path.stem.startswith("__")]
+    stems += [path.parent.name for path in _COMMANDS.glob("*/__init__.py")]
     found = {stem.strip("_").replace("_", "-") for stem in stems}
     return [n for n in _ORDER if n in found] + sorted(found - set(_ORDER))
 
 
 def _file(name: str) -> Path:
+    """The file of a command; a folder's is that of its package, a name in it `folder/name`."""
     stem = name.replace("-", "_")
-    path = _COMMANDS / f"{stem}.py"
-    return path if path.exists() else _COMMANDS / f"{stem}_.py"
+    candidates = (f"{stem}.py", f"{stem}/__init__.py", f"{stem}_.py")
+    return next(path for c in candidates if (path := _COMMANDS / c).exists())
+
+
+def subcommand_names(name: str) -> list[str]:
+    """The commands of a folder of commands, sorted; none of a file."""
+    folder = _file(name).parent
+    if folder == _COMMANDS or "/" in name:
+        return []
+    stems = (path.stem for path in folder.glob("*.py") if not path.stem.startswith("__"))
+    return sorted(stem.replace("_", "-") for stem in stems)
 
 
 def summary(name: str) -> str:
@@ -73,10 +84,40 @@ class Commands(TyperGroup):
         return name, command and _load(args[0]), rest
 
 
+class Folder(TyperGroup):
+    """The commands of a folder, such as `rlvr lab sharpening`; loads the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return subcommand_names(str(self.name))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        path = f"{self.name}/{cmd_name}"
+        return TyperCommand(cmd_name, help=summary(path), rich_markup_mode=None)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean `rlvr {self.name} {near[0]}`? " if near else ""
+            raise errors.UsageError(
+                f"unknown command `{self.name} {args[0]}`", f"{hint}there are {', '.join(known)}"
+            )
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(f"{self.name}/{args[0]}"), rest
+
+
 def _load(name: str) -> Any:
-    module = importlib.import_module(f"rlvr_cli.commands.{_file(name).stem}")
+    if subcommand_names(name):
+        group = Folder(name=name, help=summary(name), no_args_is_help=True)
+        group.rich_markup_mode = None
+        return group
+    parts = _file(name).relative_to(_COMMANDS).with_suffix("").parts
+    module = importlib.import_module(".".join(["rlvr_cli.commands", *parts]))
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    single.command(name=name, help=module.__doc__)(console.results_alone()(module.command))
+    last = name.rpartition("/")[2]
+    single.command(name=last, help=module.__doc__)(console.results_alone()(module.command))
     return typer.main.get_command(single)
 
 

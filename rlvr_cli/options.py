@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -25,6 +26,12 @@ Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this ma
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
+ALGO_HELP = "objective and modifiers, as in grpo+iac; may be repeated"
+Seeds = Annotated[int, typer.Option(min=1, help="policies of each run, trained at once")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="processes; one a core by default")]
+Format = Annotated[
+    str | None, typer.Option(help="of the figures: svg,png or none; both if matplotlib is there")
+]
 MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code-execution", help="let verifiers run what a model wrote")
@@ -134,9 +141,18 @@ def ks(text: str | None) -> list[int]:
     return sorted({int(value) for value in values})
 
 
-def numbers(text: str, flag: str) -> list[float]:
-    """The numbers in `0.6,0.8`, in order, each once."""
+def words(text: str | None) -> tuple[str, ...]:
+    """The entries of a comma-separated list; none if nothing was given."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def numbers(name: str, text: str | None, kind: type = float) -> tuple[Any, ...]:
+    """The numbers of a comma-separated list, from 0 on; none if nothing was given."""
     try:
-        return sorted({float(value) for value in text.split(",")})
+        values = tuple(kind(word) for word in words(text))
     except ValueError:
-        raise UsageError(f"{flag} is `{text}`", f"write numbers, as in {flag} 0.6,0.8") from None
+        values = (math.nan,)
+    if not all(0 <= value < math.inf for value in values):
+        what = "whole numbers" if kind is int else "numbers"
+        raise UsageError(f"{name} is `{text}`", f"write {what} from 0 on, as in {name} 1,2")
+    return values

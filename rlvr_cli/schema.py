@@ -82,6 +82,18 @@ _SCHEMAS = {
         _field("tokens", pa.int64()),
         _field("sampler_gap", pa.float64(), "nats, the largest of the rollout batch", null=True),
     ],
+    "trajectories": [
+        _field("run", pa.string()),
+        _field("seed", pa.int64()),
+        _field("step", pa.int32(), "updates made"),
+    ],
+    "checks": [
+        _field("about", pa.string()),
+        _field("check", pa.string()),
+        _field("state", pa.string(), "holds, fails or open"),
+        _field("n", pa.int64(), "values that the interval is of"),
+        *(_field(name, pa.float64()) for name in ("mean", "low", "high", "above", "below")),
+    ],
     "metrics": [_KEY[0], _field("source", pa.string(), null=True), _field("n", pa.int32()),
                 _field("correct", pa.int32()), _field("excluded", pa.int32())],
 }  # fmt: skip

@@ -30,25 +30,36 @@ def test_help_and_list_load_nothing_heavy(tmp_path):
     assert "typer" in loaded and not HEAVY & loaded
 
 
+FILES = sorted([*COMMANDS.glob("[a-z]*.py"), *COMMANDS.glob("*/[a-z]*.py")])
+
+
+def name_of(path: Path) -> str:
+    """The command's name; `folder/name` in a folder of commands."""
+    stem = path.stem.strip("_").replace("_", "-")
+    return stem if path.parent == COMMANDS else f"{path.parent.name}/{stem}"
+
+
 def test_the_folder_is_the_list_of_commands():
     stems = {path.stem.rstrip("_") for path in COMMANDS.glob("[a-z]*.py")}
+    stems |= {path.parent.name for path in COMMANDS.glob("*/__init__.py")}
     assert sorted(stem.replace("_", "-") for stem in stems) == sorted(app.command_names())
 
 
-@pytest.mark.parametrize("path", sorted(COMMANDS.glob("[a-z]*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_command_file_is_short_and_says_what_it_does(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 60
     first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-    assert first.endswith(".") and first == app.summary(path.stem.strip("_").replace("_", "-"))
+    assert first.endswith(".") and first == app.summary(name_of(path))
 
 
-@pytest.mark.parametrize("name", app.command_names())
+@pytest.mark.parametrize("name", sorted({*app.command_names(), *map(name_of, FILES)}))
 def test_a_command_explains_itself_and_each_option(rlvr, name):
-    ran = rlvr(name, "--help")
+    ran = rlvr(*name.split("/"), "--help")
     assert ran.code == 0 and ran.err == ""
     assert " ".join(app.summary(name).split()[:4]) in ran.out
     command = app._load(name)
+    assert all(subcommand in ran.out for subcommand in app.subcommand_names(name))
     unexplained = [p.name for p in command.params if not getattr(p, "help", "")]
     assert unexplained == (["a", "b"] if name == "compare" else [])
 

@@ -75,6 +75,7 @@ MAY_IMPORT = {
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
     | {"device", "isolation", "memory", "sandbox", "scoring", "shape", "world"},
+    "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
     | {"stages", "world"},
@@ -88,9 +89,9 @@ MAY_IMPORT = {
         "reporting",
         "stages",
     },
-    "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "live"}
-    | {"lookup", "objective", "options", "pipeline", "policy", "report", "reporting", "shards"}
-    | {"stages", "viewer", "world"},
+    "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "lab"}
+    | {"live", "lookup", "objective", "options", "pipeline", "policy", "report", "reporting"}
+    | {"shards", "stages", "viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 
@@ -152,7 +153,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("vllm", "rollout/vllm.py"),
         ("deepspeed", "training/deepspeed.py"),
         ("peft", "adapters.py"),
-        ("matplotlib", "report/figures.py"),
+        ("matplotlib", "report/figures.py lab/picture.py"),
         ("jinja2", "report/page.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),

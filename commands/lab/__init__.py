@@ -1,0 +1,1 @@
+"""The papers' small systems: their figures, identities and a ledger of claims."""

@@ -1,0 +1,28 @@
+"""A ledger of the five papers' claims: which hold at this scale, with the numbers.
+
+Trains the small systems, reads what language models did on the built-in task, and writes a page
+of Markdown. The bounds of every test stand in the code.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import console, options
+
+
+def command(
+    seeds: options.Seeds = 200,
+    language: Annotated[
+        Path | None, typer.Option(help="figures of language models, by head_to_head.py --record")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="these claims alone, as in S9,T5")] = None,
+    jobs: options.Jobs = None,
+    out: Annotated[Path, typer.Option("--out", help="the page")] = Path("claims.md"),
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli.lab import report
+
+    made = report.claims(out, seeds, language, options.words(only), jobs)
+    console.result(made.out, made.summary, as_json=json)

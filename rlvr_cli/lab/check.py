@@ -1,0 +1,98 @@
+"""Checks: a statistic's interval against bounds that were set before it was computed."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+State = Literal["holds", "fails", "open"]
+LEVEL = 0.99
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is said, the statistic's mean and interval, and where the interval must lie.
+
+    It holds if the whole interval is within the bounds, fails if all of it is on one outer side
+    of them, and is open otherwise. An `exact` number has no width.
+    """
+
+    says: str
+    mean: float
+    low: float
+    high: float
+    above: float
+    below: float
+    n: int
+    exact: bool = False
+
+    @property
+    def state(self) -> State:
+        if self.low > self.above and self.high < self.below:
+            return "holds"
+        if self.high <= self.above or self.low >= self.below:
+            return "fails"
+        return "open"
+
+    @property
+    def bounds(self) -> str:
+        if math.isinf(self.below):
+            return f"above {_short(self.above)}"
+        if math.isinf(self.above):
+            return f"below {_short(self.below)}"
+        return f"between {_short(self.above)} and {_short(self.below)}"
+
+    @property
+    def number(self) -> str:
+        """The statistic and its interval, as a reader sees them."""
+        if self.exact:
+            return _short(self.mean)
+        return f"{_short(self.mean)} [{_short(self.low)}, {_short(self.high)}]"
+
+
+def mean(
+    says: str,
+    values: Sequence[float] | np.ndarray,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    level: float = LEVEL,
+) -> Check:
+    """The mean over seeds and its Student t interval; open wherever a value is not finite."""
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=np.float64)
+    n = len(values)
+    middle = float(values.mean())
+    if n < 2 or not np.isfinite(values).all():
+        return Check(says, middle, -math.inf, math.inf, above, below, n)
+    half = float(t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
+    return Check(says, middle, middle - half, middle + half, above, below, n)
+
+
+def share(
+    says: str,
+    flags: Sequence[bool] | np.ndarray,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    level: float = LEVEL,
+) -> Check:
+    """The share of seeds of which it is so, and its exact (Clopper-Pearson) interval."""
+    from scipy.stats import binomtest
+
+    flags = np.asarray(flags, dtype=bool)
+    found = binomtest(int(flags.sum()), len(flags)).proportion_ci(level)
+    return Check(says, float(flags.mean()), found.low, found.high, above, below, len(flags))
+
+
+def exact(says: str, value: float, *, above: float = -math.inf, below: float = math.inf) -> Check:
+    """A number that no chance has a part in, such as the error of an identity."""
+    value = float(value)
+    return Check(says, value, value, value, above, below, 1, exact=True)
+
+
+def _short(value: float) -> str:
+    return "inf" if value == math.inf else f"{value:.4g}"

@@ -1,0 +1,299 @@
+"""IAC and DLC (When Sharpening Becomes Collapse)."""
+
+import numpy as np
+
+from rlvr_cli.lab import check, outcome
+from rlvr_cli.lab.check import Check
+from rlvr_cli.lab.ledger import Claim, Lab
+from rlvr_cli.lab.systems import SIAMESE, classes
+
+RAW, SHIFTED, NORMALISED = "reinforce", "dr-grpo", "grpo"
+RATES = (0.1, 0.3, 1.0, 3.0)
+LIKE = "reinforce-pp:kl=0"
+SHARPNESS = "mean over 500 steps of the larger of Cat's and Persian's share of their mass"
+
+
+def sharpness(lab: Lab, algo: str, **settings) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """How early and how far each seed's policy sharpened, from 1/2 to 1, [S]."""
+    system, made = lab.classes(algo, **settings)
+    return outcome.over_time(made, outcome.curve(system, made, "share"))
+
+
+def sharper(lab: Lab, first: tuple, second: tuple, says: str) -> Check:
+    """Whether the first (algo, settings) sharpens more than the second, paired by seed."""
+    difference = sharpness(lab, first[0], **first[1]) - sharpness(lab, second[0], **second[1])
+    return check.mean(says, difference, above=0.0)
+
+
+def collapsed(lab: Lab, says: str, algo: str, by: float = np.inf, **settings) -> Check:  # type: ignore[no-untyped-def]
+    """Whether 95% of seeds have collapsed by the end, or by a step."""
+    system, made = lab.classes(algo, **settings)
+    step_S = outcome.collapse_step(system, made)
+    return check.share(says, np.isfinite(step_S) & (step_S <= by), above=0.95)
+
+
+def estimators(lab: Lab) -> list[Check]:
+    names = (RAW, SHIFTED, NORMALISED)
+    made = [collapsed(lab, f"collapsed by step 500, {a}, rate {r:g}", a, learning_rate=r)
+            for a in names for r in (0.3, 1.0, 3.0)]  # fmt: skip
+    return made + [collapsed(lab, f"by step 2000, {a}, rate 1", a, steps=2000) for a in names]
+
+
+def winner(lab: Lab) -> list[Check]:
+    system, made = lab.classes(RAW)
+    cat_SR, persian_SR = (outcome.curve(system, made, name) for name in ("cat", "persian"))
+    early = np.searchsorted(made.step_R, 25)
+    leads_SR = persian_SR > cat_SR
+    return [
+        check.share("Persian wins", leads_SR[:, -1], above=0.4, below=0.6),
+        check.share("who leads at step 25 wins", leads_SR[:, early] == leads_SR[:, -1], above=0.75),
+    ]
+
+
+def delayed_by_size(lab: Lab) -> list[Check]:
+    return [
+        sharper(lab, (a, {"group_size": 4}), (a, {"group_size": 32}), f"G=4 less G=32, {a}")
+        for a in (RAW, SHIFTED, NORMALISED)
+    ]
+
+
+def by_rate(lab: Lab, first: str, second: str, **settings) -> list[Check]:  # type: ignore[no-untyped-def]
+    return [
+        sharper(lab, (first, {"learning_rate": r} | settings),
+                (second, {"learning_rate": r} | settings), f"{first} less {second}, rate {r:g}")
+        for r in RATES
+    ]  # fmt: skip
+
+
+def at_equal_success(lab: Lab) -> list[Check]:
+    """The share when 95% of the mass is correct; seeds that both reach it."""
+    made = []
+    for rate in (0.3, 1.0):
+        shares, reached = [], []
+        for algo in (SHIFTED, NORMALISED):
+            system, run = lab.classes(algo, learning_rate=rate, steps=1500 if rate < 1 else 500)
+            step_S = outcome.solved_step(system, run)
+            shares.append(outcome.at_step(run, outcome.curve(system, run, "share"), step_S))
+            reached.append(np.isfinite(step_S))
+        both_S = reached[0] & reached[1]
+        says = f"{SHIFTED} less {NORMALISED} when 95% are right, rate {rate:g}"
+        made.append(check.mean(says, (shares[0] - shares[1])[both_S], above=0.0))
+    return made
+
+
+def half_the_rate(lab: Lab) -> list[Check]:
+    """Rates at which both solve the task as fast: the median steps to 95% differ by less."""
+    made = []
+    for rate in (0.3, 1.0):
+        first = lab.classes(NORMALISED, learning_rate=rate / 2)
+        second = lab.classes(SHIFTED, learning_rate=rate)
+        success = [outcome.over_time(m, outcome.curve(s, m, "success")) for s, m in (first, second)]
+        says = f"{NORMALISED} at rate {rate / 2:g} less {SHIFTED} at {rate:g}"
+        made += [
+            check.mean(f"sharpness, {says}", sharpness(lab, NORMALISED, learning_rate=rate / 2)
+                       - sharpness(lab, SHIFTED, learning_rate=rate), above=-0.03, below=0.03),
+            check.mean(f"success, {says}", success[0] - success[1], above=-0.03, below=0.03),
+        ]  # fmt: skip
+    return made
+
+
+def quicker(lab: Lab, first: str, second: str) -> list[Check]:
+    return [
+        sharper(lab, (NORMALISED, {"optimizer": first, "learning_rate": r}),
+                (NORMALISED, {"optimizer": second, "learning_rate": r}),
+                f"{first} less {second}, rate {r:g}")
+        for r in (0.01, 0.1, 1.0)
+    ]  # fmt: skip
+
+
+def siamese(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
+    system, made = lab.classes(NORMALISED, size)
+    return outcome.curve(system, made, f"siamese@siamese-{similarity}")
+
+
+def siamese_mean(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
+    _, made = lab.classes(NORMALISED, size)
+    return outcome.over_time(made, siamese(lab, similarity, size))
+
+
+def printed_ratios(lab: Lab) -> list[Check]:
+    features = classes().queries
+    own = np.array(features["persian"])
+    ratios = {n: own @ own / (own @ np.array(features[f"siamese-{n}"])) for n in SIAMESE}
+    pairs = zip(ratios, (1.38, 1.57, 1.72), strict=True)
+    return [
+        check.exact("high less mid similarity", ratios["high"] - ratios["mid"], below=0.0),
+        check.exact("mid less low similarity", ratios["mid"] - ratios["low"], below=0.0),
+        *(check.exact(f"error of the printed {printed}, {name}", abs(ratios[name] - printed),
+                      below=0.005) for name, printed in pairs),
+    ]  # fmt: skip
+
+
+def diverse(lab: Lab, optimizer: str, rate: float) -> list[Check]:
+    system, made = lab.classes("grpo+iac", learning_rate=rate, optimizer=optimizer, memory=0.5)
+    share_SR = outcome.curve(system, made, "share")
+    late_SR = share_SR[:, made.step_R >= 400]
+    says = f"{optimizer}, rate {rate:g}"
+    return [
+        check.mean(f"larger share at the end, {says}", share_SR[:, -1], below=0.9),
+        check.share(f"collapsed at the end, {says}", share_SR[:, -1] >= 0.95, below=0.05),
+        check.mean(f"drift of the share over the last 100 steps, {says}",
+                   late_SR[:, -1] - late_SR[:, 0], above=-0.02, below=0.02),
+    ]  # fmt: skip
+
+
+def infinite_samples(lab: Lab) -> list[Check]:
+    """pi* of random references, advantages and betas."""
+    rng = np.random.default_rng(0)
+    ref_NA = rng.dirichlet(np.full(6, 0.5), 10_000)
+    up_N1, down_N1 = rng.exponential(size=(10_000, 1)), -rng.exponential(size=(10_000, 1))
+    advantage_NA = np.where(np.arange(6) < 3, up_N1, down_N1) / rng.uniform(0.05, 2, (10_000, 1))
+    weight_NA = ref_NA * np.exp(advantage_NA - advantage_NA.max(1, keepdims=True))
+    best_NA = weight_NA / weight_NA.sum(1, keepdims=True)
+    up = (best_NA >= ref_NA * (1 - 1e-12))[:, :3].all(1)
+    return [check.share("random cases in which every correct mode gains", up, above=0.999)]
+
+
+def _batches() -> tuple[np.ndarray, ...]:
+    """References, counts of eight samples and normalised advantages of mixed groups."""
+    rng = np.random.default_rng(1)
+    ref_NA = rng.dirichlet(np.full(6, 0.7), 20_000)
+    count_NA = rng.multinomial(8, ref_NA)
+    rate_N = count_NA[:, :3].sum(1) / 8
+    mixed_N = (rate_N > 0) & (rate_N < 1)
+    ref_NA, count_NA, rate_N = ref_NA[mixed_N], count_NA[mixed_N], rate_N[mixed_N]
+    sigma_N = np.sqrt(rate_N * (1 - rate_N))
+    advantage_NA = np.where(np.arange(6) < 3, (1 - rate_N)[:, None], -rate_N[:, None])
+    return ref_NA, count_NA, advantage_NA / sigma_N[:, None], rate_N, sigma_N
+
+
+def partition(lab: Lab) -> list[Check]:
+    ref_NA, count_NA, advantage_NA, rate_N, sigma_N = _batches()
+    z_N = (ref_NA * np.exp(count_NA * advantage_NA / 8)).sum(1)
+    seen_NA, right_A = count_NA > 0, np.arange(6) < 3
+    least_N = np.where(seen_NA & right_A, ref_NA, np.inf).min(1)
+    most_N = np.where(seen_NA & ~right_A, ref_NA, -np.inf).max(1)
+    bound_N = 1 + rate_N * (1 - rate_N) / sigma_N * (least_N - most_N)
+    return [check.share("mixed batches whose Z' is at least the bound", z_N >= bound_N - 1e-12,
+                        above=0.999)]  # fmt: skip
+
+
+def maximiser(lab: Lab) -> list[Check]:
+    """Eq. 3 at Eq. 4's policy, and with a sampled wrong mode a thousand times less likely."""
+    ref_NA, count_NA, advantage_NA, *_ = _batches()
+    policy_NA = ref_NA * np.exp(count_NA * advantage_NA / 8)
+    policy_NA /= policy_NA.sum(1, keepdims=True)
+
+    def value(policy_NA: np.ndarray) -> np.ndarray:
+        log_NA = np.log(policy_NA)
+        kl_N = (policy_NA * (log_NA - np.log(ref_NA))).sum(1)
+        return (count_NA * advantage_NA * log_NA).sum(1) / 8 - kl_N
+
+    wrong_N = np.where(np.arange(6) < 3, -1, count_NA).argmax(1)
+    rows = np.arange(len(policy_NA))
+    other_NA = policy_NA.copy()
+    other_NA[rows, wrong_N] /= 1e6
+    other_NA /= other_NA.sum(1, keepdims=True)
+    return [check.share("mixed batches in which that policy is no better",
+                        value(other_NA) <= value(policy_NA), above=0.999)]  # fmt: skip
+
+
+def iac(lab: Lab, **settings) -> list[Check]:  # type: ignore[no-untyped-def]
+    return by_rate(lab, NORMALISED, "grpo+iac", **settings)
+
+
+CLAIMS = [
+    Claim("S1", "Corollary 2.1", "With infinitely many samples and a KL penalty every correct mode "
+          "gains", "pi* of 10,000 random cases of six modes", infinite_samples),
+    Claim("S2", "Theorem 2.2", "Eq. 4 is the policy that maximises Eq. 3",
+          "Eq. 3 at Eq. 4's policy against one with less of a sampled wrong mode, random batches",
+          maximiser, "Eq. 3 has no maximum: A log pi of a wrong mode grows without end as pi goes "
+          "to 0 (errata, I4)."),
+    Claim("S3", "Theorem 2.3", "Z' is at least 1 + p(1 - p) / (beta sigma) times the probability "
+          "gap", "20,000 random batches of eight", partition),
+    Claim("S4", "sec. 2.4, Fig. 1", "Across estimators and group sizes the policy collapses on one "
+          "label", "share of seeds with 95% of the correct mass on one label, G = 8", estimators,
+          "Groups that are all right have mean-shifted and normalised advantages of 0: once "
+          "success nears 1 these policies stand still, wherever they are."),
+    Claim("S5", "sec. 2.4", "Which label wins is random, by early sampling noise",
+          "raw rewards, G = 8, rate 1", winner),
+    Claim("S6", "sec. 2.4, Fig. 1", "A larger group delays collapse", SHARPNESS, delayed_by_size),
+    Claim("S7", "sec. 2.4, Fig. 1", "A larger group does not prevent collapse",
+          "share of seeds collapsed by step 500, G = 32, rate 1",
+          lambda lab: [collapsed(lab, a, a, group_size=32) for a in (RAW, SHIFTED, NORMALISED)]),
+    Claim("S8", "sec. 2.4, Fig. 1", "Raw rewards sharpen more than mean-shifted advantages",
+          SHARPNESS, lambda lab: by_rate(lab, RAW, SHIFTED)),
+    Claim("S9", "sec. 2.4, Fig. 1", "Normalised advantages are slower than mean-shifted ones",
+          f"{SHARPNESS}; mean-shifted less normalised",
+          lambda lab: by_rate(lab, SHIFTED, NORMALISED),
+          "A mixed group's deviation of binary rewards is at most about 1/2, so dividing by it at "
+          "least nearly doubles every update; p(1 - p) / sigma = sqrt(p(1 - p)) also fades later "
+          "than p(1 - p) as success nears 1. See S10 and S11."),
+    Claim("S10", "sec. 2.2 and 2.4", "At equal success normalised advantages leave more diversity",
+          "larger share at the step at which 95% of the mass is correct; mean-shifted less "
+          "normalised", at_equal_success),
+    Claim("S11", "ours, of S9", "At half the rate normalised advantages learn and sharpen as "
+          "mean-shifted ones do: S9 is mostly step size", "differences within 0.03",
+          half_the_rate),
+    Claim("S12", "G, Fig. 3", "RLOO and REINFORCE++ delay collapse against raw rewards",
+          SHARPNESS, lambda lab: by_rate(lab, RAW, "rloo") + by_rate(lab, RAW, LIKE)),
+    Claim("S13", "G, Fig. 3", "With RLOO and REINFORCE++ the policy collapses in the end too",
+          "share of seeds collapsed by step 500, G = 8, rate 1",
+          lambda lab: [collapsed(lab, a, a) for a in ("rloo", LIKE)]),
+    Claim("S14", "G, Fig. 4", "Momentum collapses faster than SGD", SHARPNESS,
+          lambda lab: quicker(lab, "momentum", "sgd")),
+    Claim("S15", "G, Fig. 4", "With momentum the policy collapses within 20 steps, whatever G",
+          "share of seeds collapsed by step 20, rate 1",
+          lambda lab: [collapsed(lab, f"G={G}", NORMALISED, by=20, group_size=G,
+                                 optimizer="momentum") for G in (4, 32)]),
+    Claim("S16", "G, Fig. 4", "AdamW collapses faster than SGD", SHARPNESS,
+          lambda lab: quicker(lab, "adamw", "sgd")),
+    Claim("S17", "G, Fig. 4", "AdamW is worse than momentum", SHARPNESS,
+          lambda lab: quicker(lab, "adamw", "momentum")),
+    Claim("S18", "sec. 2.4, Fig. 2", "Training on Persian squeezes P(Siamese) of Siamese",
+          "its change over 500 steps, GRPO, G = 8", lambda lab: [
+              check.mean(f"{n} similarity", siamese(lab, n)[:, -1] - siamese(lab, n)[:, 0],
+                         below=0.0) for n in SIAMESE]),
+    Claim("S19", "sec. 2.4, Fig. 2", "The more similar, the more it is squeezed",
+          "difference of the mean of P(Siamese) over 500 steps", lambda lab: [
+              check.mean(f"{a} less {b} similarity", siamese_mean(lab, a) - siamese_mean(lab, b),
+                         below=0.0) for a, b in (("high", "mid"), ("mid", "low"))]),
+    Claim("S20", "sec. 2.4, Fig. 2", "The larger the group, the more it is squeezed",
+          "G = 32 less G = 4, mean of P(Siamese) over 500 steps", lambda lab: [
+              check.mean(f"{n} similarity", siamese_mean(lab, n, 32) - siamese_mean(lab, n, 4),
+                         below=0.0) for n in SIAMESE]),
+    Claim("S21", "G", "lambda / rho is 1.38, 1.57 and 1.72 and grows as similarity falls",
+          "from the features; printed numbers within 0.005", printed_ratios),
+    Claim("S22", "H, Fig. 5a", "IAC alone slows collapse (SGD)",
+          f"{SHARPNESS}; GRPO less GRPO with IAC", iac,
+          "IAC multiplies A > 0 by the number of failures, never by less than 1 in a "
+          "mixed group: for one query it is a larger step towards what was sampled."),
+    Claim("S23", "H, Fig. 5c", "IAC alone slows collapse (AdamW)", f"{SHARPNESS}; GRPO less GRPO "
+          "with IAC", lambda lab: iac(lab, optimizer="adamw")),
+    Claim("S24", "H, Fig. 5b", "IAC with DLC comes to rest at a diverse policy (SGD)",
+          "mu = 0.5, rate of policy and memory 1, G = 8", lambda lab: diverse(lab, "sgd", 1.0),
+          "Start and learning rate of the memory are not published; here 0 and 1."),
+    Claim("S25", "H, Fig. 5d", "IAC with DLC comes to rest at a diverse policy (AdamW)",
+          "the same at rates 0.1 and 1", lambda lab: diverse(lab, "adamw", 0.1)
+          + diverse(lab, "adamw", 1.0)),
+    Claim("S26", "H, Fig. 5", "DLC adds diversity to IAC", f"{SHARPNESS}; IAC less IAC with DLC",
+          lambda lab: [sharper(lab, ("grpo+iac", {"optimizer": o}),
+                               ("grpo+iac", {"optimizer": o, "memory": 0.5}), o)
+                       for o in ("sgd", "adamw")]),
+    Claim("S27", "Tables 2 and 3", "IAC beats GRPO in accuracy and Pass@8", "built-in task, 20 "
+          "steps", lambda lab: lab.better("pass@1, points", "grpo+iac", "grpo", "pass@1")
+          + lab.better("pass@16, points", "grpo+iac", "grpo", "pass@16")),
+    Claim("S28", "Table 4", "IAC adds to DAPO", "built-in task, 20 steps",
+          lambda lab: lab.better("pass@1, points", "dapo+iac", "dapo", "pass@1")
+          + lab.better("pass@16, points", "dapo+iac", "dapo", "pass@16")),
+    Claim("S29", "I, Fig. 6", "IAC keeps entropy higher than DAPO alone", "built-in task, 20 steps",
+          lambda lab: lab.better("entropy, dapo", "dapo+iac", "dapo", "entropy")
+          + lab.better("entropy, grpo", "grpo+iac", "grpo", "entropy")),
+    Claim("S30", "I, Table 5", "alpha = 1 is better than 0.5 and than 0", "built-in task, pass@1",
+          lambda lab: lab.better("1 less 0.5", "grpo+iac", "grpo+iac:alpha=0.5", "pass@1")
+          + lab.better("1 less 0", "grpo+iac", "grpo", "pass@1")),
+    Claim("S31", "I, Table 5", "IAC beats leaving out the easiest quarter of prompts", "-", None,
+          "Needs the base policy's success rate of every training prompt; not run."),
+    Claim("S32", "Table 4", "DLC adds to DAPO with IAC on language models", "-", None,
+          "Needs sampling from two language models at once, which rlvr does not have."),
+]  # fmt: skip

@@ -1,0 +1,153 @@
+"""The ledger of claims: what a paper says, a test of it set beforehand, and what came out.
+
+A claim holds if the interval of every one of its checks lies within bounds that stand in the
+code, in part if some do, and does not hold if none does and at least one lies outside. Where no
+interval decides, or what it needs is not at hand, it cannot be tested here.
+"""
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rlvr_cli import lookup
+from rlvr_cli.errors import DataError
+from rlvr_cli.lab import check
+from rlvr_cli.lab.bandit import Settings, Trajectories, simulate
+from rlvr_cli.lab.check import Check
+from rlvr_cli.lab.systems import Row, System, bandit, classes
+
+VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
+LANGUAGE_LEVEL = 0.95
+
+
+class Lab:
+    """What claims are tested with: runs of the small systems, and figures of language models."""
+
+    def __init__(self, seeds: int, language: Path | None) -> None:
+        self.seeds = seeds
+        self._made: dict[tuple[str, Settings], Trajectories] = {}
+        self._language: dict[tuple[str, tuple[str, ...]], list[dict]] = {}
+        for row in _rows(language) if language else ():
+            key = row["spec"], tuple(row["options"])
+            self._language.setdefault(key, []).append(row)
+
+    def run(self, system: System, settings: Settings) -> Trajectories:
+        """A run of all seeds, made once."""
+        key = system.name, settings
+        if key not in self._made:
+            self._made[key] = simulate(system, settings, range(self.seeds))
+        return self._made[key]
+
+    def classes(
+        self, algo: str, group_size: int = 8, learning_rate: float = 1.0,
+        optimizer: str = "sgd", memory: float = 0.0, steps: int = 500,
+    ) -> tuple[System, Trajectories]:  # fmt: skip
+        """The Cat and Persian system after training by an objective."""
+        settings = Settings(
+            algo, group_size, learning_rate, steps, optimizer, memory=memory,  # type: ignore[arg-type]
+        )  # fmt: skip
+        return classes(), self.run(classes(), settings)
+
+    def actions(
+        self, algo: str, rewards: Row, initial: Row, group_size: int = 2,
+        temperature: float = 1.0, optimizer: str = "sgd", rate: float = 0.1, steps: int = 1500,
+    ) -> tuple[System, Trajectories]:  # fmt: skip
+        """A few actions after training by an objective; the rate is Algorithm 1's."""
+        system = bandit(rewards, initial)
+        settings = Settings(
+            algo, group_size, rate * temperature, steps, optimizer, temperature,  # type: ignore[arg-type]
+        )  # fmt: skip
+        return system, self.run(system, settings)
+
+    def language(
+        self, spec: str, metric: str, *options: str, at_start: bool = False
+    ) -> dict[int, float]:
+        """A held-out metric of each seed's run on the built-in task; pass rates in points."""
+        scale = 100 if metric.startswith("pass@") else 1
+        return {
+            row["seed"]: scale * row["metrics"][metric][0 if at_start else 1]
+            for row in self._language.get((spec, options), [])
+            if metric in row["metrics"]
+        }
+
+    def better(
+        self, says: str, spec: str, other: str, metric: str, *options: str,
+        above: float = 0.0, below: float = np.inf,
+    ) -> list[Check]:  # fmt: skip
+        """The difference of two objectives' language models in a metric, paired by seed."""
+        first = self.language(spec, metric, *options)
+        second = self.language(other, metric, *options)
+        return paired(says, [first, second], [1, -1], above=above, below=below)
+
+
+def paired(
+    says: str, values: Sequence[dict[int, float]], factors: Sequence[float],
+    *, above: float = -np.inf, below: float = np.inf,
+) -> list[Check]:  # fmt: skip
+    """The mean over seeds of a sum of figures times factors; none for fewer than two seeds."""
+    seeds = sorted(set.intersection(*(set(v) for v in values)))
+    if len(seeds) < 2:
+        return []
+    sums = [sum(f * v[s] for f, v in zip(factors, values, strict=True)) for s in seeds]
+    return [check.mean(says, sums, above=above, below=below, level=LANGUAGE_LEVEL)]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's claim, and the test of it; without one, `why` says what is missing."""
+
+    key: str
+    source: str
+    says: str
+    test: str
+    checks: Callable[[Lab], Sequence[Check]] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with its checks, once they were made."""
+
+    claim: Claim
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> str:
+        states = [c.state for c in self.checks]
+        if states and all(state == "holds" for state in states):
+            return VERDICTS[0]
+        if "holds" in states:
+            return VERDICTS[1]
+        return VERDICTS[2] if "fails" in states else VERDICTS[3]
+
+
+def papers() -> dict[str, tuple[str, list[Claim]]]:
+    """Every paper's name and claims, by the file that lists them."""
+    made = {}
+    for name in lookup.names("lab/claims"):
+        module = importlib.import_module(f"rlvr_cli.lab.claims.{name.replace('-', '_')}")
+        made[name] = (str(module.__doc__).partition("\n")[0].rstrip("."), module.CLAIMS)
+    return made
+
+
+def tested(
+    paper: str, seeds: int, language: Path | None, only: Sequence[str] = ()
+) -> dict[str, tuple[Check, ...]]:
+    """The checks of a paper's claims, or of `only` some of them, by the claim's key."""
+    lab = Lab(seeds, language)
+    claims = [claim for claim in papers()[paper][1] if not only or claim.key in only]
+    return {c.key: tuple(c.checks(lab)) if c.checks else () for c in claims}
+
+
+def _rows(path: Path) -> list[dict]:
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"`{path}` does not hold the figures of language models: {error}",
+            "make it with `python benchmarks/head_to_head.py --record FILE`",
+        ) from error

@@ -1,0 +1,68 @@
+"""The ledger as a page of Markdown."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rlvr_cli.lab.check import LEVEL
+from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, VERDICTS, Finding
+
+_STATES = {"holds": "yes", "fails": "no", "open": "undecided"}
+_INTRO = """\
+# Claims of the five papers, at this scale
+
+Made by `{command}`; a claim alone: the same with `--only S9`. {total} claims: {counts}.
+
+- Small systems (`rlvr lab sharpening`, `rlvr lab two-stage`, `rlvr lab squeeze`): {seeds} seeds \
+a run unless a line says otherwise, trained by rlvr's own objectives. Runs that are compared draw \
+the same random numbers, and differences are paired by seed. Intervals are {level:.0%}: Student's \
+t for means, Clopper and Pearson's for shares. A number without an interval has no chance in it.
+- Language models: the built-in task, 0.46 million parameters, answers of eight tokens, 20 \
+steps, the runs of [head-to-head](head-to-head.md) (`docs/head-to-head.jsonl`): five seeds where \
+a line does not say otherwise, {language:.0%} t-intervals of differences paired by seed. What \
+fails here may hold at the papers' scale, and the reverse.
+- The bounds were in the code (`rlvr_cli/lab/claims/`) before the numbers were made. **holds**: \
+the interval of every check lies within its bounds; **holds in part**: that of some; **does not \
+hold**: of none, and at least one lies on the wrong side; **cannot be tested here**: no interval \
+decides, or what it needs is not at hand. With so many intervals a few miss their truth.
+"""
+
+
+def page(found: Mapping[str, tuple[str, Sequence[Finding]]], *, seeds: int, command: str) -> str:
+    """The counts, an index of all verdicts, then each claim with its test and numbers."""
+    findings = [finding for _, group in found.values() for finding in group]
+    tally = Counter(finding.verdict for finding in findings)
+    counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in VERDICTS)
+    intro = _INTRO.format(
+        command=command, total=len(findings), counts=counts, seeds=seeds, level=LEVEL,
+        language=LANGUAGE_LEVEL,
+    )  # fmt: skip
+    parts = [intro]
+    for title, group in found.values():
+        rows = [
+            f"| [{f.claim.key}](#{f.claim.key.lower()}) | {f.claim.says} | {f.verdict} |"
+            for f in group
+        ]
+        parts.append("\n".join([f"## {title}\n", "| | claim | here |", "|---|---|---|", *rows]))
+    parts.append("# Tests and numbers")
+    parts += [_entry(finding) for finding in findings]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _entry(finding: Finding) -> str:
+    claim = finding.claim
+    lines = [f"### {claim.key}", f"**{claim.says}** ({claim.source}): **{finding.verdict}**."]
+    if claim.checks is not None:
+        lines.append(f"Test: {claim.test}.")
+    if claim.why:
+        lines.append(claim.why)
+    if claim.checks is not None and not finding.checks:
+        lines.append("The runs that it needs are not at hand.")
+    if finding.checks:
+        heads = "| check | number | holds if | n | |\n|---|---|---|---|---|"
+        rows = [
+            f"| {c.says} | {c.number} | {c.bounds} | {'' if c.exact else c.n} "
+            f"| {_STATES[c.state]} |"
+            for c in finding.checks
+        ]
+        lines.append("\n".join([heads, *rows]))
+    return "\n\n".join(lines)

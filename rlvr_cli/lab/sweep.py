@@ -1,0 +1,122 @@
+"""A sweep: named runs of small systems, kept as shards; one part is one run of all its seeds.
+
+Shapes: S seeds, R recorded steps, Q queries, A actions.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.fill import OnPart, fill_streaming
+from rlvr_cli.lab import outcome
+from rlvr_cli.lab.bandit import Settings, Trajectories, admitted, simulate
+from rlvr_cli.lab.systems import System
+from rlvr_cli.shards import Plan, Shards
+
+
+@dataclass(frozen=True)
+class Run:
+    """A system trained under settings, by the name that a reader sees."""
+
+    name: str
+    system: System
+    settings: Settings
+
+    @property
+    def columns(self) -> list[str]:
+        """One for each query and action, as in `persian_cat`; the action alone if no query is
+        named."""
+        queries = [f"{query}_" if query else "" for query in self.system.queries]
+        return [f"{query}{action}" for query in queries for action in self.system.actions]
+
+
+def make(
+    out: Path,
+    stage: str,
+    runs: Sequence[Run],
+    *,
+    seeds: int,
+    run_seed: int = 0,
+    jobs: int | None = None,
+    on_part: OnPart = lambda index, state: None,
+) -> Shards:
+    """The trajectories of every run, one row a seed and recorded step; the summary has the
+    outcomes of each run. Runs are made in `jobs` processes, of each core one by default."""
+    if not runs or seeds < 1:
+        raise UsageError("there is nothing to run", "give at least one seed and one value of each")
+    for run in runs:
+        admitted(run.settings.algo, len(run.system.actions))
+    columns = tuple(dict.fromkeys(name for run in runs for name in run.columns))
+    params = {
+        "seeds": seeds,
+        "seed": run_seed,
+        "runs": [[r.name, asdict(r.system), asdict(r.settings)] for r in runs],
+    }
+    plan = Plan("trajectories", stage, params, {}, len(runs), extra=columns)
+    made = fill_streaming(
+        out,
+        plan,
+        lambda missing: _in_processes(
+            [(index, runs[index], seeds, run_seed, columns) for index in missing], jobs
+        ),
+        summarise=lambda shards: {"outcomes": _outcomes(shards, runs)},
+        on_part=on_part,
+    )
+    assert made is not None, "all parts are of this share"
+    return made
+
+
+def _in_processes(tasks: list[tuple], jobs: int | None) -> Iterator[tuple[int, pa.Table]]:
+    jobs = min(jobs or os.cpu_count() or 1, len(tasks))
+    if jobs == 1:
+        yield from map(_rows, tasks)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from (f.result() for f in as_completed([pool.submit(_rows, task) for task in tasks]))
+
+
+def _rows(task: tuple[int, Run, int, int, tuple[str, ...]]) -> tuple[int, pa.Table]:
+    index, run, seeds, run_seed, columns = task
+    made = simulate(run.system, run.settings, range(seeds), run_seed=run_seed)
+    rows, recorded = seeds * len(made.step_R), len(made.step_R)
+    flat = made.probability_SRQA.reshape(rows, -1).astype(np.float64)
+    values = dict(zip(run.columns, flat.T, strict=True))
+    return index, pa.table(
+        {
+            "run": [run.name] * rows,
+            "seed": np.repeat(np.arange(seeds), recorded),
+            "step": np.tile(made.step_R, seeds).astype(np.int32),
+        }
+        | {name: values.get(name, pa.nulls(rows, pa.float64())) for name in columns}
+    )
+
+
+def read(shards: Shards, runs: Sequence[Run]) -> Callable[[str], Trajectories]:
+    """The trajectories of a run by its name, read when first asked for."""
+    index_of = {run.name: index for index, run in enumerate(runs)}
+
+    @functools.cache
+    def trajectories(name: str) -> Trajectories:
+        run = runs[index_of[name]]
+        table = shards.part(index_of[name])
+        seeds = int(table["seed"][-1].as_py()) + 1
+        step_R = table["step"].to_numpy()[: len(table) // seeds]
+        flat = np.stack([table[column].to_numpy() for column in run.columns], axis=-1)
+        shape = (seeds, len(step_R), len(run.system.queries), len(run.system.actions))
+        return Trajectories(step_R, flat.reshape(shape).astype(np.float32))
+
+    return trajectories
+
+
+def _outcomes(shards: Shards, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    trajectories = read(shards, runs)
+    return {run.name: outcome.summary(run.system, trajectories(run.name)) for run in runs}

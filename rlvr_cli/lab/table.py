@@ -1,0 +1,69 @@
+"""What an objective's estimator says of every group that can occur, asked once for each.
+
+Shapes: S seeds, G samples of a group, A actions, L levels of reward, N completions of a batch.
+"""
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.objective import ADVANTAGE, KEEP, Objective, Step, advantages
+
+_LARGEST = 10**7
+
+
+class Table:
+    """The advantages of groups, each a rollout batch of its own.
+
+    Estimators see rewards alone, and an action's reward is fixed: completions of equal reward
+    have equal advantages, and a group is what it holds of each level of reward. So many seeds
+    share few groups, and statistics over the batch, as in REINFORCE++, stay within a seed.
+    """
+
+    def __init__(self, objective: Objective, reward_A: Tensor, group_size: int) -> None:
+        self._objective, self._size = objective, group_size
+        self._reward_L, self._level_A = torch.unique(reward_A, return_inverse=True)
+        levels = len(self._reward_L)
+        if (group_size + 1) ** (levels - 1) > _LARGEST:
+            raise UsageError(
+                f"groups of {group_size} with {levels} levels of reward are too many to list",
+                "choose a smaller group",
+            )
+        self._radix_L = (group_size + 1) ** torch.arange(levels)
+        self._radix_L[-1] = 0  # the other counts decide it
+        self._row_of = torch.full(((group_size + 1) ** (levels - 1),), -1)
+        self._columns: dict[str, Tensor] = {}  # [rows, L]
+
+    def __call__(self, action_SG: Tensor) -> dict[str, Tensor]:
+        """The columns of `objective.advantages` that a loss reads, each [S, G]."""
+        level_SG = self._level_A[action_SG]
+        code_S = self._radix_L[level_SG].sum(1)
+        row_S = self._row_of[code_S]
+        if bool((row_S < 0).any()):
+            counts_SL = torch.nn.functional.one_hot(level_SG, len(self._reward_L)).sum(1)
+            for code in code_S[row_S < 0].unique().tolist():
+                self._add(code, counts_SL[(code_S == code).nonzero()[0, 0]])
+            row_S = self._row_of[code_S]
+        return {n: value[row_S].gather(1, level_SG) for n, value in self._columns.items()}
+
+    def _add(self, code: int, counts_L: Tensor) -> None:
+        """Asks the estimator about the group of so many completions of each level."""
+        level_N = torch.repeat_interleave(torch.arange(len(counts_L)), counts_L)
+        reward_N = self._reward_L[level_N]
+        made = advantages(
+            self._objective,
+            Step(
+                reward_N=reward_N,
+                present_N=torch.ones_like(level_N, dtype=torch.bool),
+                correct_N=reward_N > 0,
+                group_N=torch.zeros_like(level_N),
+                length_N=torch.ones_like(level_N),
+                max_length=1,
+            ),
+        )
+        first_L = (counts_L.cumsum(0) - counts_L).clamp(max=self._size - 1)
+        self._row_of[code] = len(next(iter(self._columns.values()))) if self._columns else 0
+        for name in (ADVANTAGE, KEEP, *self._objective.columns):
+            row_1L = made[name][first_L][None]
+            old = self._columns.get(name)
+            self._columns[name] = row_1L if old is None else torch.cat([old, row_1L])

@@ -1,0 +1,90 @@
+"""The verdicts, the page, and that every claim can be tried."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.lab import check, ledger, markdown
+from rlvr_cli.lab.ledger import Claim, Finding, Lab
+
+YES, NO = check.exact("yes", 1.0, above=0.0), check.exact("no", -1.0, above=0.0)
+OPEN = check.mean("open", [-1.0, 1.0], above=0.0)
+CLAIM = Claim("X1", "sec. 1", "It does", "a test", lambda lab: [YES])
+
+
+@pytest.mark.parametrize(
+    ("checks", "verdict"),
+    [
+        ((YES, YES), "holds"),
+        ((YES, OPEN), "holds in part"),
+        ((YES, NO), "holds in part"),
+        ((NO, OPEN), "does not hold"),
+        ((OPEN, OPEN), "cannot be tested here"),
+        ((), "cannot be tested here"),
+    ],
+)
+def test_a_claim_holds_only_if_every_check_does(checks, verdict):
+    assert Finding(CLAIM, checks).verdict == verdict
+
+
+def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason():
+    papers = ledger.papers()
+    claims = [claim for _, group in papers.values() for claim in group]
+    assert len(papers) == 5 and len(claims) >= 40
+    assert max(Counter(claim.key for claim in claims).values()) == 1
+    for claim in claims:
+        assert claim.source and claim.says and claim.test
+        assert claim.checks is not None or claim.why
+
+
+def test_claims_without_chance_are_tried():
+    made = ledger.tested("apmpo", 2, None, ["P1", "P2", "P3", "P5", "P12"])
+    assert [[c.state for c in made[key]] for key in made] == [
+        ["holds"], ["holds"], ["fails"], ["holds"] * 3, [],
+    ]  # fmt: skip
+    (found,) = ledger.tested("quatro", 2, None, ["Q1"]).values()
+    assert [c.state for c in found] == ["holds"] * 3
+
+
+def test_a_claim_of_a_small_system_is_tried_with_few_seeds():
+    (checks,) = ledger.tested("iac_dlc".replace("_", "-"), 6, None, ["S18"]).values()
+    assert [c.state for c in checks] == ["holds"] * 3 and checks[0].n == 6
+
+
+def rows(tmp_path, *values):
+    lines = [
+        {"spec": spec, "options": [], "seed": seed, "metrics": {"pass@1": [0.3, value]}}
+        for spec, given in values for seed, value in enumerate(given)
+    ]  # fmt: skip
+    path = tmp_path / "figures.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_language_models_are_compared_seed_by_seed(tmp_path):
+    path = rows(tmp_path, ("grpo", (0.5, 0.6, 0.7)), ("apo", (0.52, 0.62, 0.721)))
+    lab = Lab(2, path)
+    (made,) = lab.better("points", "apo", "grpo", "pass@1")
+    assert made.mean == pytest.approx(2.0333, abs=1e-3) and made.state == "holds" and made.n == 3
+    assert lab.better("points", "apo", "dapo", "pass@1") == []
+    (some,) = ledger.paired("x", [{0: 5.0, 2: 7.0, 3: 1.0}, {2: 4.0, 1: 0.0, 0: 3.0}], [1, -1])
+    assert some.mean == 2.5 and some.n == 2  # seeds 0 and 2 are in both
+    assert set(lab.language("grpo", "pass@1", at_start=True).values()) == {30.0}
+    assert lab.language("grpo", "pass@1", "--epochs", "5") == {}
+
+
+def test_figures_that_cannot_be_read_are_an_error(tmp_path):
+    (tmp_path / "bad").write_text("{")
+    for name in ("bad", "absent"):
+        with pytest.raises(DataError, match=name):
+            Lab(2, tmp_path / name)
+
+
+def test_the_page_counts_and_shows_every_check():
+    found = {"x": ("A paper", [Finding(CLAIM, (YES, OPEN)), Finding(CLAIM, ())])}
+    page = markdown.page(found, seeds=7, command="rlvr lab claims")
+    assert "2 claims: 0 holds, 1 holds in part, 0 does not hold, 1 cannot be tested here" in page
+    assert "| [X1](#x1) | It does | holds in part |" in page
+    assert "| yes | 1 | above 0 |  | yes |" in page and "| undecided |" in page
