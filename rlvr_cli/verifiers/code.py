@@ -14,6 +14,7 @@ from rlvr_cli.sandbox import launch
 
 _LOGIC = "1"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+_ASSERTS = re.compile(r"\bassert\b|\braise\b")
 _MOST = 100_000  # characters of a program
 _KEPT = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
@@ -27,7 +28,8 @@ def build(
 ) -> Isolated:
     """The verifier of programs.
 
-    `answer` holds the tests: Python that asserts, or a JSON list of assertions, or JSON with
+    `answer` holds the tests: Python that asserts (no unittest classes), a JSON list of assertions,
+    or JSON with
     `inputs` and `outputs` (and `fn_name`, for a function instead of a script). `extra` may name the
     function as `entry_point`, else it is the last that the prompt begins. The program is the last
     fenced block, or else the completion, put behind the prompt unless it defines the entry point
@@ -97,7 +99,9 @@ def _tests(answer: str, extra: dict[str, Any]) -> dict[str, Any] | None:
         compile(answer, "tests", "exec")
     except (SyntaxError, ValueError):
         return None
-    return {**given, "style": "tests", "tests": answer} if answer.strip() else None
+    if not _ASSERTS.search(answer) or "TestCase" in answer:  # it would pass whatever was written
+        return None
+    return {**given, "style": "tests", "tests": answer}
 
 
 def _text(value: Any) -> str:
