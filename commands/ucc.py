@@ -3,9 +3,9 @@
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
 (QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their similarity reaches the
-threshold, directly or through others (`--linkage single`). The paper names no threshold: the value
-is ours, and the figure depends on it, so several can be given. `--clusters` writes what was counted
-as different, one representative a cluster. `rlvr list similarities` has the similarities.
+threshold, directly or through others (`--linkage single`). The paper names no threshold: ours is a
+choice that the figure depends on, so several can be given. `--clusters` writes what was counted as
+different. `rlvr list similarities` has the similarities.
 """
 
 from pathlib import Path
@@ -44,23 +44,15 @@ def command(
         completion_column=completion_column, source_column=source_column,
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
-    found = clustering.of_tally(
-        tallied, thresholds=thresholds, linkage=linkage, similarity=similarity
-    )
+    found = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
+                                similarity=similarity)  # fmt: skip
     measures = evaluate.sweep_measures(tallied, ks, found, thresholds)
     parts = console.Parts("ucc", 1)
-    chosen = {
-        "threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
-        "linkage": linkage,
-        "similarity": similarity,
-    }
-    made = (
-        evaluate.write(out, "ucc", scores, tallied, measures, {"k": ks, **chosen}, parts)
-        if out
-        else None
-    )
-    if clusters:
-        count = clustering.write(clusters, tallied, found, thresholds)
+    chosen = {"threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
+              "linkage": linkage, "similarity": similarity}  # fmt: skip
+    params = {"k": ks, **chosen}
+    made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
+    if clusters and (count := clustering.write(clusters, tallied, found, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
     summary = evaluate.summary(tallied, measures) | chosen | {"estimator": evaluate.UCC_ESTIMATOR}
     curve = evaluate.ucc_curve(tallied, found, thresholds[0]) if plot else {}
