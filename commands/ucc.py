@@ -36,8 +36,7 @@ def command(
     from rlvr_cli import reporting
     from rlvr_cli.stages import clustering, evaluate
 
-    path = options.source(source)
-    thresholds = sorted(set(options.numbers("--threshold", threshold)))
+    path, thresholds = options.source(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     tallied, scores = evaluate.tally(
         path, texts=True, id_column=id_column, correct_column=correct_column,

@@ -112,7 +112,7 @@ def _gradients(shape: Shape, chosen: dict[str, Any], number: int, size: int) -> 
     if zero < 2:
         return whole + sent
     kept = share if chosen["offload"] == "none" else 0
-    live = number * min(shape.parameters, _LIVE) if zero == 3 else sent
+    live = number * min(shape.parameters, _LIVE) if zero == 3 else 0
     return kept + sent + live
 
 

@@ -156,3 +156,13 @@ def numbers(name: str, text: str | None, kind: type = float) -> tuple[Any, ...]:
         what = "whole numbers" if kind is int else "numbers"
         raise UsageError(f"{name} is `{text}`", f"write {what} from 0 on, as in {name} 1,2")
     return values
+
+
+def thresholds(text: str) -> list[float]:
+    """The numbers in `0.6,0.8`, in order, each once."""
+    try:
+        return sorted({float(value) for value in text.split(",")})
+    except ValueError:
+        raise UsageError(
+            f"--threshold is `{text}`", "write numbers, as in --threshold 0.6,0.8"
+        ) from None

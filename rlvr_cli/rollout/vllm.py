@@ -99,6 +99,8 @@ def _import() -> Any:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    # It looks at models in a process of its own, to which folders here would be packages.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(action="ignore"):

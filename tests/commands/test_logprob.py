@@ -12,12 +12,13 @@ def flat(path, name):
 
 
 @pytest.fixture(scope="session")
-def logprobs(chain):
+def logprobs(chain, tmp_path_factory):
     from rlvr_cli import app
 
-    words = ("--ref-model", "builtin", "--out", f"{chain}/logprobs-of-both")
+    made = tmp_path_factory.mktemp("logprobs") / "of-both"
+    words = ("--ref-model", "builtin", "--out", str(made))
     assert app.run(["logprob", f"{chain}/rollouts", *words]) == 0
-    return chain / "logprobs-of-both"
+    return made
 
 
 def test_stdout_is_the_path_and_stderr_counts_tokens(rlvr, chain, tmp_path):
