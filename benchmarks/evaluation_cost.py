@@ -215,6 +215,8 @@ def main() -> None:
     for name in ("--one", "--path", "--warm"):
         parser.add_argument(name)
     given = parser.parse_args()
+    if {"ucc", "growth"} & set(given.what) and not given.texts:
+        parser.error("ucc and growth need --texts FILE")
     if given.one:
         return _one(given.one, Path(given.path), Path(given.warm))
     folder = given.folder
