@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli import adapters, world
+from rlvr_cli import adapters, heads, world
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
@@ -328,14 +328,13 @@ def _load_model(policy: Policy) -> Any:
 
 
 def _check_head(model: Any, policy: Policy) -> None:
-    """Refuses a model whose logits are no numbers, or not its hidden state times its head."""
+    """Refuses a model whose logits are no numbers, or not those of its head as `heads` knows it."""
     import torch
 
     token_ids = torch.tensor([[0, 1]], device=model.device)
     with torch.no_grad():
         logits = model(token_ids).logits
-        head = model.get_output_embeddings()
-        made = head(model.base_model(token_ids).last_hidden_state)
+        made = heads.of(model).logits(model.base_model(token_ids).last_hidden_state)
     if not logits.isfinite().all():
         raise DataError(
             f"`{policy.path}` gives logits that are no numbers: its weights are damaged",
@@ -343,8 +342,9 @@ def _check_head(model: Any, policy: Policy) -> None:
         )
     if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
         raise UserError(
-            f"`{policy.path}` scales or caps its logits, which rlvr does not support yet",
-            "choose a model whose logits are its hidden state times its output head",
+            f"`{policy.path}` makes its logits in a way that rlvr does not know",
+            "choose a model whose logits are its hidden state times its output head, scaled or "
+            "capped",
         )
 
 
