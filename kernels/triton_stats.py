@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rlvr_cli.kernels import checks, reference, triton_backward, triton_forward
+from rlvr_cli.kernels import checks, reference, triton_forward, triton_gradients
 from rlvr_cli.kernels.reference import TokenStats
-from rlvr_cli.kernels.triton_backward import Upstream
+from rlvr_cli.kernels.triton_gradients import Upstream
 from rlvr_cli.kernels.triton_tiles import LN2, LOG2E, Product, Tiles, choose
 
 MOST_K = 64
@@ -132,11 +132,11 @@ class _TokenStats(torch.autograd.Function):
         if main_VH is not None and main_VH.dtype != torch.float32:
             main_VH = None
         if ctx.stash:
-            gradients = triton_backward.stash(
+            gradients = triton_gradients.stash(
                 product, upstream, rows.stash_NV, rows.largest_JN, needs, main_VH
             )
         else:
-            gradients = triton_backward.recompute(product, upstream, needs, main_VH)
+            gradients = triton_gradients.recompute(product, upstream, needs, main_VH)
         return (*gradients, *[None] * 6)
 
 

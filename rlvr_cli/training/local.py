@@ -64,6 +64,16 @@ class Engine:
 
             parameter.register_post_accumulate_grad_hook(move)
 
+    def _offer_the_head_its_sum(self) -> None:
+        """Lets the kernels add the output head's gradient to that of its master weight at once."""
+        head = self.loaded.model.get_output_embeddings().weight
+        for name, parameter in self._trained.named.items():
+            master = self._master[name]
+            if parameter is head and parameter is not master:
+                if master.grad is None:
+                    master.grad = torch.zeros_like(master)
+                parameter.main_grad = master.grad
+
     @property
     def updates(self) -> int:
         """AdamW's own count, which the checkpoint keeps with the moments."""
@@ -83,6 +93,7 @@ class Engine:
         self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
     ) -> dict[str, float]:
         made = []
+        self._offer_the_head_its_sum()
         for indices in forward.micro_batches(rows, self._micro_batch_tokens):
             batch = [rows[i] for i in indices]
             with forward.recomputing(self.loaded.model, self._recompute):

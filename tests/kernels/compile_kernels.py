@@ -81,16 +81,16 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
     compile_one(
         f"forward {name}", triton_forward._forward_kernel, types, constants | flags, **options
     )
-    compile_one(f"slice {name}", triton_backward._slice_kernel, types, constants, **options)
+    compile_one(f"slice {name}", triton_backward.slice_kernel, types, constants, **options)
 
 
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
     types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
     stash = chosen | {"BN": 256, "R": 8, "J": 594}
-    compile_one(f"stash k={k}", triton_backward._stash_kernel, types, stash, num_warps=4)
+    compile_one(f"stash k={k}", triton_backward.stash_kernel, types, stash, num_warps=4)
     if k:
-        anchor = triton_backward._anchor_kernel
+        anchor = triton_backward.anchor_kernel
         compile_one(f"anchors k={k}", anchor, types, chosen, num_warps=1)
     place = {
         "H": 1536,

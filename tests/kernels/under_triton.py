@@ -14,10 +14,13 @@ import pytest
 import torch
 from torch import tensor
 
-from rlvr_cli import forward
+from rlvr_cli import forward, objective, policy
+from rlvr_cli.config import UpdateOptions
 from rlvr_cli.kernels import dispatch, reference, triton_sample, triton_stats
 from rlvr_cli.kernels.checks import BadInput
+from rlvr_cli.objective import Totals
 from rlvr_cli.protocols import Row
+from rlvr_cli.training import local
 
 STASH, RECOMPUTE = 1 << 30, 0
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of gradients
@@ -295,3 +298,26 @@ def test_the_policys_statistics_are_the_same_by_kernels(loaded, monkeypatch):
         found.append((*stats[1:4], gradient, *likeliest))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
+    rows = [
+        Row([20, 30], [9, 8, 7], advantage=1.0),
+        Row([3], [0, 1], advantage=-2.0),
+        Row([4, 5, 6], [1], advantage=0.0),
+    ]
+    options = UpdateOptions(micro_batch_tokens=5)
+    totals = Totals(tokens=6, sequences=3, max_length=3)
+    found = []
+    for chosen in ("reference", "triton"):
+        monkeypatch.setenv(dispatch.VARIABLE, chosen)
+        engine = local.build(precision="bfloat16")(policy.load(policy.resolve("builtin")), options)
+        metrics = engine.accumulate(rows, objective.build("grpo"), totals, 1.0)
+        gradient = engine._master["model.embed_tokens.weight"].grad.clone()
+        head = engine.loaded.model.get_output_embeddings().weight
+        assert head.grad is None and head.main_grad.dtype == torch.float32
+        found.append((gradient, torch.tensor(engine.update(1e-4)), metrics))
+    (truth, norm, _), (made, made_norm, metrics) = found
+    assert float((made - truth).norm()) <= 0.03 * float(truth.norm())
+    torch.testing.assert_close(made_norm, norm, rtol=0.02, atol=0)
+    assert math.isfinite(metrics["loss"])
