@@ -13,9 +13,7 @@ Hidden states and heads are made up so that two fifths of the tokens have an ent
 """
 
 import argparse
-import gc
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -25,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 ROOT = Path(__file__).resolve().parent.parent
 try:
@@ -37,16 +34,15 @@ except ImportError:  # the repository's root on the path would hide packages beh
 
 # ruff: noqa: E402
 sys.path.append(str(ROOT / "benchmarks"))
-from kernel_methods import Made, Problem, differentiated, loss_of, make, methods, ours, truth
+from kernel_methods import Made, Problem, make, methods, ours, truth
+from kernel_timing import SHAPES, clean, first_line, floor_ms, median_ms, peak_gib
+from kernel_ways import grow, step, sweep
 
 # This file has the name of a package that transformers looks for.
 sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT / "benchmarks"]
 
-from rlvr_cli.kernels import reference, triton_forward, triton_stats
-from rlvr_cli.kernels.triton_tiles import Product, Tiles
+from rlvr_cli.kernels import triton_stats
 
-SHAPES = {896: 151936, 1536: 151936, 3584: 152064}
-GIB = 1 << 30
 CHECKED = 256  # rows held to float64
 BOUNDS = {"logp": 5e-4, "entropy": 5e-4, "gradient": 4e-3}
 
@@ -80,55 +76,6 @@ def too_large(found: dict[str, float]) -> str | None:
     return None
 
 
-def median_ms(function: Callable[[], Any], *, repeats: int = 5, budget_s: float = 1.5) -> float:
-    made = function()
-    del made
-    torch.cuda.synchronize()
-    times: list[float] = []
-    start = time.perf_counter()
-    while len(times) < 3 or (len(times) < repeats and time.perf_counter() - start < budget_s):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        made = function()
-        last.record()
-        last.synchronize()
-        del made
-        times.append(first.elapsed_time(last))
-    return statistics.median(times)
-
-
-def peak_gib(function: Callable[[], Any]) -> float:
-    clean()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    made = function()
-    torch.cuda.synchronize()
-    del made
-    return (torch.cuda.max_memory_allocated() - before) / GIB
-
-
-def clean() -> None:
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def floor_ms(problem: Problem) -> tuple[float, float]:
-    """All three products, and the first of them alone."""
-    hidden, head = problem.hidden_NH, problem.head_VH
-    logits = torch.empty(len(hidden), len(head), dtype=hidden.dtype, device=hidden.device)
-    by_hidden, by_head = torch.empty_like(hidden), torch.empty_like(head)
-
-    def forward() -> None:
-        torch.mm(hidden, head.T, out=logits)
-
-    def whole() -> None:
-        forward()
-        torch.mm(logits, head, out=by_hidden)
-        torch.mm(logits.T, hidden, out=by_head)
-
-    return median_ms(whole), median_ms(forward)
-
-
 def forward_ms(problem: Problem, floor: float) -> dict[str, Any]:
     """The statistics alone, as old and reference log-probs are made; and the likeliest tokens."""
     with torch.no_grad():
@@ -141,7 +88,22 @@ def forward_ms(problem: Problem, floor: float) -> dict[str, Any]:
     return {"ms": ms, "x": ms / floor, "top_k_ms": by_k}
 
 
+def hold_ours(options: argparse.Namespace) -> None:
+    """Ends the run, before anything is timed, where ours is further from float64 than allowed."""
+    for hidden in options.shapes:
+        problem = make(CHECKED, hidden, SHAPES[hidden], "cuda")
+        for name, method in methods().items():
+            if not name.startswith("ours"):
+                continue
+            _CHECKS[name, hidden] = errors(method, problem)
+            if why := too_large(_CHECKS[name, hidden]):
+                sys.exit(f"error: {name} at H {hidden}: {why}; nothing is reported")
+        del problem
+        clean()
+
+
 def compare(options: argparse.Namespace, say: Callable[..., None]) -> None:
+    hold_ours(options)
     for count in options.rows:
         for hidden in options.shapes:
             problem = make(count, hidden, SHAPES[hidden], "cuda")
@@ -175,8 +137,7 @@ def measured(name: str, method: Any, problem: Problem, floor: float) -> dict[str
             _CHECKS[key] = errors(method, problem)
             clean()
         found = _CHECKS.get(key, {})
-        if (why := too_large(found)) and name.startswith("ours"):
-            sys.exit(f"error: {name} at H {key[1]}: {why}; nothing is reported")
+        why = too_large(found)
         ms = median_ms(lambda: method(problem))
         return {
             "ms": ms,
@@ -188,122 +149,6 @@ def measured(name: str, method: Any, problem: Problem, floor: float) -> dict[str
     except Exception as error:
         return {"why": first_line(error)}
     finally:
-        clean()
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}"
-
-
-def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
-    """The forward pass with and without the stash for tiles around the ones in use."""
-    cuts = [(128, 256, 64, 8), (256, 128, 64, 8), (128, 128, 64, 4), (128, 128, 64, 8)]
-    for count in options.rows:
-        for hidden in options.shapes:
-            problem = make(count, hidden, SHAPES[hidden], "cuda")
-            _, floor = floor_ms(problem)
-            clean()
-            best: dict[bool, tuple[float, str]] = {}
-            for rows, columns, depth, warps in cuts:
-                for group, stages in ((8, 3), (16, 3), (32, 3), (8, 4)):
-                    tiles = Tiles(rows, columns, depth, group, warps, stages)
-                    product = Product(
-                        problem.hidden_NH, problem.head_VH, None, 1.0, None, tiles, SHAPES[hidden]
-                    )
-                    for stash in (False, True):
-                        facts = {"N": count, "H": hidden, "stash": stash, "tiles": list(tiles)}
-                        try:
-                            ms = median_ms(
-                                lambda p=product, t=problem.target_N, s=stash: (
-                                    triton_forward.forward(p, t, stash=s)
-                                ),
-                                repeats=4,
-                                budget_s=0.3,
-                            )
-                        except Exception as error:
-                            say(**facts, why=first_line(error))
-                            continue
-                        say(**facts, ms=ms, x=ms / floor)
-                        best[stash] = min(best.get(stash, (1e9, "")), (ms, str(list(tiles))))
-            for stash, (ms, found) in best.items():
-                say(N=count, H=hidden, stash=stash, best=found, ms=ms, x=ms / floor)
-            del problem
-            clean()
-
-
-def grow(options: argparse.Namespace, say: Callable[..., None]) -> None:
-    """Time and peak as one of N, H and V grows."""
-    start = {"N": 8192, "H": 1536, "V": 151936}
-    for name, values in (
-        ("N", (1024, 4096, 16384, 65536)),
-        ("H", (512, 1024, 2048, 4096, 8192)),
-        ("V", (32000, 65536, 128256, 262144)),
-    ):
-        for value in values:
-            shape = start | {name: value}
-            problem = make(shape["N"], shape["H"], shape["V"], "cuda")
-            for way, stash_bytes in (("stash", 1 << 60), ("recompute", 0)):
-                method = differentiated(ours(stash_bytes), "all")
-                try:
-                    ms = median_ms(lambda m=method, p=problem: m(p))
-                    peak = peak_gib(lambda m=method, p=problem: m(p))
-                    say(**shape, method=way, ms=ms, peak_gib=peak)
-                except Exception as error:
-                    say(**shape, method=way, why=first_line(error))
-            del problem
-            clean()
-
-
-def step(options: argparse.Namespace, say: Callable[..., None]) -> None:
-    """A step of Qwen2.5-1.5B's shape with random weights: kernels, reference, plain logits."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    config = Qwen2Config(
-        vocab_size=151936, hidden_size=1536, num_hidden_layers=28, num_attention_heads=12,
-        num_key_value_heads=2, intermediate_size=8960, tie_word_embeddings=True,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = Qwen2ForCausalLM(config)
-    torch.set_default_dtype(torch.float32)
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    model.train()
-    length = 2048
-    rows = options.tokens // length
-    token_BS = torch.randint(151936, (rows, length), device="cuda")
-    target_N = token_BS.roll(-1, -1).flatten()
-    advantage_N = torch.randn(target_N.shape, device="cuda")
-
-    def logits(hidden_NH: Tensor, head_VH: Tensor, target_N: Tensor) -> Any:
-        logp_NV = (hidden_NH @ head_VH.T).float().log_softmax(-1)
-        entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
-        return logp_NV.gather(-1, target_N[:, None])[:, 0], entropy_N
-
-    ways: dict[str, Callable[..., Any]] = {
-        "kernels, stash": lambda *a: triton_stats.token_stats(
-            *a, entropy_gradient=True, stash_bytes=1 << 60
-        )[:2],
-        "kernels, recompute": lambda *a: triton_stats.token_stats(
-            *a, entropy_gradient=True, stash_bytes=0
-        )[:2],
-        "reference": lambda *a: reference.token_stats(*a, entropy_gradient=True)[:2],
-        "plain logits": logits,
-    }
-
-    def run(stats: Callable[..., Any]) -> None:
-        hidden_BSH = model.base_model(input_ids=token_BS, use_cache=False).last_hidden_state
-        logp_N, entropy_N = stats(hidden_BSH.flatten(0, 1), model.lm_head.weight, target_N)
-        loss_of(advantage_N, logp_N, entropy_N, None).backward()
-        model.zero_grad(set_to_none=True)
-
-    for name, stats in ways.items():
-        try:
-            ms = median_ms(lambda s=stats: run(s), repeats=5, budget_s=20)
-            peak = peak_gib(lambda s=stats: run(s))
-            say(tokens=options.tokens, method=name, ms=ms, peak_gib=peak)
-        except Exception as error:
-            say(tokens=options.tokens, method=name, why=first_line(error))
         clean()
 
 
@@ -348,17 +193,18 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     card = torch.cuda.get_device_name()
     print(card, json.dumps(versions()), flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"{options.what}-{card.lower().replace(' ', '-')}.json"
     records: list[dict[str, Any]] = []
 
     def say(**facts: Any) -> None:
+        """Prints a line and writes all so far, so that a run cut short leaves what it found."""
         records.append(facts)
         print(line(facts), flush=True)
+        whole = {"card": card, "versions": versions(), "records": records}
+        path.write_text(json.dumps(whole, indent=1) + "\n")
 
     ways[options.what](options, say)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{options.what}-{card.lower().replace(' ', '-')}.json"
-    whole = {"card": card, "versions": versions(), "records": records}
-    path.write_text(json.dumps(whole, indent=1) + "\n")
     print(path)
 
 

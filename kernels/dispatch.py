@@ -29,7 +29,7 @@ _MOST_K = 64
 
 
 class Unsupported(RuntimeError):
-    """The kernels were asked for, and cannot do it; the message says why."""
+    """What was asked for with RLVR_KERNELS cannot be had; the message says why."""
 
 
 def token_stats(hidden_NH: Tensor, head_VH: Tensor, target_N: Tensor, **options: Any) -> TokenStats:
@@ -53,7 +53,7 @@ def sample(policy_BV: Tensor, seed_B: Tensor, position: int, **options: Any) -> 
 def choice() -> str:
     chosen = os.environ.get(VARIABLE, "auto")
     if chosen not in _CHOICES:
-        raise BadInput(f"{VARIABLE} is `{chosen}`, it may be {', '.join(_CHOICES)}")
+        raise Unsupported(f"{VARIABLE} is `{chosen}`, it may be {', '.join(_CHOICES)}")
     return chosen
 
 

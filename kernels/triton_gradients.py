@@ -79,22 +79,7 @@ def stash(
     unit = _unit(product, upstream)
     rows = _scaled(upstream, unit)
     if count:
-        stash_kernel[(count,)](
-            stash_NV,
-            stash_NV.stride(0),
-            source_N,
-            largest_JN,
-            *rows,
-            largest_JN.shape[1],
-            product.size,
-            _by_cap(product),
-            1.0 / product.temperature,
-            **_anchor_constants(rows, product),
-            BN=product.tiles.columns,
-            R=max(1, 2048 // product.tiles.columns),
-            J=len(largest_JN),
-            num_warps=4,
-        )
+        form_in_place(product, rows, stash_NV, largest_JN, source_N)
     hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
     whole = Gradients(None, None, None)
     if needs[0]:
@@ -107,6 +92,35 @@ def stash(
         by_bias_V = _times_unit(made_NV.sum(0, dtype=torch.float32), unit)
         whole = whole._replace(bias_V=_padded(product, by_bias_V))
     return whole
+
+
+def form_in_place(
+    product: Product,
+    rows: Upstream,
+    stash_NV: Tensor,
+    largest_JN: Tensor,
+    source_N: Tensor,
+    *,
+    columns: int = 2048,
+    warps: int = 4,
+) -> None:
+    """Row i of the stash becomes the gradient by the logits of its row source_N[i]."""
+    stash_kernel[(len(source_N),)](
+        stash_NV,
+        stash_NV.stride(0),
+        source_N,
+        largest_JN,
+        *rows,
+        largest_JN.shape[1],
+        product.size,
+        _by_cap(product),
+        1.0 / product.temperature,
+        **_anchor_constants(rows, product),
+        BN=product.tiles.columns,
+        R=max(1, columns // product.tiles.columns),
+        J=len(largest_JN),
+        num_warps=warps,
+    )
 
 
 def recompute(

@@ -42,7 +42,9 @@ def test_kernels_that_are_asked_for_and_cannot_be_had_are_refused_with_the_reaso
 
 def test_a_word_that_names_no_implementation_is_refused(monkeypatch):
     monkeypatch.setenv(dispatch.VARIABLE, "cuda")
-    with pytest.raises(dispatch.BadInput, match="RLVR_KERNELS is `cuda`, it may be auto, triton"):
+    with pytest.raises(
+        dispatch.Unsupported, match="RLVR_KERNELS is `cuda`, it may be auto, triton"
+    ):
         dispatch.token_stats(*ARGUMENTS)
 
 
