@@ -73,6 +73,7 @@ def compare(made, truth, tolerance):
 
 SHAPES = [
     (1, 8, 11, 0, {}),
+    (35, 8, 40, 2, {}),  # a full group of tiles and another that is not
     (7, 7, 63, 1, {"temperature": 0.7}),  # rows that the copy engine cannot fetch
     (17, 24, 100, 64, {"softcap": 2.0, "temperature": 1.3, "vocabulary": 90}),
 ]
