@@ -1,19 +1,22 @@
-"""The Triton kernels under Triton's interpreter, against the reference in float64.
+"""The Triton kernels against the reference in float64: on a GPU, else under Triton's interpreter.
 
 test_triton.py runs this file in a process of its own that finds triton. Every buffer is filled with
 NaN beforehand.
 """
 
-import os
-
-os.environ["TRITON_INTERPRET"] = "1"
-
 import math
+import os
 
 import pytest
 import torch
 from torch import tensor
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are decorated
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithms
+
+# ruff: noqa: E402
 from rlvr_cli import forward, objective, policy
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.kernels import dispatch, reference, triton_sample, triton_stats
@@ -29,23 +32,27 @@ TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # 
 @pytest.fixture(autouse=True)
 def poisoned():
     torch.use_deterministic_algorithms(True)  # which fills what torch.empty makes
+    torch.set_default_device(DEVICE)
     yield
+    torch.set_default_device(None)
     torch.use_deterministic_algorithms(False)
 
 
 def problem(rows, hidden, vocabulary, k, *, dtype=torch.float32, size=None, spread=1.0):
     """Hidden states, head, bias, targets, anchors without the target, gradients of the outputs."""
-    rng = torch.Generator().manual_seed(rows + 100 * vocabulary + k)
-    hidden_NH = torch.randn(rows, hidden, generator=rng) * spread
-    head_VH = torch.randn(vocabulary, hidden, generator=rng) / hidden**0.5
-    bias_V = torch.randn(vocabulary, generator=rng)
-    target_N = torch.randint(size or vocabulary, (rows,), generator=rng)
-    orders = [torch.randperm(size or vocabulary, generator=rng)[:k] for _ in range(rows)]
+    rng = torch.Generator("cpu").manual_seed(rows + 100 * vocabulary + k)
+    hidden_NH = torch.randn(rows, hidden, generator=rng, device="cpu") * spread
+    head_VH = torch.randn(vocabulary, hidden, generator=rng, device="cpu") / hidden**0.5
+    bias_V = torch.randn(vocabulary, generator=rng, device="cpu")
+    target_N = torch.randint(size or vocabulary, (rows,), generator=rng, device="cpu")
+    orders = [
+        torch.randperm(size or vocabulary, generator=rng, device="cpu")[:k] for _ in range(rows)
+    ]
     ids_NK = torch.stack(orders)
     ids_NK[ids_NK == target_N[:, None]] = -1
-    by_4N = torch.randn(4, rows, generator=rng)
-    values = [value.to(dtype) for value in (hidden_NH, head_VH, bias_V)]
-    return values, target_N, ids_NK, by_4N
+    by_4N = torch.randn(4, rows, generator=rng, device="cpu")
+    values = [value.to(DEVICE, dtype) for value in (hidden_NH, head_VH, bias_V)]
+    return values, target_N.to(DEVICE), ids_NK.to(DEVICE), by_4N.to(DEVICE)
 
 
 def gradients(function, values, target_N, ids_NK, by_4N, **options):
@@ -97,8 +104,10 @@ def test_statistics_and_gradients_are_those_of_float64(shape, dtype, stash_bytes
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_shapes_have_the_gradients_of_float64(seed):
-    rng = torch.Generator().manual_seed(seed)
-    rows, hidden, vocabulary = (int(torch.randint(1, n, (), generator=rng)) for n in (20, 40, 90))
+    rng = torch.Generator("cpu").manual_seed(seed)
+    rows, hidden, vocabulary = (
+        int(torch.randint(1, n, (), generator=rng, device="cpu")) for n in (20, 40, 90)
+    )
     k = min(vocabulary, seed * 4)
     values, *rest = problem(rows, hidden, vocabulary, k)
     made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=seed % 2 * STASH)
@@ -264,10 +273,10 @@ SAMPLING = [
 
 @pytest.mark.parametrize("options", SAMPLING)
 def test_a_token_is_drawn_as_the_reference_draws_it(options):
-    rng = torch.Generator().manual_seed(0)
-    policy, memory = torch.randn(2, 3, 530, generator=rng) * 3
+    rng = torch.Generator("cpu").manual_seed(0)
+    policy, memory = torch.randn(2, 3, 530, generator=rng, device="cpu").to(DEVICE) * 3
     policy[1, 5:9] = -torch.inf
-    seeds = torch.randint(2**62, (3,), generator=rng)
+    seeds = torch.randint(2**62, (3,), generator=rng, device="cpu").to(DEVICE)
     if "mu" in options:
         options = options | {"memory_BV": memory}
     made = triton_sample.sample(policy, seeds, 7, **options)
