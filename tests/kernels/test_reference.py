@@ -181,6 +181,79 @@ def test_extreme_logits_stay_finite():
     assert made.entropy_N.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("softcap", [None, 1.5])
+def test_the_logsumexp_is_that_of_the_capped_logits_and_padding_is_no_token(softcap):
+    hidden, head, bias, target = problem(5, 4, 9)
+    leaves = [value.requires_grad_() for value in (hidden, head, bias)]
+    options = {"temperature": 0.7, "softcap": softcap, "vocabulary": 6}
+    target = target % 6
+    made = token_stats(hidden, head, target, bias_V=bias, **options)
+    logits_NV = (hidden @ head.T + bias)[:, :6]
+    if softcap:
+        logits_NV = softcap * torch.tanh(logits_NV / softcap)
+    logits_NV = logits_NV / 0.7
+    torch.testing.assert_close(made.logsumexp_N, logits_NV.logsumexp(-1), rtol=1e-12, atol=0)
+    logp_N = logits_NV.log_softmax(-1)[range(5), target]
+    torch.testing.assert_close(made.logp_N, logp_N, rtol=1e-12, atol=0)
+
+    def function(*values):
+        made = token_stats(*values[:2], target, bias_V=values[2], entropy_gradient=True, **options)
+        return made.logp_N, made.entropy_N, made.logsumexp_N
+
+    assert torch.autograd.gradcheck(function, leaves)
+    _, by_head, _ = torch.autograd.grad(made.logp_N.sum(), leaves)
+    assert by_head[:6].any() and not by_head[6:].any()
+
+
+# The draw.
+
+
+def drawn(logits_V, count=4000, **options):
+    """How often each token is drawn, by as many seeds."""
+    logits_BV = tensor(logits_V).expand(count, -1)
+    made = reference.sample(logits_BV, torch.arange(count), 0, **options)
+    return torch.bincount(made.token_B, minlength=len(logits_V)).numpy(), made
+
+
+def test_a_draw_is_from_the_policy_less_its_memory():
+    # exp(f - mu m) = 1, 2, 4 and 1 of weights 4, 4, 8 and 1 less memories 4, 2, 2 and 1 at mu 1.
+    policy, memory = tensor([4.0, 4, 8, 1]).log(), tensor([4.0, 2, 2, 1]).log()
+    counts, made = drawn(policy.tolist(), memory_BV=memory.expand(4000, -1), mu=1.0)
+    assert stats.chisquare(counts, 4000 * tensor([1, 2, 4, 1]).numpy() / 8).pvalue > 1e-3
+    by_sample, by_policy = tensor([1.0, 2, 4, 1]) / 8, tensor([4.0, 4, 8, 1]) / 17
+    torch.testing.assert_close(made.logp_B.exp(), by_sample[made.token_B])
+    torch.testing.assert_close(made.policy_logp_B.exp(), by_policy[made.token_B])
+
+
+def test_a_draw_without_memory_is_the_argmax_of_noisy_logits():
+    logits = torch.randn(6, 30, generator=torch.Generator().manual_seed(0))
+    made = reference.sample(logits, torch.arange(6), 3, temperature=0.5)
+    logp = (logits / 0.5).log_softmax(-1)
+    expected = (logp.double() + gumbel(torch.arange(6), 3, 30)).argmax(-1)
+    assert torch.equal(made.token_B, expected)
+    assert torch.equal(made.logp_B, logp[range(6), expected])
+    assert torch.equal(made.policy_logp_B, made.logp_B)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"top_p": 0.5}, [0, 3]),  # 0.4 is not enough
+        ({"top_p": 0.8}, [0, 1, 2, 3]),  # of the two of 0.15 both
+        ({"top_p": 0.3}, [0]),
+        ({"min_prob": 0.3}, [0, 1, 2, 3]),  # 0.3 * 0.4 = 0.12
+        ({"min_prob": 0.5, "top_p": 0.5}, [0]),  # 0.4 of 0.65
+    ],
+)
+def test_only_likely_tokens_are_drawn(options, kept):
+    prob = tensor([0.4, 0.15, 0.15, 0.25, 0.0, 0.05])
+    counts, made = drawn(prob.log().tolist(), count=600, **options)
+    assert counts.nonzero()[0].tolist() == kept
+    torch.testing.assert_close(
+        made.logp_B.exp(), (prob / prob[kept].sum())[made.token_B], rtol=1e-5, atol=0
+    )
+
+
 # The noise.
 
 

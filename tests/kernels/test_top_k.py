@@ -27,8 +27,14 @@ def ids_of(rows, vocabulary, k):
     return ids_NK
 
 
+def outside(ids_NK, vocabulary):
+    """For each row the first token that is not among its ids, to be its target."""
+    return tensor([min(set(range(vocabulary)) - set(ids_K)) for ids_K in ids_NK.tolist()])
+
+
 def anchors(values, ids_NK, **options):
-    hidden, head, bias, target = values
+    hidden, head, bias, _ = values
+    target = outside(ids_NK, len(head)).long()
     return token_stats(hidden, head, target, bias_V=bias, topk_NK=ids_NK, **options).anchor_logp_N
 
 
@@ -50,7 +56,8 @@ def masses(prob_NV, ids_NK):
 
 def by_logits(values, ids_NK, **options):
     """The gradient of the anchors' sum by the logits, through a bias for each row."""
-    hidden, head, bias, target = values
+    hidden, head, bias, _ = values
+    target = outside(ids_NK, len(head))
     logits_NV = (hidden @ head.T + bias).detach()
     rows = len(logits_NV)
     eye = torch.eye(rows, dtype=logits_NV.dtype)
@@ -109,7 +116,8 @@ def test_the_gradient_is_that_of_finite_differences():
 
 def test_all_tokens_have_all_the_mass_and_no_gradient():
     values = problem(4, 8, 13)
-    ids = torch.arange(13).expand(4, 13)
+    values[2][12] = -1e4  # the target, which no anchor set holds
+    ids = torch.arange(12).expand(4, 12)
     torch.testing.assert_close(anchors(values, ids), torch.zeros(4).double(), rtol=0, atol=1e-14)
     assert float(by_logits(values, ids).abs().max()) < 1e-15
 
@@ -150,9 +158,11 @@ def test_without_ids_there_is_no_anchor():
 
 
 def test_the_other_statistics_have_the_same_bits_with_an_anchor_as_without():
-    hidden, head, bias, target = problem(7, 8, 21, dtype=torch.float32)
+    hidden, head, bias, _ = problem(7, 8, 21, dtype=torch.float32)
+    ids = ids_of(7, 21, 4)
+    target = outside(ids, 21)
     without = token_stats(hidden, head, target, bias_V=bias)
-    made = token_stats(hidden, head, target, bias_V=bias, topk_NK=ids_of(7, 21, 4))
+    made = token_stats(hidden, head, target, bias_V=bias, topk_NK=ids)
     assert all(torch.equal(one, other) for one, other in zip(made[:3], without[:3], strict=True))
 
 

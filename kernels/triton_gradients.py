@@ -1,0 +1,308 @@
+"""Gradients of the statistics by hidden states, head and bias, for any gradients of the outputs.
+
+Shapes: N tokens, H hidden, V vocabulary, K top-k, J tiles of columns, W columns of a slice.
+
+    d logit_v = p_v (a + b log2 p_v) + g [v = target] + q p_v [v in anchors]
+    a = d logsumexp - d logp - d entropy * entropy - d anchor,  b = -log(2) d entropy
+    g = d logp,  q = d anchor / mass of the anchors
+
+all of it times 1 / temperature and the slope of the soft cap. `stash` forms it in place of the
+exponentials that the forward pass kept (3 products in all), `recompute` makes the logits again in
+slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from rlvr_cli.kernels.triton_backward import anchor_kernel, slice_kernel, stash_kernel
+from rlvr_cli.kernels.triton_tiles import LN2, Product
+
+_SLICE_BYTES = 1 << 28
+
+
+class Upstream(NamedTuple):
+    """What a row's gradient needs; logits in units of log 2."""
+
+    target_N: Tensor
+    target_logit_N: Tensor
+    logsumexp2_N: Tensor
+    a_N: Tensor
+    b_N: Tensor
+    g_N: Tensor
+    q_N: Tensor
+    topk_NK: Tensor
+    anchor_logit_NK: Tensor
+
+    def take(self, rows: Tensor) -> "Upstream":
+        return Upstream(*(value[rows] for value in self))
+
+    def active(self) -> Tensor:
+        """Rows whose gradient is not exactly zero; those of NaN among them."""
+        return (self.a_N != 0) | (self.b_N != 0) | (self.g_N != 0) | (self.q_N != 0)
+
+    def scaled(self, by: Tensor) -> "Upstream":
+        return self._replace(
+            a_N=self.a_N * by, b_N=self.b_N * by, g_N=self.g_N * by, q_N=self.q_N * by
+        )
+
+
+class Gradients(NamedTuple):
+    hidden_NH: Tensor | None
+    head_VH: Tensor | None
+    bias_V: Tensor | None
+
+
+def stash(
+    product: Product,
+    upstream: Upstream,
+    stash_NV: Tensor,
+    largest_JN: Tensor,
+    needs: tuple[bool, bool, bool],
+    main_VH: Tensor | None,
+) -> Gradients:
+    """From the exponentials that the forward pass kept, which are overwritten.
+
+    Rows without gradient are left out. The place of such a row is filled with the gradient of one
+    from behind the last that is needed, so that no row is written that another reads.
+    """
+    active_N = upstream.active()
+    count = int(active_N.sum())
+    source_N = torch.arange(count, device=active_N.device)
+    if count < len(active_N):
+        holes = (~active_N[:count]).nonzero()[:, 0]
+        source_N[holes] = active_N[count:].nonzero()[:, 0] + count
+        upstream = upstream.take(source_N)
+    made_NV = stash_NV[:count]
+    unit = _unit(product, upstream)
+    rows = _scaled(upstream, unit)
+    if count:
+        form_in_place(product, rows, stash_NV, largest_JN, source_N)
+    hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
+    whole = Gradients(None, None, None)
+    if needs[0]:
+        by_hidden_NH = _times_unit(_wide(made_NV, product.head_VH[: product.size]), unit)
+        by_hidden_NH = by_hidden_NH.to(product.hidden_NH.dtype)
+        whole = whole._replace(hidden_NH=_spread(by_hidden_NH, source_N, len(active_N)))
+    if needs[1]:
+        whole = whole._replace(head_VH=_by_head(product, made_NV, hidden_NH, unit, main_VH))
+    if needs[2]:
+        by_bias_V = _times_unit(made_NV.sum(0, dtype=torch.float32), unit)
+        whole = whole._replace(bias_V=_padded(product, by_bias_V))
+    return whole
+
+
+def form_in_place(
+    product: Product,
+    rows: Upstream,
+    stash_NV: Tensor,
+    largest_JN: Tensor,
+    source_N: Tensor,
+    *,
+    columns: int = 2048,
+    warps: int = 4,
+) -> None:
+    """Row i of the stash becomes the gradient by the logits of its row source_N[i]."""
+    stash_kernel[(len(source_N),)](
+        stash_NV,
+        stash_NV.stride(0),
+        source_N,
+        largest_JN,
+        *rows,
+        largest_JN.shape[1],
+        product.size,
+        _by_cap(product),
+        1.0 / product.temperature,
+        **_anchor_constants(rows, product),
+        BN=product.tiles.columns,
+        R=max(1, columns // product.tiles.columns),
+        J=len(largest_JN),
+        num_warps=warps,
+    )
+
+
+def recompute(
+    product: Product,
+    upstream: Upstream,
+    needs: tuple[bool, bool, bool],
+    main_VH: Tensor | None,
+) -> Gradients:
+    """From logits made again, a slice of the vocabulary at a time.
+
+    Rows without gradient are left out.
+    """
+    active_N = upstream.active()
+    source_N = active_N.nonzero()[:, 0]
+    count = len(active_N)
+    if len(source_N) < count:
+        upstream = upstream.take(source_N)
+        product = product._replace(hidden_NH=product.hidden_NH[source_N])
+    hidden_NH, head_VH, size = product.hidden_NH, product.head_VH, product.size
+    unit = _unit(product, upstream)
+    rows = _scaled(upstream, unit)
+    device, dtype = hidden_NH.device, hidden_NH.dtype
+    by_hidden_NH = torch.zeros(hidden_NH.shape, device=device) if needs[0] else None
+    by_head_VH = None
+    if needs[1] and main_VH is None:
+        by_head_VH = torch.zeros_like(head_VH, dtype=_head_dtype(head_VH))
+    by_bias_V = torch.zeros(size, device=device) if needs[2] else None
+    width = _slice_width(product)
+    buffer = torch.empty(len(hidden_NH) * width, dtype=dtype, device=device)
+    for first in range(0, size if len(hidden_NH) else 0, width):
+        wide = min(width, size - first)
+        # The copy engine needs rows at multiples of 16 bytes.
+        made_NW = buffer.view(len(hidden_NH), width)[:, :wide]
+        _make_slice(product, rows, made_NW, first)
+        cut = slice(first, first + wide)
+        if by_hidden_NH is not None:
+            _add_product(by_hidden_NH, made_NW, head_VH[cut])
+        if main_VH is not None and needs[1]:
+            _add_product(main_VH[cut], made_NW.t(), hidden_NH, unit)
+        elif by_head_VH is not None:
+            _set_product(by_head_VH[cut], made_NW.t(), hidden_NH, unit)
+        if by_bias_V is not None:
+            by_bias_V[cut] = made_NW.sum(0, dtype=torch.float32)
+    del buffer
+    if by_hidden_NH is not None:
+        made = _times_unit(by_hidden_NH, unit).to(dtype)
+        by_hidden_NH = _spread(made, source_N, count)
+    if by_bias_V is not None:
+        by_bias_V = _padded(product, _times_unit(by_bias_V, unit))
+    return Gradients(by_hidden_NH, by_head_VH, by_bias_V)
+
+
+def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -> None:
+    wide = made_NW.shape[1]
+    slice_kernel[product.grid(wide)](
+        *product.arguments(),
+        product.output(made_NW),
+        made_NW.stride(0),
+        rows.target_N,
+        rows.logsumexp2_N,
+        rows.a_N,
+        rows.b_N,
+        rows.g_N,
+        first,
+        wide,
+        _by_cap(product),
+        1.0 / product.temperature,
+        **product.constants(),
+        DTYPE=product.dtype,
+    )
+    if rows.topk_NK.shape[1]:
+        anchor_kernel[(len(made_NW),)](
+            made_NW,
+            made_NW.stride(0),
+            *rows,
+            first,
+            wide,
+            _by_cap(product),
+            1.0 / product.temperature,
+            **_anchor_constants(rows, product),
+            num_warps=1,
+        )
+
+
+def _slice_width(product: Product) -> int:
+    """Columns of which a slice takes about 256 MiB, in whole tiles; 2,048 at least on a GPU."""
+    columns = product.tiles.columns
+    row_bytes = max(1, len(product.hidden_NH)) * product.hidden_NH.element_size()
+    wide = max(_SLICE_BYTES // row_bytes // columns, -(-2048 // columns)) * columns
+    return min(wide, -(-product.size // columns) * columns)
+
+
+def _by_cap(product: Product) -> float:
+    return LN2 * product.temperature / (product.softcap or 1.0)
+
+
+def _anchor_constants(rows: Upstream, product: Product) -> dict[str, object]:
+    k = rows.topk_NK.shape[1]
+    return {
+        "K": k,
+        "KP": triton.next_power_of_2(max(1, k)),
+        "CAP": product.softcap is not None,
+    }
+
+
+def _unit(product: Product, upstream: Upstream) -> Tensor | None:
+    """For float16, whose range is small: the size of the largest gradient, a power of 2."""
+    if product.hidden_NH.dtype != torch.float16 or not len(upstream.g_N):
+        return None
+    sizes = (upstream.a_N, upstream.b_N, upstream.g_N)
+    most = torch.stack([value.abs().max() for value in sizes]).max()
+    return torch.exp2(most.log2().ceil())
+
+
+def _scaled(upstream: Upstream, unit: Tensor | None) -> Upstream:
+    return upstream if unit is None else upstream.scaled(1 / unit)
+
+
+def _times_unit(value: Tensor, unit: Tensor | None) -> Tensor:
+    return value if unit is None else value * unit
+
+
+def _wide(left: Tensor, right: Tensor) -> Tensor:
+    """The product with float32 sums and result; cuBLAS may else add parts of it in half."""
+    if left.dtype == torch.float32:
+        return left @ right
+    if left.is_cuda:
+        return torch.mm(left, right, out_dtype=torch.float32)
+    return left.float() @ right.float()
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor, unit: Tensor | None = None) -> None:
+    """total += unit left right, in float32."""
+    if unit is not None:
+        total.add_(_wide(left, right) * unit)
+    elif left.is_cuda and left.dtype != torch.float32:
+        torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
+    else:
+        total.addmm_(left.float(), right.float())
+
+
+def _set_product(made: Tensor, left: Tensor, right: Tensor, unit: Tensor | None) -> None:
+    """made = unit left right, rounded once."""
+    if unit is None and made.dtype == left.dtype and left.is_cuda:
+        torch.mm(left, right, out=made)
+    else:
+        made.copy_(_times_unit(_wide(left, right), unit))
+
+
+def _by_head(
+    product: Product,
+    made_NV: Tensor,
+    hidden_NH: Tensor,
+    unit: Tensor | None,
+    main_VH: Tensor | None,
+) -> Tensor | None:
+    """Into `main_VH`, a float32 sum of gradients, if there is one, else a new tensor."""
+    head_VH, size = product.head_VH, product.size
+    if main_VH is not None:
+        _add_product(main_VH[:size], made_NV.t(), hidden_NH, unit)
+        return None
+    made_VH = torch.empty_like(head_VH, dtype=_head_dtype(head_VH))
+    made_VH[size:] = 0
+    _set_product(made_VH[:size], made_NV.t(), hidden_NH, unit)
+    return made_VH
+
+
+def _head_dtype(head_VH: Tensor) -> torch.dtype:
+    """What a gradient of the head is made in: float32 where the parameter asks for it."""
+    asked = getattr(head_VH, "grad_dtype", None)
+    return asked if head_VH.is_leaf and asked is not None else head_VH.dtype
+
+
+def _padded(product: Product, value_V: Tensor) -> Tensor:
+    made_V = torch.zeros(len(product.head_VH), dtype=product.hidden_NH.dtype, device=value_V.device)
+    made_V[: product.size] = value_V
+    return made_V
+
+
+def _spread(value_NH: Tensor, rows_N: Tensor, count: int) -> Tensor:
+    if len(rows_N) == count:
+        return value_NH
+    made_NH = torch.zeros(count, value_NH.shape[1], dtype=value_NH.dtype, device=value_NH.device)
+    made_NH[rows_N] = value_NH
+    return made_NH

@@ -1,0 +1,44 @@
+"""What a causal language model makes logits of: cap(scale * (hidden head^T + bias)).
+
+Shapes: N tokens, H hidden, V vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+
+class Head(NamedTuple):
+    weight_VH: Any
+    bias_V: Any
+    scale: float
+    softcap: float | None  # cap(x) = softcap tanh(x / softcap)
+
+    def options(self, temperature: float) -> dict[str, Any]:
+        """What the statistics at a temperature are of, beside the weight.
+
+        cap(scale x) / temperature = cap'(x) / (temperature / scale),  softcap' = softcap / scale
+        """
+        return {
+            "bias_V": self.bias_V,
+            "temperature": temperature / self.scale,
+            "softcap": None if self.softcap is None else self.softcap / self.scale,
+        }
+
+    def logits(self, hidden_NH: Any) -> Any:
+        import torch
+
+        logits_NV = self.scale * torch.nn.functional.linear(hidden_NH, self.weight_VH, self.bias_V)
+        if self.softcap is None:
+            return logits_NV
+        return self.softcap * (logits_NV / self.softcap).tanh()
+
+
+def of(model: Any) -> Head:
+    """The output head of a model; Gemma caps its logits, Cohere and Granite scale them.
+
+    Under ZeRO-3 this gathers the head: call it in a forward pass, behind the layers below.
+    """
+    module, config = model.get_output_embeddings(), model.config.get_text_config()
+    scale = getattr(config, "logit_scale", None) or 1.0
+    scale /= getattr(config, "logits_scaling", None) or 1.0
+    softcap = getattr(config, "final_logit_softcapping", None)
+    return Head(module.weight, getattr(module, "bias", None), scale, softcap)

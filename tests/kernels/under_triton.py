@@ -1,0 +1,333 @@
+"""The Triton kernels against the reference in float64: on a GPU, else under Triton's interpreter.
+
+test_triton.py runs this file in a process of its own that finds triton. Every buffer is filled with
+NaN beforehand.
+"""
+
+import math
+import os
+
+import pytest
+import torch
+from torch import tensor
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are decorated
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithms
+
+# ruff: noqa: E402
+from rlvr_cli import forward, objective, policy
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.kernels import dispatch, reference, triton_sample, triton_stats
+from rlvr_cli.kernels.checks import BadInput
+from rlvr_cli.objective import Totals
+from rlvr_cli.protocols import Row
+from rlvr_cli.training import local
+
+STASH, RECOMPUTE = 1 << 30, 0
+TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of gradients
+
+
+@pytest.fixture(autouse=True)
+def poisoned():
+    torch.use_deterministic_algorithms(True)  # which fills what torch.empty makes
+    torch.set_default_device(DEVICE)
+    yield
+    torch.set_default_device(None)
+    torch.use_deterministic_algorithms(False)
+
+
+def problem(rows, hidden, vocabulary, k, *, dtype=torch.float32, size=None, spread=1.0):
+    """Hidden states, head, bias, targets, anchors without the target, gradients of the outputs."""
+    rng = torch.Generator("cpu").manual_seed(rows + 100 * vocabulary + k)
+    hidden_NH = torch.randn(rows, hidden, generator=rng, device="cpu") * spread
+    head_VH = torch.randn(vocabulary, hidden, generator=rng, device="cpu") / hidden**0.5
+    bias_V = torch.randn(vocabulary, generator=rng, device="cpu")
+    target_N = torch.randint(size or vocabulary, (rows,), generator=rng, device="cpu")
+    orders = [
+        torch.randperm(size or vocabulary, generator=rng, device="cpu")[:k] for _ in range(rows)
+    ]
+    ids_NK = torch.stack(orders)
+    ids_NK[ids_NK == target_N[:, None]] = -1
+    by_4N = torch.randn(4, rows, generator=rng, device="cpu")
+    values = [value.to(DEVICE, dtype) for value in (hidden_NH, head_VH, bias_V)]
+    return values, target_N.to(DEVICE), ids_NK.to(DEVICE), by_4N.to(DEVICE)
+
+
+def gradients(function, values, target_N, ids_NK, by_4N, **options):
+    """The statistics, and the gradients of their sum weighted by `by_4N`."""
+    leaves = [value.detach().clone().requires_grad_() for value in values]
+    made = function(
+        leaves[0], leaves[1], target_N, bias_V=leaves[2] if leaves[2:] else None,
+        entropy_gradient=True, topk_NK=ids_NK if ids_NK.shape[1] else None, **options,
+    )  # fmt: skip
+    outputs = [made.logp_N, made.entropy_N, made.logsumexp_N]
+    if made.anchor_logp_N is not None:
+        outputs.append(made.anchor_logp_N.masked_fill(made.anchor_logp_N.isneginf(), 0.0))
+    total = sum((o * by.to(o.dtype)).sum() for o, by in zip(outputs, by_4N, strict=False))
+    return made, torch.autograd.grad(total, leaves)
+
+
+def compare(made, truth, tolerance):
+    for one, other in zip(made[0], truth[0], strict=True):
+        if one is not None:
+            torch.testing.assert_close(one.double(), other, rtol=2e-6, atol=5e-6)
+    assert bool((made[0].logp_N <= 0).all())
+    for one, other in zip(made[1], truth[1], strict=True):
+        assert float((one.double() - other).norm()) <= tolerance * float(other.norm())
+
+
+SHAPES = [
+    (1, 8, 11, 0, {}),
+    (35, 8, 40, 2, {}),  # a full group of tiles and another that is not
+    (7, 7, 63, 1, {"temperature": 0.7}),  # rows that the copy engine cannot fetch
+    (17, 24, 100, 64, {"softcap": 2.0, "temperature": 1.3, "vocabulary": 90}),
+]
+
+
+@pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_statistics_and_gradients_are_those_of_float64(shape, dtype, stash_bytes):
+    rows, hidden, vocabulary, k, options = shape
+    values, *rest = problem(
+        rows, hidden, vocabulary, k, dtype=dtype, size=options.get("vocabulary")
+    )
+    if rows == 1:
+        values = values[:2]
+    made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=stash_bytes, **options)
+    wide = [value.double() for value in values]
+    compare(made, gradients(reference.token_stats, wide, *rest, **options), TOLERANCE[dtype])
+    assert [value.dtype for value in made[1]] == [dtype] * len(values)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_shapes_have_the_gradients_of_float64(seed):
+    rng = torch.Generator("cpu").manual_seed(seed)
+    rows, hidden, vocabulary = (
+        int(torch.randint(1, n, (), generator=rng, device="cpu")) for n in (20, 40, 90)
+    )
+    k = min(vocabulary, seed * 4)
+    values, *rest = problem(rows, hidden, vocabulary, k)
+    made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=seed % 2 * STASH)
+    wide = [value.double() for value in values]
+    compare(made, gradients(reference.token_stats, wide, *rest), 1e-5)
+
+
+def test_a_row_has_the_same_bits_whatever_its_batch_mates():
+    values, target, ids, _ = problem(19, 24, 50, 3, dtype=torch.bfloat16)
+
+    def stats(rows):
+        made = triton_stats.token_stats(
+            values[0][rows], values[1], target[rows], bias_V=values[2], topk_NK=ids[rows]
+        )
+        likeliest = triton_stats.top_k(values[0][rows], values[1], 2, bias_V=values[2])
+        return [*made, *likeliest]
+
+    together = stats(torch.arange(19))
+    for rows in (tensor([17]), tensor([18, 3, 17, 0])):
+        for one, other in zip(stats(rows), together, strict=True):
+            assert torch.equal(one, other[rows])
+
+
+@pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+def test_a_certain_token_has_a_log_prob_of_at_most_0_and_finite_gradients(stash_bytes):
+    values, _, ids, by = problem(8, 16, 63, 0, spread=60.0)
+    target = (values[0] @ values[1].T + values[2]).argmax(-1)
+    made, grads = gradients(
+        triton_stats.token_stats, values, target, ids, by, stash_bytes=stash_bytes
+    )
+    assert bool((made.logp_N <= 0).all()) and float(made.logp_N.detach().max()) > -1e-6
+    assert bool((made.entropy_N >= 0).all()) and float(made.max_prob_N.max()) <= 1
+    assert all(bool(value.isfinite().all()) for value in grads)
+
+
+@pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+def test_rows_without_upstream_gradient_are_left_out_exactly(stash_bytes):
+    values, target, ids, by = problem(12, 16, 63, 3)
+    kept = tensor([1, 4, 5, 9, 11])
+    sparse = torch.zeros_like(by)
+    sparse[:, kept] = by[:, kept]
+    options = {"stash_bytes": stash_bytes}
+    values_kept = [values[0][kept], *values[1:]]
+    _, made = gradients(triton_stats.token_stats, values, target, ids, sparse, **options)
+    _, alone = gradients(
+        triton_stats.token_stats, values_kept, target[kept], ids[kept], by[:, kept], **options
+    )
+    left_out = tensor([i for i in range(12) if i not in kept])
+    assert not made[0][left_out].any()
+    torch.testing.assert_close(made[0][kept], alone[0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(made[1:], alone[1:], rtol=1e-5, atol=1e-6)
+    _, none = gradients(triton_stats.token_stats, values, target, ids, 0 * by, **options)
+    assert not any(value.any() for value in none)
+
+
+@pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+def test_logits_of_minus_infinity_are_no_tokens(stash_bytes):
+    values, _, ids, by = problem(5, 8, 40, 2)
+    values[2][[2, 35]] = -torch.inf
+    target, ids = tensor([0, 1, 39, 4, 2]), tensor([[2, 35], [2, 5], [6, 7], [-1, -1], [35, 3]])
+    options = {"stash_bytes": stash_bytes}
+    by[0, 4] = 0.0
+    made = gradients(triton_stats.token_stats, values, target, ids, by, **options)
+    assert float(made[0].logp_N[4]) == -math.inf
+    assert made[0].anchor_logp_N.isneginf().tolist() == [True, False, False, True, False]
+    wide = [value.double() for value in values]
+    truth = gradients(reference.token_stats, wide, target, ids, by)
+    for one, other in zip((*made[0], *made[1]), (*truth[0], *truth[1]), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)
+
+
+def test_inputs_need_not_be_contiguous():
+    values, target, ids, by = problem(6, 16, 50, 2)
+    whole = gradients(triton_stats.token_stats, values, target, ids, by)
+    wide_N32 = values[0].repeat_interleave(2, -1)
+    hidden, head = wide_N32[:, ::2], values[1].T.contiguous().T
+    assert not hidden.is_contiguous() and not head.is_contiguous()
+    made = triton_stats.token_stats(
+        hidden, head, torch.stack([target, target], -1)[:, 0], bias_V=values[2],
+        topk_NK=ids.T.contiguous().T,
+    )  # fmt: skip
+    assert all(torch.equal(one, other) for one, other in zip(made, whole[0], strict=True))
+
+
+def test_no_rows_have_no_statistics_and_no_gradient():
+    values, target, ids, _ = problem(3, 8, 40, 2)
+    made = triton_stats.token_stats(
+        values[0][:0].requires_grad_(), values[1], target[:0], topk_NK=ids[:0]
+    )
+    assert [value.shape for value in made] == [(0,)] * 5
+    made.logp_N.sum().backward()
+    assert triton_stats.top_k(values[0][:0], values[1], 2)[0].shape == (0, 2)
+
+
+def test_a_nan_is_refused_with_its_row():
+    values, target, _, _ = problem(6, 8, 40, 1)
+    values[0][4, 3] = torch.nan
+    with pytest.raises(BadInput, match="NaN in row 4"):
+        triton_stats.token_stats(values[0], values[1], target)
+
+
+@pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+def test_a_main_gradient_takes_the_heads_gradient_in_float32(stash_bytes):
+    values, target, _, _ = problem(6, 16, 50, 1, dtype=torch.bfloat16)
+    head = values[1].clone().requires_grad_()
+    head.main_grad = torch.ones(50, 16)
+    for _ in range(2):
+        made = triton_stats.token_stats(values[0], head, target, stash_bytes=stash_bytes)
+        made.logp_N.sum().backward()
+    assert head.grad is None
+    leaf = values[1].double().requires_grad_()
+    reference.token_stats(values[0].double(), leaf, target).logp_N.sum().backward()
+    error = head.main_grad.double() - 1 - 2 * leaf.grad
+    assert float(error.norm()) <= 1e-2 * float(leaf.grad.norm())
+
+
+def test_a_frozen_head_or_hidden_state_gets_no_gradient():
+    values, target, _, _ = problem(6, 16, 50, 1)
+    for trained in range(2):
+        leaves = [value.clone() for value in values[:2]]
+        leaves[trained].requires_grad_()
+        triton_stats.token_stats(*leaves, target).logp_N.sum().backward()
+        assert leaves[trained].grad is not None and leaves[1 - trained].grad is None
+    with torch.no_grad():
+        made = triton_stats.token_stats(*leaves, target)
+    assert not any(value.requires_grad for value in made if value is not None)
+
+
+def test_only_the_entropy_that_was_asked_for_has_a_gradient_and_it_is_made_once():
+    values, target, _, _ = problem(6, 16, 50, 1)
+    made = triton_stats.token_stats(values[0].requires_grad_(), values[1], target)
+    assert made.logp_N.requires_grad and made.logsumexp_N.requires_grad
+    assert not made.entropy_N.requires_grad and not made.max_prob_N.requires_grad
+    made.logp_N.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        made.logp_N.sum().backward()
+
+
+@pytest.mark.parametrize("k", [1, 5, 40, 70])
+def test_the_likeliest_tokens_are_those_of_the_reference(k):
+    values, *_ = problem(5, 16, 141, 1)
+    options = {"bias_V": values[2], "temperature": 0.7, "vocabulary": 70}
+    made = triton_stats.top_k(values[0], values[1], k, **options)
+    truth = reference.top_k(values[0].double(), values[1].double(), k,
+                            **options | {"bias_V": values[2].double()})  # fmt: skip
+    assert torch.equal(made[0], truth[0])
+    torch.testing.assert_close(made[1].double(), truth[1], rtol=0, atol=5e-6)
+
+
+def test_of_equals_the_lower_id_is_likelier():
+    ids, logp = triton_stats.top_k(torch.ones(2, 8), torch.ones(141, 8), 9)
+    assert ids.tolist() == [list(range(9))] * 2
+    assert logp[0].tolist() == pytest.approx([-math.log(141)] * 9, rel=1e-6)
+
+
+SAMPLING = [
+    {},
+    {"temperature": 0.7, "top_p": 0.8},
+    {"mu": 0.5, "min_prob": 0.02, "temperature": 1.3},
+    {"mu": 0.5, "top_p": 0.6, "min_prob": 0.02},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLING)
+def test_a_token_is_drawn_as_the_reference_draws_it(options):
+    rng = torch.Generator("cpu").manual_seed(0)
+    policy, memory = torch.randn(2, 3, 530, generator=rng, device="cpu").to(DEVICE) * 3
+    policy[1, 5:9] = -torch.inf
+    seeds = torch.randint(2**62, (3,), generator=rng, device="cpu").to(DEVICE)
+    if "mu" in options:
+        options = options | {"memory_BV": memory}
+    made = triton_sample.sample(policy, seeds, 7, **options)
+    truth = reference.sample(policy, seeds, 7, **options)
+    assert torch.equal(made.token_B, truth.token_B)
+    for one, other in zip(made[1:], truth[1:], strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
+
+
+def test_equals_of_the_last_kept_token_are_kept_and_a_draw_ignores_its_batch_mates():
+    policy = tensor([2.0, 1, 1, 1, -5]).expand(12, 5).contiguous()
+    seeds = torch.arange(12)
+    made = triton_sample.sample(policy, seeds, 0, top_p=0.5)
+    assert set(made.token_B.tolist()) == {0, 1, 2, 3}
+    alone = triton_sample.sample(policy[7:8], seeds[7:8], 0, top_p=0.5)
+    assert all(torch.equal(one, other[7:8]) for one, other in zip(alone, made, strict=True))
+
+
+def test_the_policys_statistics_are_the_same_by_kernels(loaded, monkeypatch):
+    rows = [Row([20, 30, 40], [9, 8, 7]), Row([3], [0, 1])]
+    weight = loaded.model.get_output_embeddings().weight
+    found = []
+    for chosen in ("reference", "triton"):
+        monkeypatch.setenv(dispatch.VARIABLE, chosen)
+        stats = forward.completion_stats(loaded.model, rows, temperature=0.9)
+        (gradient,) = torch.autograd.grad(stats.logp_BT.sum(), weight)
+        with torch.no_grad():
+            _, likeliest = forward.with_top_k(loaded.model, rows, 3, temperature=0.9)
+        found.append((*stats[1:4], gradient, *likeliest))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
+    rows = [
+        Row([20, 30], [9, 8, 7], advantage=1.0),
+        Row([3], [0, 1], advantage=-2.0),
+        Row([4, 5, 6], [1], advantage=0.0),
+    ]
+    options = UpdateOptions(micro_batch_tokens=5)
+    totals = Totals(tokens=6, sequences=3, max_length=3)
+    found = []
+    for chosen in ("reference", "triton"):
+        monkeypatch.setenv(dispatch.VARIABLE, chosen)
+        engine = local.build(precision="bfloat16")(policy.load(policy.resolve("builtin")), options)
+        metrics = engine.accumulate(rows, objective.build("grpo"), totals, 1.0)
+        gradient = engine._master["model.embed_tokens.weight"].grad.clone()
+        head = engine.loaded.model.get_output_embeddings().weight
+        assert head.grad is None and not hasattr(head, "main_grad")
+        found.append((gradient, torch.tensor(engine.update(1e-4)), metrics))
+    (truth, norm, _), (made, made_norm, metrics) = found
+    assert float((made - truth).norm()) <= 0.03 * float(truth.norm())
+    torch.testing.assert_close(made_norm, norm, rtol=0.02, atol=0)
+    assert math.isfinite(metrics["loss"])
