@@ -1,6 +1,7 @@
 """What kernels.py measures beside the comparison: tiles, growth and a whole training step."""
 
 import argparse
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -60,15 +61,22 @@ def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
             product = product_of(problem, Tiles())
             rows_made = triton_forward.forward(product, problem.target_N, stash=True)
             upstream, source_N = upstream_of(problem, rows_made)
+            count_1 = torch.full((1,), count, device=DEVICE)
             for wide in (1024, 2048, 4096, 8192):
-                for warps in (4, 8, 16):
+                for warps in (2, 4, 8):
                     tried(
                         "pass over the stash",
                         (wide, warps),
-                        lambda p=product, u=upstream, r=rows_made, s=source_N, w=wide, n=warps: (
-                            triton_gradients.form_in_place(
-                                p, u, r.stash_NV, r.largest_JN, s, columns=w, warps=n
-                            )
+                        functools.partial(
+                            triton_gradients.form_in_place,
+                            product,
+                            upstream,
+                            rows_made.stash_NV,
+                            rows_made.largest_JN,
+                            source_N,
+                            count_1,
+                            columns=wide,
+                            warps=warps,
                         ),
                     )
             for way, (ms, cut) in best.items():

@@ -4,6 +4,8 @@ Shapes: N tokens, H hidden, V vocabulary, K top-k.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,10 +24,10 @@ def token_stats(
     temperature: float,
     softcap: float | None,
     vocabulary: int | None,
-) -> int:
+) -> tuple[int, Callable[[], None]]:
     """The number of tokens in the vocabulary; BadInput for what has no statistics.
 
-    The values are looked at with one wait for the device.
+    The values are looked at on the device: the function that comes back waits and raises.
     """
     size = logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
     count = len(hidden_NH)
@@ -38,9 +40,7 @@ def token_stats(
     for name, value in (("target_N", target_N), ("topk_NK", topk_NK)):
         if value is not None and value.device != hidden_NH.device:
             raise BadInput(f"{name} is on {value.device}, hidden_NH on {hidden_NH.device}")
-    if count:
-        _values(hidden_NH, target_N, topk_NK, size)
-    return size
+    return size, _values(hidden_NH, target_N, topk_NK, size) if count else lambda: None
 
 
 def logits(
@@ -83,20 +83,60 @@ def count(k: int, size: int) -> None:
         raise BadInput(f"{k} likeliest tokens are asked for, the vocabulary has {size}")
 
 
+def later(values: Tensor) -> Callable[[], list[Any]]:
+    """The values on the host, waited for when they are asked for and for no later work."""
+    if not values.is_cuda:
+        return values.tolist
+    host = torch.empty_like(values, device="cpu", pin_memory=True)
+    host.copy_(values, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record()
+
+    def wait() -> list[Any]:
+        event.synchronize()
+        return host.tolist()  # type: ignore[no-any-return]
+
+    return wait
+
+
 @torch.no_grad()
-def _values(hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int) -> None:
-    wrong = {"nan": hidden_NH.isnan().any(-1), "target": (target_N < 0) | (target_N >= size)}
+def _values(
+    hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int
+) -> Callable[[], None]:
+    least, most = target_N.aminmax()
+    wrong = {"nan": hidden_NH.amax().isnan(), "target": (least < 0) | (most >= size)}
     if topk_NK is not None and topk_NK.shape[1]:
         ordered_NK = topk_NK.sort(-1).values
         equal_NK = (ordered_NK[:, 1:] == ordered_NK[:, :-1]) & (ordered_NK[:, 1:] >= 0)
-        wrong["outside"] = ordered_NK[:, -1] >= size
-        wrong["repeated"] = equal_NK.any(-1)
-        wrong["sampled"] = (topk_NK == target_N[:, None]).any(-1)
-    found = torch.stack([rows_N.any() for rows_N in wrong.values()]).tolist()
-    for (what, rows_N), any_wrong in zip(wrong.items(), found, strict=True):
-        if any_wrong:
-            row = int(rows_N.nonzero()[0])
-            raise BadInput(_message(what, row, target_N, topk_NK, size))
+        wrong["outside"] = ordered_NK[:, -1].amax() >= size
+        wrong["repeated"] = equal_NK.any()
+        wrong["sampled"] = (topk_NK == target_N[:, None]).any()
+    waited = later(torch.stack(list(wrong.values())))
+
+    def check() -> None:
+        for what, any_wrong in zip(wrong, waited(), strict=True):
+            if any_wrong:
+                row = int(_rows(what, hidden_NH, target_N, topk_NK, size).nonzero()[0])
+                raise BadInput(_message(what, row, target_N, topk_NK, size))
+
+    return check
+
+
+def _rows(
+    what: str, hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int
+) -> Tensor:
+    """The rows that are wrong in this way."""
+    if what == "nan":
+        return hidden_NH.isnan().any(-1)
+    if what == "target":
+        return (target_N < 0) | (target_N >= size)
+    assert topk_NK is not None
+    if what == "outside":
+        return (topk_NK >= size).any(-1)
+    if what == "sampled":
+        return (topk_NK == target_N[:, None]).any(-1)
+    ordered_NK = topk_NK.sort(-1).values
+    return ((ordered_NK[:, 1:] == ordered_NK[:, :-1]) & (ordered_NK[:, 1:] >= 0)).any(-1)
 
 
 def _message(what: str, row: int, target_N: Tensor, topk_NK: Tensor | None, size: int) -> str:

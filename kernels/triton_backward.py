@@ -19,66 +19,33 @@ def _slope(logits, by_cap, inverse, CAP: tl.constexpr):
     return slope
 
 
-@triton.jit
-def _put_chosen(
-    made_row, row, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit, first, W,
-    by_cap, inverse, K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr, TARGET: tl.constexpr,
-):  # fmt: skip
-    """Writes a row's gradients at its anchors, and at its target, from unrounded logits."""
-    lse2 = tl.load(logsumexp2 + row)
-    a_row = tl.load(a + row)
-    b_row = tl.load(b + row)
-    if TARGET:
-        logit = tl.load(target_logit + row)
-        at = tl.load(target + row) - first
-        logp2 = tl.minimum(logit - lse2, 0.0)
-        p = tl.exp2(logp2)
-        d = tl.where(p > 0, p * (a_row + b_row * logp2), 0.0) + tl.load(g + row)
-        d *= _slope(logit, by_cap, inverse, CAP)
-        tl.store(made_row + at, d.to(made_row.dtype.element_ty), mask=(at >= 0) & (at < W))
-    if K > 0:
-        place_k = tl.arange(0, KP)
-        id_k = tl.load(topk + row * K + place_k, mask=place_k < K, other=-1)
-        logit_k = tl.load(anchor_logit + row * K + place_k, mask=id_k >= 0, other=-1.0e30)
-        logp2_k = tl.minimum(logit_k - lse2, 0.0)
-        p_k = tl.exp2(logp2_k)
-        d_k = tl.where(p_k > 0, p_k * (a_row + b_row * logp2_k + tl.load(q + row)), 0.0)
-        d_k *= _slope(logit_k, by_cap, inverse, CAP)
-        mask = (id_k >= first) & (id_k < first + W)
-        tl.store(made_row + (id_k - first), d_k.to(made_row.dtype.element_ty), mask=mask)
-
-
 @triton.jit(do_not_specialize=["N"])
 def stash_kernel(
-    stash, stride, source, largest, target, target_logit, logsumexp2, a, b, g, q, topk,
-    anchor_logit, N, V, by_cap, inverse,
-    K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr,
-    J: tl.constexpr,
+    stash, stride, source, count, largest, logsumexp2, a, b, N, V, by_cap, inverse,
+    CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr, J: tl.constexpr,
 ):  # fmt: skip
-    """Row i becomes the gradient that belongs to the exponentials of row source[i]."""
-    row = tl.program_id(0).to(tl.int64)
-    origin = tl.load(source + row)
-    read = stash + origin * stride
-    write = stash + row * stride
-    lse2 = tl.load(logsumexp2 + row)
-    a_row = tl.load(a + row)
-    b_row = tl.load(b + row)
-    for first in range(0, J, R):
-        tiles = first + tl.arange(0, R)
-        shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
+    """R tiles of row i become the gradient that belongs to the exponentials of row source[i].
+
+    d = e (A + B log2 e),  e = p / share,  A = share (a + b log2 share) slope,  B = share b slope
+    """
+    row = tl.program_id(1).to(tl.int64)
+    if row < tl.load(count):
+        origin = tl.load(source + row)
+        tiles = tl.program_id(0) * R + tl.arange(0, R)
         columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
-        power = tl.load(read + columns, mask=columns < V, other=0.0).to(tl.float32)
-        logits = tl.log2(power) + shift[:, None]
-        logp2 = logits - lse2
-        p = power * tl.exp2(shift - lse2)[:, None]
-        d = tl.where(power > 0, p * (a_row + b_row * logp2), 0.0)
-        d = tl.where(power > 0, d * _slope(logits, by_cap, inverse, CAP), 0.0)
-        tl.store(write + columns, d.to(stash.dtype.element_ty), mask=columns < V)
-    tl.debug_barrier()  # the rows' other columns are written by other threads
-    _put_chosen(
-        write, row, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit, 0, V,
-        by_cap, inverse, K, KP, CAP, True,
-    )  # fmt: skip
+        power = tl.load(stash + origin * stride + columns, mask=columns < V, other=0.0)
+        power = power.to(tl.float32)
+        shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
+        rest = shift - tl.load(logsumexp2 + origin)
+        share = tl.exp2(rest) * inverse
+        b_row = tl.load(b + origin)
+        one = share * (tl.load(a + origin) + b_row * rest)
+        power_log2 = tl.log2(power)
+        d = power * (one[:, None] + (share * b_row)[:, None] * power_log2)
+        if CAP:
+            d *= _slope(power_log2 + shift[:, None], by_cap, 1.0, CAP)
+        d = tl.where(power > 0, d, 0.0)
+        tl.store(stash + row * stride + columns, d.to(stash.dtype.element_ty), mask=columns < V)
 
 
 @triton.jit(do_not_specialize=["N", "first"])
@@ -110,12 +77,34 @@ def slice_kernel(
 
 
 @triton.jit(do_not_specialize=["first"])
-def anchor_kernel(
-    made, stride, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit, first, W,
-    by_cap, inverse, K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr,
+def chosen_kernel(
+    made, stride, source, count, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit,
+    first, W, by_cap, inverse,
+    K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr, TARGET: tl.constexpr,
 ):  # fmt: skip
+    """Writes row i's gradients at the anchors of row source[i], and at its target if asked."""
     row = tl.program_id(0).to(tl.int64)
-    _put_chosen(
-        made + row * stride, row, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit,
-        first, W, by_cap, inverse, K, KP, CAP, False,
-    )  # fmt: skip
+    if row < tl.load(count):
+        origin = tl.load(source + row)
+        write = made + row * stride
+        lse2 = tl.load(logsumexp2 + origin)
+        a_row = tl.load(a + origin)
+        b_row = tl.load(b + origin)
+        if TARGET:
+            logit = tl.load(target_logit + origin)
+            at = tl.load(target + origin) - first
+            logp2 = tl.minimum(logit - lse2, 0.0)
+            p = tl.exp2(logp2)
+            d = tl.where(p > 0, p * (a_row + b_row * logp2), 0.0) + tl.load(g + origin)
+            d *= _slope(logit, by_cap, inverse, CAP)
+            tl.store(write + at, d.to(made.dtype.element_ty), mask=(at >= 0) & (at < W))
+        if K > 0:
+            place_k = tl.arange(0, KP)
+            id_k = tl.load(topk + origin * K + place_k, mask=place_k < K, other=-1)
+            logit_k = tl.load(anchor_logit + origin * K + place_k, mask=id_k >= 0, other=-1.0e30)
+            logp2_k = tl.minimum(logit_k - lse2, 0.0)
+            p_k = tl.exp2(logp2_k)
+            d_k = p_k * (a_row + b_row * logp2_k + tl.load(q + origin))
+            d_k = tl.where(p_k > 0, d_k, 0.0) * _slope(logit_k, by_cap, inverse, CAP)
+            mask = (id_k >= first) & (id_k < first + W)
+            tl.store(write + (id_k - first), d_k.to(made.dtype.element_ty), mask=mask)

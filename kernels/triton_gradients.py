@@ -17,7 +17,8 @@ import torch
 import triton
 from torch import Tensor
 
-from rlvr_cli.kernels.triton_backward import anchor_kernel, slice_kernel, stash_kernel
+from rlvr_cli.kernels import checks
+from rlvr_cli.kernels.triton_backward import chosen_kernel, slice_kernel, stash_kernel
 from rlvr_cli.kernels.triton_tiles import LN2, Product
 
 _SLICE_BYTES = 1 << 28
@@ -65,21 +66,17 @@ def stash(
 ) -> Gradients:
     """From the exponentials that the forward pass kept, which are overwritten.
 
-    Rows without gradient are left out. The place of such a row is filled with the gradient of one
-    from behind the last that is needed, so that no row is written that another reads.
+    Rows without gradient are left out: their number is known to the GPU first, and waited for
+    when the gradient by the logits is under way.
     """
     active_N = upstream.active()
-    count = int(active_N.sum())
-    source_N = torch.arange(count, device=active_N.device)
-    if count < len(active_N):
-        holes = (~active_N[:count]).nonzero()[:, 0]
-        source_N[holes] = active_N[count:].nonzero()[:, 0] + count
-        upstream = upstream.take(source_N)
-    made_NV = stash_NV[:count]
+    count_1 = active_N.sum()[None]
+    waited = checks.later(count_1)
+    source_N = _sources(active_N, count_1)
     unit = _unit(product, upstream)
-    rows = _scaled(upstream, unit)
-    if count:
-        form_in_place(product, rows, stash_NV, largest_JN, source_N)
+    form_in_place(product, _scaled(upstream, unit), stash_NV, largest_JN, source_N, count_1)
+    (count,) = waited()
+    made_NV, source_N = stash_NV[:count], source_N[:count]
     hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
     whole = Gradients(None, None, None)
     if needs[0]:
@@ -94,32 +91,83 @@ def stash(
     return whole
 
 
+def _sources(active_N: Tensor, count_1: Tensor) -> Tensor:
+    """For each of the first count rows itself, or the next active one from behind them.
+
+    So no row is written that another is made of.
+    """
+    index_N = torch.arange(len(active_N), device=active_N.device)
+    inside_N = index_N < count_1
+    spare_N, hole_N = active_N & ~inside_N, ~active_N & inside_N
+    spares = index_N.new_zeros(len(index_N) + 1)
+    spares.scatter_(0, spare_N.cumsum(0) * spare_N, index_N)  # place 0 is for what is no spare
+    return torch.where(hole_N, spares[hole_N.cumsum(0)], index_N)
+
+
 def form_in_place(
     product: Product,
     rows: Upstream,
     stash_NV: Tensor,
     largest_JN: Tensor,
     source_N: Tensor,
+    count_1: Tensor,
     *,
-    columns: int = 2048,
+    columns: int = 4096,
     warps: int = 4,
 ) -> None:
-    """Row i of the stash becomes the gradient by the logits of its row source_N[i]."""
-    stash_kernel[(len(source_N),)](
+    """Row i < count of the stash becomes the gradient by the logits of its row source_N[i]."""
+    tiles = max(1, columns // product.tiles.columns)
+    by_cap, inverse = _by_cap(product), 1.0 / product.temperature
+    stash_kernel[(triton.cdiv(len(largest_JN), tiles), len(source_N))](
         stash_NV,
         stash_NV.stride(0),
         source_N,
+        count_1,
         largest_JN,
-        *rows,
+        rows.logsumexp2_N,
+        rows.a_N,
+        rows.b_N,
         largest_JN.shape[1],
         product.size,
-        _by_cap(product),
-        1.0 / product.temperature,
-        **_anchor_constants(rows, product),
+        by_cap,
+        inverse,
+        CAP=product.softcap is not None,
         BN=product.tiles.columns,
-        R=max(1, columns // product.tiles.columns),
+        R=tiles,
         J=len(largest_JN),
         num_warps=warps,
+    )
+    _put_chosen(product, rows, stash_NV, source_N, count_1, 0, target=True)
+
+
+def _put_chosen(
+    product: Product,
+    rows: Upstream,
+    made_NW: Tensor,
+    source_N: Tensor,
+    count_1: Tensor,
+    first: int,
+    *,
+    target: bool,
+) -> None:
+    k = rows.topk_NK.shape[1]
+    if not (k or target):
+        return
+    chosen_kernel[(len(source_N),)](
+        made_NW,
+        made_NW.stride(0),
+        source_N,
+        count_1,
+        *rows,
+        first,
+        made_NW.shape[1],
+        _by_cap(product),
+        1.0 / product.temperature,
+        K=k,
+        KP=triton.next_power_of_2(max(1, k)),
+        CAP=product.softcap is not None,
+        TARGET=target,
+        num_warps=1,
     )
 
 
@@ -146,15 +194,19 @@ def recompute(
     by_hidden_NH = torch.zeros(hidden_NH.shape, device=device) if needs[0] else None
     by_head_VH = None
     if needs[1] and main_VH is None:
-        by_head_VH = torch.zeros_like(head_VH, dtype=_head_dtype(head_VH))
+        by_head_VH = torch.empty_like(head_VH, dtype=_head_dtype(head_VH))
+        by_head_VH[size if len(hidden_NH) else 0 :] = 0
     by_bias_V = torch.zeros(size, device=device) if needs[2] else None
     width = _slice_width(product)
     buffer = torch.empty(len(hidden_NH) * width, dtype=dtype, device=device)
+    every_N = torch.arange(len(hidden_NH), device=device)
+    count_1 = torch.full((1,), len(hidden_NH), device=device)
     for first in range(0, size if len(hidden_NH) else 0, width):
         wide = min(width, size - first)
         # The copy engine needs rows at multiples of 16 bytes.
         made_NW = buffer.view(len(hidden_NH), width)[:, :wide]
         _make_slice(product, rows, made_NW, first)
+        _put_chosen(product, rows, made_NW, every_N, count_1, first, target=False)
         cut = slice(first, first + wide)
         if by_hidden_NH is not None:
             _add_product(by_hidden_NH, made_NW, head_VH[cut])
@@ -191,18 +243,6 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
         **product.constants(),
         DTYPE=product.dtype,
     )
-    if rows.topk_NK.shape[1]:
-        anchor_kernel[(len(made_NW),)](
-            made_NW,
-            made_NW.stride(0),
-            *rows,
-            first,
-            wide,
-            _by_cap(product),
-            1.0 / product.temperature,
-            **_anchor_constants(rows, product),
-            num_warps=1,
-        )
 
 
 def _slice_width(product: Product) -> int:
@@ -215,15 +255,6 @@ def _slice_width(product: Product) -> int:
 
 def _by_cap(product: Product) -> float:
     return LN2 * product.temperature / (product.softcap or 1.0)
-
-
-def _anchor_constants(rows: Upstream, product: Product) -> dict[str, object]:
-    k = rows.topk_NK.shape[1]
-    return {
-        "K": k,
-        "KP": triton.next_power_of_2(max(1, k)),
-        "CAP": product.softcap is not None,
-    }
 
 
 def _unit(product: Product, upstream: Upstream) -> Tensor | None:

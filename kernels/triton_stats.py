@@ -3,6 +3,7 @@
 Shapes: N tokens, H hidden, V vocabulary, K top-k, G groups of columns.
 """
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -39,7 +40,7 @@ def token_stats(
     a float32 `main_grad` has its gradient added there, and no other; one whose `grad_dtype` is
     float32 gets it in that.
     """
-    size = checks.token_stats(
+    size, check = checks.token_stats(
         hidden_NH, head_VH, target_N, bias_V, topk_NK, temperature, softcap, vocabulary
     )
     if not len(hidden_NH):
@@ -57,6 +58,7 @@ def token_stats(
         entropy_gradient,
         _stash_bytes(hidden_NH) if stash_bytes is None else stash_bytes,
         torch.is_grad_enabled(),
+        check,
     )
     return TokenStats(*cast(tuple[Tensor, ...], made))
 
@@ -96,6 +98,7 @@ class _TokenStats(torch.autograd.Function):
         entropy_gradient: bool,
         stash_bytes: int,
         grad_enabled: bool,
+        check: Callable[[], None],
     ) -> tuple[Tensor, ...]:
         product = _product(hidden_NH, head_VH, None if bias_V is None else bias_V.detach(), numbers)
         target_N = target_N.contiguous()
@@ -103,6 +106,7 @@ class _TokenStats(torch.autograd.Function):
         buffer_bytes = len(hidden_NH) * product.size * hidden_NH.element_size()
         stash = needed and buffer_bytes <= stash_bytes
         rows = triton_forward.forward(product, target_N, stash=stash)
+        check()  # the wait is for what came before that kernel, not for the kernel
         made: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
         anchor_NK = None
         if topk_NK is not None:
@@ -137,7 +141,7 @@ class _TokenStats(torch.autograd.Function):
             )
         else:
             gradients = triton_gradients.recompute(product, upstream, needs, main_VH)
-        return (*gradients, *[None] * 6)
+        return (*gradients, *[None] * 7)
 
 
 def _upstream(

@@ -24,7 +24,7 @@ from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, Tiles
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
 INTEGERS = "N V K W first groups position stride stride_x stride_w stride_e stride_d stride_m"
 FLOATS = "scale cap mu spread top_p by_cap inverse"
-IDS = "target topk ids seeds token source"
+IDS = "target topk ids seeds token source count"
 TYPES = {
     **dict.fromkeys(INTEGERS.split(), "i32"),
     **dict.fromkeys(FLOATS.split(), "fp32"),
@@ -87,11 +87,10 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
     types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
-    stash = chosen | {"BN": 256, "R": 8, "J": 594}
-    compile_one(f"stash k={k}", triton_backward.stash_kernel, types, stash, num_warps=4)
-    if k:
-        anchor = triton_backward.anchor_kernel
-        compile_one(f"anchors k={k}", anchor, types, chosen, num_warps=1)
+    stash = {"BN": 256, "R": 16, "J": 594, "CAP": cap}
+    compile_one(f"stash cap={cap}", triton_backward.stash_kernel, types, stash, num_warps=4)
+    put = chosen | {"TARGET": True}
+    compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
     place = {
         "H": 1536,
         "KP": chosen["KP"],
