@@ -63,22 +63,20 @@ def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
             upstream, source_N = upstream_of(problem, rows_made)
             count_1 = torch.full((1,), count, device=DEVICE)
             for wide in (1024, 2048, 4096, 8192):
-                for warps in (2, 4, 8):
-                    tried(
-                        "pass over the stash",
-                        (wide, warps),
-                        functools.partial(
-                            triton_gradients.form_in_place,
-                            product,
-                            upstream,
-                            rows_made.stash_NV,
-                            rows_made.largest_JN,
-                            source_N,
-                            count_1,
-                            columns=wide,
-                            warps=warps,
-                        ),
-                    )
+                tried(
+                    "pass over the stash",
+                    wide,
+                    functools.partial(
+                        triton_gradients.form_in_place,
+                        product,
+                        upstream,
+                        rows_made.stash_NV,
+                        rows_made.largest_JN,
+                        source_N,
+                        count_1,
+                        columns=wide,
+                    ),
+                )
             for way, (ms, cut) in best.items():
                 say(**shape, method=way, best=cut, ms=ms, x=ms / floor)
             del problem, product, rows_made, upstream, source_N
@@ -96,7 +94,7 @@ def upstream_of(problem: Problem, rows: Any) -> tuple[Any, Tensor]:
     logits_NK = torch.zeros(problem.topk_NK.shape, device=one_N.device)
     upstream = triton_gradients.Upstream(
         problem.target_N, rows.target_N, rows.logsumexp2_N, one_N, one_N, one_N, one_N,
-        problem.topk_NK, logits_NK,
+        problem.topk_NK, logits_NK, True,
     )  # fmt: skip
     return upstream, torch.arange(len(one_N), device=one_N.device)
 

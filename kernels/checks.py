@@ -4,8 +4,6 @@ Shapes: N tokens, H hidden, V vocabulary, K top-k.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,11 +22,8 @@ def token_stats(
     temperature: float,
     softcap: float | None,
     vocabulary: int | None,
-) -> tuple[int, Callable[[], None]]:
-    """The number of tokens in the vocabulary; BadInput for what has no statistics.
-
-    The values are looked at on the device: the function that comes back waits and raises.
-    """
+) -> int:
+    """The number of tokens in the vocabulary; BadInput for what cannot have statistics."""
     size = logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
     count = len(hidden_NH)
     if target_N.shape != (count,) or target_N.is_floating_point():
@@ -40,7 +35,7 @@ def token_stats(
     for name, value in (("target_N", target_N), ("topk_NK", topk_NK)):
         if value is not None and value.device != hidden_NH.device:
             raise BadInput(f"{name} is on {value.device}, hidden_NH on {hidden_NH.device}")
-    return size, _values(hidden_NH, target_N, topk_NK, size) if count else lambda: None
+    return size
 
 
 def logits(
@@ -83,26 +78,11 @@ def count(k: int, size: int) -> None:
         raise BadInput(f"{k} likeliest tokens are asked for, the vocabulary has {size}")
 
 
-def later(values: Tensor) -> Callable[[], list[Any]]:
-    """The values on the host, waited for when they are asked for and for no later work."""
-    if not values.is_cuda:
-        return values.tolist
-    host = torch.empty_like(values, device="cpu", pin_memory=True)
-    host.copy_(values, non_blocking=True)
-    event = torch.cuda.Event()
-    event.record()
-
-    def wait() -> list[Any]:
-        event.synchronize()
-        return host.tolist()  # type: ignore[no-any-return]
-
-    return wait
-
-
 @torch.no_grad()
-def _values(
-    hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int
-) -> Callable[[], None]:
+def values(hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int) -> None:
+    """BadInput for numbers that have no statistics; waits for the device once."""
+    if not len(hidden_NH):
+        return
     least, most = target_N.aminmax()
     wrong = {"nan": hidden_NH.amax().isnan(), "target": (least < 0) | (most >= size)}
     if topk_NK is not None and topk_NK.shape[1]:
@@ -111,15 +91,10 @@ def _values(
         wrong["outside"] = ordered_NK[:, -1].amax() >= size
         wrong["repeated"] = equal_NK.any()
         wrong["sampled"] = (topk_NK == target_N[:, None]).any()
-    waited = later(torch.stack(list(wrong.values())))
-
-    def check() -> None:
-        for what, any_wrong in zip(wrong, waited(), strict=True):
-            if any_wrong:
-                row = int(_rows(what, hidden_NH, target_N, topk_NK, size).nonzero()[0])
-                raise BadInput(_message(what, row, target_N, topk_NK, size))
-
-    return check
+    for what, any_wrong in zip(wrong, torch.stack(list(wrong.values())).tolist(), strict=True):
+        if any_wrong:
+            row = int(_rows(what, hidden_NH, target_N, topk_NK, size).nonzero()[0])
+            raise BadInput(_message(what, row, target_N, topk_NK, size))
 
 
 def _rows(

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _PIECES = 8
+_MM_WIDENS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 8)  # on a GPU
 
 
 class Head(NamedTuple):
@@ -25,10 +26,14 @@ class Head(NamedTuple):
 
 
 def logits(hidden_NH: Tensor, head: Head) -> Tensor:
-    """In float32 or wider; of what is narrower by columns, so that it is not there twice."""
+    """In float32 or wider; what is widened is so by columns, so that it is not there twice."""
     wide = torch.promote_types(hidden_NH.dtype, torch.float32)
     if wide == hidden_NH.dtype:
         made_NV = torch.nn.functional.linear(hidden_NH, head.weight_VH, head.bias_V)
+    elif hidden_NH.is_cuda and _MM_WIDENS:
+        made_NV = torch.mm(hidden_NH, head.weight_VH.T, out_dtype=wide)
+        if head.bias_V is not None:
+            made_NV += head.bias_V
     else:
         made_NV = hidden_NH.new_empty(len(hidden_NH), len(head.weight_VH), dtype=wide)
         for cut in _columns(head.weight_VH, wide):

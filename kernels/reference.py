@@ -47,10 +47,10 @@ def token_stats(
     `topk_NK` differ from each other and from the target, a negative one is an empty place, and a
     row without any has -inf. BadInput for anything else, and for NaN in a hidden state.
     """
-    size, check = checks.token_stats(
+    size = checks.token_stats(
         hidden_NH, head_VH, target_N, bias_V, topk_NK, temperature, softcap, vocabulary
     )
-    check()
+    checks.values(hidden_NH, target_N, topk_NK, size)
     head = _head(head_VH, bias_V, temperature, softcap, size)
     cuts = _cuts(len(hidden_NH), head.weight_VH)
     values = hidden_NH, *head[:2], target_N, topk_NK, head[2:], entropy_gradient, cuts

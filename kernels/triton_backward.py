@@ -22,30 +22,33 @@ def _slope(logits, by_cap, inverse, CAP: tl.constexpr):
 @triton.jit(do_not_specialize=["N"])
 def stash_kernel(
     stash, stride, source, count, largest, logsumexp2, a, b, N, V, by_cap, inverse,
-    CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr, J: tl.constexpr,
+    ENTROPY: tl.constexpr, CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr, J: tl.constexpr,
 ):  # fmt: skip
     """R tiles of row i become the gradient that belongs to the exponentials of row source[i].
 
     d = e (A + B log2 e),  e = p / share,  A = share (a + b log2 share) slope,  B = share b slope
     """
     row = tl.program_id(1).to(tl.int64)
-    if row < tl.load(count):
-        origin = tl.load(source + row)
-        tiles = tl.program_id(0) * R + tl.arange(0, R)
-        columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
-        power = tl.load(stash + origin * stride + columns, mask=columns < V, other=0.0)
-        power = power.to(tl.float32)
-        shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
-        rest = shift - tl.load(logsumexp2 + origin)
-        share = tl.exp2(rest) * inverse
-        b_row = tl.load(b + origin)
-        one = share * (tl.load(a + origin) + b_row * rest)
+    origin = tl.load(source + row)
+    tiles = tl.program_id(0) * R + tl.arange(0, R)
+    columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
+    inside = (columns < V) & (row < tl.load(count))
+    power = tl.load(stash + origin * stride + columns, mask=inside, other=0.0).to(tl.float32)
+    shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
+    rest = shift - tl.load(logsumexp2 + origin)
+    share = tl.exp2(rest) * inverse
+    times = tl.load(a + origin) + tl.zeros_like(rest)
+    if ENTROPY:
+        times += tl.load(b + origin) * rest
+    d = power * (share * times)[:, None]
+    if ENTROPY or CAP:
         power_log2 = tl.log2(power)
-        d = power * (one[:, None] + (share * b_row)[:, None] * power_log2)
+        if ENTROPY:
+            d += power * ((share * tl.load(b + origin))[:, None] * power_log2)
         if CAP:
             d *= _slope(power_log2 + shift[:, None], by_cap, 1.0, CAP)
         d = tl.where(power > 0, d, 0.0)
-        tl.store(stash + row * stride + columns, d.to(stash.dtype.element_ty), mask=columns < V)
+    tl.store(stash + row * stride + columns, d.to(stash.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["N", "first"])

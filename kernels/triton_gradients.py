@@ -11,17 +11,18 @@ exponentials that the forward pass kept (3 products in all), `recompute` makes t
 slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from rlvr_cli.kernels import checks
 from rlvr_cli.kernels.triton_backward import chosen_kernel, slice_kernel, stash_kernel
 from rlvr_cli.kernels.triton_tiles import LN2, Product
 
 _SLICE_BYTES = 1 << 28
+_SLICE_COLUMNS = 8192
 
 
 class Upstream(NamedTuple):
@@ -36,9 +37,11 @@ class Upstream(NamedTuple):
     q_N: Tensor
     topk_NK: Tensor
     anchor_logit_NK: Tensor
+    entropy: bool  # whether its gradient is asked for, or b is 0
 
     def take(self, rows: Tensor) -> "Upstream":
-        return Upstream(*(value[rows] for value in self))
+        values: list[Any] = [value[rows] for value in self[:-1]]
+        return Upstream(*values, self.entropy)
 
     def active(self) -> Tensor:
         """Rows whose gradient is not exactly zero; those of NaN among them."""
@@ -71,11 +74,11 @@ def stash(
     """
     active_N = upstream.active()
     count_1 = active_N.sum()[None]
-    waited = checks.later(count_1)
+    waited = _later(count_1)
     source_N = _sources(active_N, count_1)
     unit = _unit(product, upstream)
     form_in_place(product, _scaled(upstream, unit), stash_NV, largest_JN, source_N, count_1)
-    (count,) = waited()
+    count = waited()
     made_NV, source_N = stash_NV[:count], source_N[:count]
     hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
     whole = Gradients(None, None, None)
@@ -89,6 +92,22 @@ def stash(
         by_bias_V = _times_unit(made_NV.sum(0, dtype=torch.float32), unit)
         whole = whole._replace(bias_V=_padded(product, by_bias_V))
     return whole
+
+
+def _later(value_1: Tensor) -> Callable[[], int]:
+    """The value on the host, waited for when it is asked for, and for no later work."""
+    if not value_1.is_cuda:
+        return lambda: int(value_1)
+    host_1 = torch.empty_like(value_1, device="cpu", pin_memory=True)
+    host_1.copy_(value_1, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record()
+
+    def wait() -> int:
+        event.synchronize()
+        return int(host_1)
+
+    return wait
 
 
 def _sources(active_N: Tensor, count_1: Tensor) -> Tensor:
@@ -113,7 +132,6 @@ def form_in_place(
     count_1: Tensor,
     *,
     columns: int = 4096,
-    warps: int = 4,
 ) -> None:
     """Row i < count of the stash becomes the gradient by the logits of its row source_N[i]."""
     tiles = max(1, columns // product.tiles.columns)
@@ -131,11 +149,12 @@ def form_in_place(
         product.size,
         by_cap,
         inverse,
+        ENTROPY=rows.entropy,
         CAP=product.softcap is not None,
         BN=product.tiles.columns,
         R=tiles,
         J=len(largest_JN),
-        num_warps=warps,
+        num_warps=4,
     )
     _put_chosen(product, rows, stash_NV, source_N, count_1, 0, target=True)
 
@@ -158,7 +177,7 @@ def _put_chosen(
         made_NW.stride(0),
         source_N,
         count_1,
-        *rows,
+        *rows[:-1],
         first,
         made_NW.shape[1],
         _by_cap(product),
@@ -246,11 +265,11 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
 
 
 def _slice_width(product: Product) -> int:
-    """Columns of which a slice takes about 256 MiB, in whole tiles; 2,048 at least on a GPU."""
+    """Whole tiles: 8,192 columns, or as many as take 256 MiB; 2,048 at least on a GPU."""
     columns = product.tiles.columns
     row_bytes = max(1, len(product.hidden_NH)) * product.hidden_NH.element_size()
-    wide = max(_SLICE_BYTES // row_bytes // columns, -(-2048 // columns)) * columns
-    return min(wide, -(-product.size // columns) * columns)
+    wide = min(_SLICE_COLUMNS, max(2048, _SLICE_BYTES // row_bytes), product.size)
+    return -(-wide // columns) * columns
 
 
 def _by_cap(product: Product) -> float:

@@ -3,7 +3,9 @@
 Shapes: N tokens, H hidden, V vocabulary, K top-k, G groups of columns.
 """
 
-from collections.abc import Callable
+import contextlib
+import functools
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -40,7 +42,7 @@ def token_stats(
     a float32 `main_grad` has its gradient added there, and no other; one whose `grad_dtype` is
     float32 gets it in that.
     """
-    size, check = checks.token_stats(
+    size = checks.token_stats(
         hidden_NH, head_VH, target_N, bias_V, topk_NK, temperature, softcap, vocabulary
     )
     if not len(hidden_NH):
@@ -58,7 +60,6 @@ def token_stats(
         entropy_gradient,
         _stash_bytes(hidden_NH) if stash_bytes is None else stash_bytes,
         torch.is_grad_enabled(),
-        check,
     )
     return TokenStats(*cast(tuple[Tensor, ...], made))
 
@@ -85,6 +86,23 @@ def _rows(value: Tensor) -> Tensor:
     return value if value.stride(1) == 1 else value.contiguous()
 
 
+@contextlib.contextmanager
+def _beside(device: torch.device, ready: torch.cuda.Event | None) -> Iterator[None]:
+    """Work that waits for an event but not for the kernels since, and goes before their rest."""
+    if ready is None:
+        yield
+        return
+    stream = _urgent(device)
+    stream.wait_event(ready)
+    with torch.cuda.stream(stream):
+        yield
+
+
+@functools.cache
+def _urgent(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device, priority=-1)
+
+
 class _TokenStats(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -98,15 +116,16 @@ class _TokenStats(torch.autograd.Function):
         entropy_gradient: bool,
         stash_bytes: int,
         grad_enabled: bool,
-        check: Callable[[], None],
     ) -> tuple[Tensor, ...]:
         product = _product(hidden_NH, head_VH, None if bias_V is None else bias_V.detach(), numbers)
         target_N = target_N.contiguous()
         needed = grad_enabled and any(ctx.needs_input_grad[:3])
         buffer_bytes = len(hidden_NH) * product.size * hidden_NH.element_size()
         stash = needed and buffer_bytes <= stash_bytes
+        ready = torch.cuda.current_stream().record_event() if hidden_NH.is_cuda else None
         rows = triton_forward.forward(product, target_N, stash=stash)
-        check()  # the wait is for what came before that kernel, not for the kernel
+        with _beside(hidden_NH.device, ready):
+            checks.values(hidden_NH.detach(), target_N, topk_NK, product.size)
         made: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
         anchor_NK = None
         if topk_NK is not None:
@@ -141,7 +160,7 @@ class _TokenStats(torch.autograd.Function):
             )
         else:
             gradients = triton_gradients.recompute(product, upstream, needs, main_VH)
-        return (*gradients, *[None] * 7)
+        return (*gradients, *[None] * 6)
 
 
 def _upstream(
@@ -175,6 +194,7 @@ def _upstream(
         q_N=q_N,
         topk_NK=topk_NK,
         anchor_logit_NK=anchor_NK,
+        entropy=by[1] is not None,
     )
 
 

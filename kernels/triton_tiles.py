@@ -3,6 +3,7 @@
 Shapes: N tokens, H hidden, V vocabulary. Within kernels logits are in units of log 2, for exp2.
 """
 
+import functools
 import os
 from typing import Any, NamedTuple
 
@@ -39,13 +40,18 @@ _FLOAT32 = Tiles(64, 128, 16, 8, 8, 2)
 _AMPERE = Tiles(128, 128, 32, 8, 8, 3)
 
 
+@functools.cache
+def _generation(device: torch.device) -> int:
+    return torch.cuda.get_device_capability(device)[0]
+
+
 def choose(hidden_NH: Tensor) -> Tiles:
     """The tiles for a dtype, a hidden size and a card."""
     if INTERPRETED:
         return _INTERPRETED
     if hidden_NH.dtype == torch.float32:
         return _FLOAT32
-    if torch.cuda.get_device_capability(hidden_NH.device)[0] not in (9, 10):
+    if _generation(hidden_NH.device) not in (9, 10):
         return _AMPERE  # fits the shared memory of every card since
     return _SHALLOW if hidden_NH.shape[1] <= 1024 else Tiles()
 
@@ -64,7 +70,7 @@ class Product(NamedTuple):
     def by_descriptor(self) -> bool:
         """Whether the copy engine can fetch tiles: addresses and rows at multiples of 16 bytes."""
         operands = (self.hidden_NH, self.head_VH)
-        if not INTERPRETED and torch.cuda.get_device_capability(self.hidden_NH.device) < (9, 0):
+        if not INTERPRETED and _generation(self.hidden_NH.device) < 9:
             return False
         return all(
             value.data_ptr() % 16 == 0 and value.stride(0) * value.element_size() % 16 == 0

@@ -87,7 +87,7 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
     types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
-    stash = {"BN": 256, "R": 16, "J": 594, "CAP": cap}
+    stash = {"BN": 256, "R": 16, "J": 594, "ENTROPY": True, "CAP": cap}
     compile_one(f"stash cap={cap}", triton_backward.stash_kernel, types, stash, num_warps=4)
     put = chosen | {"TARGET": True}
     compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
