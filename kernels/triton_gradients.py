@@ -12,7 +12,7 @@ slices of the vocabulary (4 products). Both round it once, to the dtype of the h
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -40,8 +40,8 @@ class Upstream(NamedTuple):
     entropy: bool  # whether its gradient is asked for, or b is 0
 
     def take(self, rows: Tensor) -> "Upstream":
-        values: list[Any] = [value[rows] for value in self[:-1]]
-        return Upstream(*values, self.entropy)
+        values = {name: value for name, value in self._asdict().items() if name != "entropy"}
+        return self._replace(**{name: value[rows] for name, value in values.items()})
 
     def active(self) -> Tensor:
         """Rows whose gradient is not exactly zero; those of NaN among them."""
