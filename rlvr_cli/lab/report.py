@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from rlvr_cli import console, files
 from rlvr_cli.errors import UsageError
@@ -104,12 +106,14 @@ def checks(out: Path, found: Mapping[str, Sequence[Check]]) -> list[dict[str, An
 
 
 def _checks(found: Mapping[str, Sequence[Check]]) -> Table:
+    """What the checks are about in a line, and each of them below it."""
     table = Table(box=None, pad_edge=False)
-    for column in ("about", "check", "number", "holds if", ""):
+    for column in ("check", "number", "holds if", ""):
         table.add_column(column)
     for about, group in found.items():
+        table.add_row(Text(about, style="bold"))
         for made in group:
-            table.add_row(about, made.says, made.number, made.bounds, made.state)
+            table.add_row(Padding(made.says, (0, 0, 0, 2)), made.number, made.bounds, made.state)
     return table
 
 
