@@ -26,7 +26,14 @@ Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this ma
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
-ALGO_HELP = "objective and modifiers, as in grpo+iac; may be repeated"
+Algos = Annotated[
+    list[str] | None,
+    typer.Option("--algo", help="objective and modifiers, as in grpo+iac; may be repeated"),
+]
+GroupSizes = Annotated[str | None, typer.Option("--group-size", help="samples a step, as in 4,16")]
+Optimizers = Annotated[str | None, typer.Option("--optimizer", help="of sgd,momentum,adam,adamw")]
+LearningRates = Annotated[str | None, typer.Option("--learning-rate", help="as in 0.1,1")]
+Steps = Annotated[int, typer.Option(min=1, help="updates of a policy")]
 Seeds = Annotated[int, typer.Option(min=1, help="policies of each run, trained at once")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="processes; one a core by default")]
 Format = Annotated[

@@ -378,6 +378,35 @@ def test_the_pull_vanishes_with_the_token_it_should_restore():
     assert slopes[0] / slopes[2] == pytest.approx(1e4, rel=0.02)
 
 
+def drift(policy, sampled, advantage, rate=1e-6):
+    """The change of each log-prob by a small step of the policy gradient over its rate, and the
+    step of each logit."""
+    logits_V = np.log(policy)
+    gradient_V = softmax_gradient(logits_V, lambda p_V: advantage * p_V[sampled].log()).numpy()
+    after_V = tensor(logits_V + rate * gradient_V).log_softmax(0).numpy()
+    return (after_V - logits_V) / rate, gradient_V
+
+
+def test_a_reward_lifts_a_rare_action_that_was_not_sampled():
+    policy = np.array([0.90, 0.08, 0.02])
+    change_V, step_V = drift(policy, sampled=1, advantage=1.0)
+    assert step_V[0] < 0 and step_V[2] < 0, "the logits fall, as the proofs say"
+    assert change_V[2] > 0 > change_V[0]
+    first_order = (policy**2).sum() - policy - policy[1]
+    np.testing.assert_allclose(change_V[[0, 2]], first_order[[0, 2]], atol=1e-5)
+
+
+def test_a_penalty_lowers_a_rare_action_beside_a_dominant_one():
+    policy = np.array([0.90, 0.08, 0.02])
+    change_V, step_V = drift(policy, sampled=1, advantage=-1.0)
+    np.testing.assert_allclose(step_V[[0, 2]], policy[[0, 2]])  # in proportion, and up
+    assert change_V[2] < 0 < change_V[0]
+    first_order = policy + policy[1] - (policy**2).sum()
+    np.testing.assert_allclose(change_V[[0, 2]], first_order[[0, 2]], atol=1e-5)
+    even, _ = drift(np.array([0.4, 0.3, 0.3]), sampled=1, advantage=-1.0)
+    assert even[2] > 0, "without a dominant action the rare one gains"
+
+
 def test_printed_numbers_of_apo_are_no_shares_of_272_problems():
     for printed in (60.02, 65.15, 66.12, 66.37, 43.65):
         assert abs(round(printed * 2.72) / 2.72 - printed) > 0.05

@@ -1,4 +1,4 @@
-"""A ledger of the five papers' claims: which hold at this scale, with the numbers.
+"""The five papers' claims, and which of them hold here.
 
 Trains the small systems, reads what language models did on the built-in task, and writes a page
 of Markdown. The bounds of every test stand in the code.

@@ -1,6 +1,4 @@
-"""Every panel of the papers' toy figures: sharpening, two-stage and squeeze in one go."""
-
-from pathlib import Path
+"""Every panel of the papers' toy figures, in one go."""
 
 from rlvr_cli import console, options
 
@@ -13,13 +11,14 @@ def command(
     format: options.Format = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.lab import report, sharpening, squeeze, two_stage
+    from rlvr_cli.lab import recovery, report, sharpening, two_stage
 
-    out = out or Path("runs/lab")
     figures = [
         *sharpening.published(sharpening.Sweep()),
         *two_stage.published(two_stage.Sweep()),
-        *squeeze.figures(),
+        *recovery.figures(),
     ]
-    made = report.make("figures", figures, out, seeds, seed, jobs, format)
+    made = report.make(
+        "figures", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
+    )
     console.result(made.out, made.summary, as_json=json)

@@ -1,4 +1,4 @@
-"""Softmax identities of APO and two-stage, checked by our objectives; recovery by the anchor.
+"""Softmax identities of APO and two-stage, and recovery.
 
 Lemma 1, Theorem 1 and C.4 of two-stage (arXiv:2510.04028); eq. 2 and 20, B.1 to B.4 of Anchored
 Policy Optimization: one update of random policies against each formula, the expected update
@@ -16,8 +16,11 @@ def command(
     format: options.Format = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.lab import report, squeeze
+    from rlvr_cli.lab import recovery, report, squeeze
 
-    made = report.make("squeeze", squeeze.figures(), out, seeds, seed, jobs, format)
+    figures = recovery.figures()
+    made = report.make(
+        "squeeze", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
+    )
     summary = {**made.summary, "checks": report.checks(made.out, squeeze.identities(seeds))}
     console.result(made.out, summary, as_json=json)

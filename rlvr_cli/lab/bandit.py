@@ -1,13 +1,12 @@
 """Softmax policies over a few actions, one for each seed, all trained at once by our objectives.
 
 Shapes: S seeds, G samples of a group, A actions, D features, Q queries, R recorded steps, B rows
-(S * G), T completion tokens (1: an action is a completion of one token). Float64. A seed's group
+(S * A), T completion tokens (1: an action is a completion of one token). Float64. A seed's group
 is an optimizer batch of its own; no seed sees another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,52 +15,14 @@ from torch import Tensor
 from rlvr_cli import objective as objectives
 from rlvr_cli import seeds as seeding
 from rlvr_cli.errors import UsageError
+from rlvr_cli.lab.settings import OPTIMIZERS, Settings
 from rlvr_cli.lab.systems import System
 from rlvr_cli.lab.table import Table
 from rlvr_cli.objective import ADVANTAGE, KEEP, Objective, TokenBatch, Totals
 
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
-OPTIMIZERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = {
-    "sgd": lambda weights, rate: torch.optim.SGD(weights, lr=rate),
-    "momentum": lambda weights, rate: torch.optim.SGD(weights, lr=rate, momentum=0.9),
-    "adam": lambda weights, rate: torch.optim.Adam(weights, lr=rate),
-    "adamw": lambda weights, rate: torch.optim.AdamW(weights, lr=rate),
-}
 _BLOCK = 64  # steps whose random numbers are drawn at once
 _DENSE = 50  # steps that are all recorded; later ones every 2%
 _TINY = 1e-300
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a policy is trained; `memory` is DLC's mu, 0 without a memory.
-
-    The memory starts at weights of 0 and takes one step of gradient descent on the cross-entropy
-    of each group. The samples' temperature is the policy's: pi = softmax(z / temperature).
-    """
-
-    algo: str = "dr-grpo"
-    group_size: int = 8
-    learning_rate: float = 1.0
-    steps: int = 500
-    optimizer: Optimizer = "sgd"
-    temperature: float = 1.0
-    epochs: int = 1
-    memory: float = 0.0
-    memory_learning_rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.group_size < 1 or self.steps < 1 or self.epochs < 1:
-            raise UsageError("group size, steps and epochs must be 1 or more", "give such numbers")
-        if self.temperature <= 0 or self.learning_rate <= 0 or self.memory < 0:
-            raise UsageError(
-                "temperature and learning rate must be above 0, mu at 0 or above",
-                "give such numbers",
-            )
-        if self.optimizer not in OPTIMIZERS:
-            raise UsageError(
-                f"unknown optimizer `{self.optimizer}`", f"there are {', '.join(OPTIMIZERS)}"
-            )
 
 
 @dataclass(frozen=True)
@@ -136,6 +97,7 @@ class Policies:
         self._objective = admitted(settings.algo, len(system.actions))
         reward_A = torch.tensor(system.reward, dtype=torch.float64)
         self._table = Table(self._objective, reward_A, settings.group_size)
+        self._weights = _weights(self._objective, settings.group_size)
         self._feature_QD = torch.tensor(list(system.queries.values()), dtype=torch.float64)
         start_AD = torch.tensor(system.start, dtype=torch.float64)
         self.weight_SAD = start_AD.repeat(count, 1, 1).requires_grad_()
@@ -169,14 +131,15 @@ class Policies:
         behaviour_SA = self._behaviour(old_SA)
         action_SG = torch.searchsorted(behaviour_SA.exp().cumsum(-1), uniform_SG, right=True)
         action_SG.clamp_(max=old_SA.shape[1] - 1)
-        columns = self._table(action_SG)
+        count_SA = _counts(action_SG, old_SA.shape[1])
+        columns = self._table(count_SA)
         for epoch in range(self._settings.epochs):
             logp_SA = self.log_probs() if epoch else logp_SA
             self._optimizer.zero_grad()
-            self._loss(action_SG, columns, logp_SA, old_SA, behaviour_SA).backward()
+            self._loss(count_SA, columns, logp_SA, old_SA, behaviour_SA).backward()
             self._optimizer.step()
         if self._settings.memory:
-            self._remember(action_SG)
+            self._remember(count_SA)
         return action_SG
 
     def _behaviour(self, logp_SA: Tensor) -> Tensor:
@@ -191,69 +154,74 @@ class Policies:
 
     def _loss(
         self,
-        action_SG: Tensor,
+        count_SA: Tensor,
         columns: dict[str, Tensor],
         logp_SA: Tensor,
         old_SA: Tensor,
         behaviour_SA: Tensor,
     ) -> Tensor:
-        """The sum over seeds of each group's loss, under the counts of its own kept rows."""
-        batch = self._batch(action_SG, columns, logp_SA, old_SA, behaviour_SA)
-        if bool(columns[KEEP].all()):
-            totals = Totals(tokens=action_SG.shape[1], sequences=action_SG.shape[1], max_length=1)
-            return objectives.loss(self._objective, batch, totals).value
-        kept_S = columns[KEEP].sum(1)
-        value = 0 * logp_SA.sum()
-        for count in kept_S.unique().tolist():
-            if count:
-                rows_B = (kept_S == count).repeat_interleave(action_SG.shape[1])
-                part = _only(batch, rows_B)
-                totals = Totals(tokens=count, sequences=count, max_length=1)
-                value = value + objectives.loss(self._objective, part, totals).value
-        return value
+        """A number whose gradient is that of the sum of the groups' losses.
 
-    def _batch(
-        self,
-        action_SG: Tensor,
-        columns: dict[str, Tensor],
-        logp_SA: Tensor,
-        old_SA: Tensor,
-        behaviour_SA: Tensor,
-    ) -> TokenBatch:
-        needs = self._objective.needs
+        Completions of one action are equal, and a loss is a sum over completions: each action is
+        one row, and its share of the gradient is taken as often as it was sampled, under the
+        counts of its own group's kept rows. What was not sampled is masked.
+        """
+        size, needs = self._settings.group_size, self._objective.needs
+        mask_SA = columns[KEEP] & (count_SA > 0)
+        kept_S1 = (count_SA * mask_SA).sum(1, keepdim=True)
+        share_SA = count_SA * self._weights[kept_S1] / self._weights[size]
 
-        def taken(value_SA: Tensor) -> Tensor:
-            return value_SA.gather(1, action_SG).reshape(-1, 1)
+        def rows(value_SA: Tensor) -> Tensor:
+            row_BT = value_SA.expand_as(logp_SA).reshape(-1, 1)
+            if row_BT.requires_grad:
+                row_BT.register_hook(lambda gradient_BT: gradient_BT * share_SA.reshape(-1, 1))
+            return row_BT
 
         entropy_S1 = -(logp_SA.exp() * logp_SA).sum(1, keepdim=True)  # finite: no logit is -inf
         batch = TokenBatch(
-            logp_BT=taken(logp_SA),
-            old_logp_BT=taken(old_SA),
-            mask_BT=columns[KEEP].reshape(-1, 1),
+            logp_BT=rows(logp_SA),
+            old_logp_BT=rows(old_SA),
+            mask_BT=rows(mask_SA),
             advantage_B=columns[ADVANTAGE].flatten(),
-            entropy_BT=taken(entropy_S1.expand_as(logp_SA)),
-            ref_logp_BT=taken(self._ref_logp_A.expand_as(logp_SA)) if "ref_logp" in needs else None,
-            behaviour_logp_BT=taken(behaviour_SA),
+            entropy_BT=rows(entropy_S1),
+            ref_logp_BT=rows(self._ref_logp_A) if "ref_logp" in needs else None,
+            behaviour_logp_BT=rows(behaviour_SA),
             columns={name: columns[name].flatten() for name in self._objective.columns},
         )
-        if not self._objective.top_k:
-            return batch
-        mass_SA = logp_SA.exp() @ self._anchors_AA.T
-        ref_mass_A = self._anchors_AA @ self._ref_logp_A.exp()
-        return replace(
-            batch,
-            anchor_logp_BT=taken(mass_SA.clamp(min=_TINY).log()),
-            anchor_ref_logp_BT=taken(ref_mass_A.clamp(min=_TINY).log().expand_as(logp_SA)),
-        )
+        if self._objective.top_k:
+            mass_SA = logp_SA.exp() @ self._anchors_AA.T
+            ref_mass_A = self._anchors_AA @ self._ref_logp_A.exp()
+            batch = replace(
+                batch,
+                anchor_logp_BT=rows(mass_SA.clamp(min=_TINY).log()),
+                anchor_ref_logp_BT=rows(ref_mass_A.clamp(min=_TINY).log()),
+            )
+        totals = Totals(tokens=size, sequences=size, max_length=1)
+        return objectives.loss(self._objective, batch, totals).value
 
     @torch.no_grad()
-    def _remember(self, action_SG: Tensor) -> None:
+    def _remember(self, count_SA: Tensor) -> None:
         """One step of descent on the memory's cross-entropy of the group's actions."""
         logits_SA = self._memory_SAD @ self._trained / self._settings.temperature
-        actions = logits_SA.shape[1]
-        share_SA = torch.nn.functional.one_hot(action_SG, actions).double().mean(1)
+        share_SA = count_SA / self._settings.group_size
         off_SA = (share_SA - logits_SA.softmax(-1)) / self._settings.temperature
         self._memory_SAD += self._settings.memory_learning_rate * off_SA[..., None] * self._trained
+
+
+def _counts(action_SG: Tensor, actions: int) -> Tensor:
+    """How often each group holds each action, int64 [S, A]."""
+    count_SA = torch.zeros(len(action_SG), actions, dtype=torch.int64)
+    return count_SA.scatter_add_(1, action_SG, torch.ones_like(action_SG))
+
+
+def _weights(objective: Objective, group_size: int) -> Tensor:
+    """A token's share of the loss of a group of which 0 to G rows are kept, [G + 1]."""
+    mask_BT = torch.ones(1, 1, dtype=torch.float64)
+    shares = [
+        objective.weight(mask_BT, Totals(tokens=kept, sequences=kept, max_length=1))
+        for kept in range(group_size + 1)
+    ]
+    return torch.cat(shares).flatten()
 
 
 def _anchors(ref_logp_A: Tensor, k: int) -> Tensor:
@@ -261,11 +229,3 @@ def _anchors(ref_logp_A: Tensor, k: int) -> Tensor:
     chosen_A = torch.zeros_like(ref_logp_A)
     chosen_A[ref_logp_A.topk(k).indices] = 1
     return chosen_A.repeat(len(chosen_A), 1).fill_diagonal_(0)
-
-
-def _only(batch: TokenBatch, rows_B: Tensor) -> TokenBatch:
-    """The rows of a batch that are True in `rows_B`."""
-    values: dict[str, Any] = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    columns = {name: value_B[rows_B] for name, value_B in values.pop("columns").items()}
-    chosen: dict[str, Any] = {name: None if v is None else v[rows_B] for name, v in values.items()}
-    return TokenBatch(**chosen, columns=columns)

@@ -7,6 +7,7 @@ interval decides, or what it needs is not at hand, it cannot be tested here.
 
 import importlib
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 from rlvr_cli import lookup
 from rlvr_cli.errors import DataError
 from rlvr_cli.lab import check
-from rlvr_cli.lab.bandit import Settings, Trajectories, simulate
+from rlvr_cli.lab.bandit import Trajectories, simulate
 from rlvr_cli.lab.check import Check
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import Row, System, bandit, classes
 
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
@@ -123,6 +125,12 @@ class Finding:
         if "holds" in states:
             return VERDICTS[1]
         return VERDICTS[2] if "fails" in states else VERDICTS[3]
+
+
+def tally(findings: Sequence[Finding]) -> str:
+    """How many claims have each verdict, in words."""
+    counts = Counter(finding.verdict for finding in findings)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
 
 
 def papers() -> dict[str, tuple[str, list[Claim]]]:

@@ -1,10 +1,9 @@
 """The ledger as a page of Markdown."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rlvr_cli.lab.check import LEVEL
-from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, VERDICTS, Finding
+from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, Finding, tally
 
 _STATES = {"holds": "yes", "fails": "no", "open": "undecided"}
 _INTRO = """\
@@ -30,10 +29,8 @@ decides, or what it needs is not at hand. With so many intervals a few miss thei
 def page(found: Mapping[str, tuple[str, Sequence[Finding]]], *, seeds: int, command: str) -> str:
     """The counts, an index of all verdicts, then each claim with its test and numbers."""
     findings = [finding for _, group in found.values() for finding in group]
-    tally = Counter(finding.verdict for finding in findings)
-    counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in VERDICTS)
     intro = _INTRO.format(
-        command=command, total=len(findings), counts=counts, seeds=seeds, level=LEVEL,
+        command=command, total=len(findings), counts=tally(findings), seeds=seeds, level=LEVEL,
         language=LANGUAGE_LEVEL,
     )  # fmt: skip
     parts = [intro]
@@ -44,11 +41,12 @@ def page(found: Mapping[str, tuple[str, Sequence[Finding]]], *, seeds: int, comm
         ]
         parts.append("\n".join([f"## {title}\n", "| | claim | here |", "|---|---|---|", *rows]))
     parts.append("# Tests and numbers")
-    parts += [_entry(finding) for finding in findings]
+    parts += [entry(finding) for finding in findings]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _entry(finding: Finding) -> str:
+def entry(finding: Finding) -> str:
+    """A claim with its source, verdict, test and numbers."""
     claim = finding.claim
     lines = [f"### {claim.key}", f"**{claim.says}** ({claim.source}): **{finding.verdict}**."]
     if claim.checks is not None:

@@ -74,5 +74,5 @@ def in_terminal(panel: Panel, lines: Sequence[Drawn], *, colour: bool) -> str:
         line.label: list(zip(line.step_R.tolist(), line.mean_R.tolist(), strict=True))
         for line in lines
     }
-    title = f"{panel.title}: {panel.y}"
+    title = f"{panel.title}: {panel.y}".replace("\n", ", ")
     return line_plot(series, title=title, width=78, height=14, colour=colour)

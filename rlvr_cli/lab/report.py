@@ -1,23 +1,24 @@
 """What the lab's commands make and say of a sweep."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from rlvr_cli import console, files
 from rlvr_cli.errors import UsageError
 from rlvr_cli.fill import fill_whole
 from rlvr_cli.lab import ledger, markdown, panels, picture, sweep
 from rlvr_cli.lab.check import Check
+from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.plot import wants_colour
 from rlvr_cli.shards import Plan
 
@@ -33,9 +34,10 @@ class Made:
 def make(
     name: str,
     figures: Sequence[panels.Figure],
+    *,
     out: Path | None,
     seeds: int,
-    run_seed: int,
+    seed: int,
     jobs: int | None,
     formats: str | None,
 ) -> Made:
@@ -50,7 +52,7 @@ def make(
             f"lab {name}",
             runs,
             seeds=seeds,
-            run_seed=run_seed,
+            run_seed=seed,
             jobs=jobs,
             on_part=parts,
         )
@@ -61,15 +63,28 @@ def make(
             lines = panels.drawn(panel, trajectories)
             shown = panels.in_terminal(panel, lines, colour=wants_colour(sys.stderr))
             console.stderr().print(shown, markup=False)
+    console.say(f"\nMeans over {seeds} seeds at the end; collapsed: one right action has 95%")
+    console.stderr().print(_outcomes(made.summary["outcomes"]))
     written = picture.write(out, figures, trajectories, kinds)
-    kept = f", {parts.counts['kept']} of them were there" if parts.counts["kept"] else ""
-    console.say(
-        f"lab {name}: {len(runs)} runs of {seeds} seeds{kept}, {len(written)} files of figures in "
-        f"`{out}`; means over seeds; {parts.seconds:.1f} s"
-    )
+    kept = f" ({parts.counts['kept']} were there)" if parts.counts["kept"] else ""
+    console.say(f"lab {name}: {len(runs)} runs{kept}, {len(written)} files, {parts.seconds:.1f} s")
     if formats is None and not kinds:
         console.say(f"lab {name}: figures as SVG and PNG need matplotlib: {picture.HINT}")
     return Made(out, {"seeds": seeds, "figures": [p.name for p in written], **made.summary})
+
+
+def _outcomes(found: Mapping[str, Mapping[str, float | None]]) -> Table:
+    """One row a run; `largest` is the likeliest correct action's share of their mass."""
+    heads = {"success": "success", "reward": "reward", "entropy": "entropy", "share": "largest",
+             "collapsed": "collapsed", "collapse_step": "at step"}  # fmt: skip
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    for head in heads.values():
+        table.add_column(head, justify="right")
+    for name, values in found.items():
+        cells = [values.get(key) for key in heads]
+        table.add_row(name, *("-" if value is None else f"{value:.4g}" for value in cells))
+    return table
 
 
 def checks(out: Path, found: Mapping[str, Sequence[Check]]) -> list[dict[str, Any]]:
@@ -85,52 +100,55 @@ def checks(out: Path, found: Mapping[str, Sequence[Check]]) -> list[dict[str, An
     plan = Plan("checks", "lab squeeze", params, {}, 1)
     table = pa.table(columns).cast(plan.schema)
     fill_whole(out / "checks", plan, lambda _: table)
-    shown = Table(box=None, pad_edge=False)
-    for column in ("about", "check", "number", "holds if", ""):
-        shown.add_column(column)
-    for about, made in rows:
-        shown.add_row(about, made.says, made.number, made.bounds, made.state)
-    console.stderr().print(shown)
+    console.stderr().print(_checks(found))
     return [{"about": about, "check": m.says, "number": m.number, "state": m.state}
             for about, m in rows]  # fmt: skip
+
+
+def _checks(found: Mapping[str, Sequence[Check]]) -> Table:
+    """What the checks are about in a line, and each of them below it."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("check", "number", "holds if", ""):
+        table.add_column(column)
+    for about, group in found.items():
+        table.add_row(Text(about, style="bold"))
+        for made in group:
+            table.add_row(Padding(made.says, (0, 0, 0, 2)), made.number, made.bounds, made.state)
+    return table
 
 
 def claims(
     out: Path, seeds: int, language: Path | None, only: Sequence[str], jobs: int | None
 ) -> Made:
-    """Tests every claim, or `only` some, says each verdict, and writes the page."""
+    """Tests every claim, or `only` some, says what came out, and writes the page."""
     papers = ledger.papers()
-    keys = [claim.key for _, group in papers.values() for claim in group]
-    if unknown := [key for key in only if key not in keys]:
-        raise UsageError(f"there is no claim `{unknown[0]}`", f"the claims are {', '.join(keys)}")
+    keys = {name: [claim.key for claim in group] for name, (_, group) in papers.items()}
+    known = [key for group in keys.values() for key in group]
+    if unknown := [key for key in only if key not in known]:
+        raise UsageError(f"there is no claim `{unknown[0]}`", f"the claims are {', '.join(known)}")
     if language:
         ledger.Lab(1, language)  # what it cannot read it says now
-    checked = _checked(list(papers), seeds, language, only, jobs)
-    found = {
-        name: (title, [ledger.Finding(c, checked[c.key]) for c in group if c.key in checked])
-        for name, (title, group) in papers.items()
-    }
-    found = {name: (title, group) for name, (title, group) in found.items() if group}
+    asked = [name for name, group in keys.items() if not only or set(only) & set(group)]
+    work = partial(_tested, seeds=seeds, language=language, only=only)
+    done = {}
+    for name, checked in side_by_side(work, asked, jobs or (1 if only else None)):
+        _, group = papers[name]
+        done[name] = [ledger.Finding(c, checked[c.key]) for c in group if c.key in checked]
+        if not only:
+            console.say(f"{name}: {ledger.tally(done[name])}")
+    findings = [finding for name in asked for finding in done[name]]
+    if only:
+        for finding in findings:
+            console.say(f"{finding.claim.key}. {finding.claim.says}: {finding.verdict}")
+        console.stderr().print(_checks({f.claim.key: f.checks for f in findings}))
     words = ["rlvr lab claims", f"--seeds {seeds}"] + [f"--language {language}"] * bool(language)
     words += [f"--only {','.join(only)}"] * bool(only)
+    found = {name: (papers[name][0], done[name]) for name in asked}
     files.write_atomic(out, markdown.page(found, seeds=seeds, command=" ".join(words)).encode())
-    verdicts = {f.claim.key: f.verdict for _, group in found.values() for f in group}
-    return Made(out, {"verdicts": verdicts})
+    return Made(out, {"verdicts": {f.claim.key: f.verdict for f in findings}})
 
 
-def _checked(
-    papers: Sequence[str], seeds: int, language: Path | None, only: Sequence[str], jobs: int | None
-) -> dict[str, tuple[Check, ...]]:
-    """The checks of every claim by its key; papers side by side in `jobs` processes."""
-    checked: dict[str, tuple[Check, ...]] = {}
-    jobs = min(jobs or os.cpu_count() or 1, len(papers))
-    if jobs == 1 or only:
-        for paper in papers:
-            checked |= ledger.tested(paper, seeds, language, only)
-        return checked
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        started = {pool.submit(ledger.tested, p, seeds, language, only): p for p in papers}
-        for done in as_completed(started):
-            checked |= done.result()
-            console.say(f"lab claims: {started[done]} is done")
-    return checked
+def _tested(
+    paper: str, seeds: int, language: Path | None, only: Sequence[str]
+) -> tuple[str, dict[str, tuple[Check, ...]]]:
+    return paper, ledger.tested(paper, seeds, language, only)

@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.lab.bandit import Settings
 from rlvr_cli.lab.panels import Figure, Line, Panel
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.sweep import Run
 from rlvr_cli.lab.systems import SIAMESE, classes
 
@@ -60,7 +60,7 @@ class Sweep:
             memory=memory,
             memory_learning_rate=1.0,
         )
-        name = f"{algo} G={size} {optimizer} lr={rate:g} mu={memory:g}"
+        name = f"{algo} G={size} {optimizer} lr={rate:g}" + (f" mu={memory:g}" if memory else "")
         return Run(name, classes(self.init), settings)
 
 
@@ -97,10 +97,10 @@ def published(base: Sweep) -> list[Figure]:
     ]
 
 
-def swept(sweep: Sweep) -> list[Figure]:
-    """The panels of every combination, and the held-out class's."""
-    shown = {"modes": False, "held-out": True}
+def swept(sweep: Sweep, *, held_out: bool) -> list[Figure]:
+    """The panels of every combination, and if wanted those of the held-out class."""
+    shown = {"modes": False, "held-out": True} if held_out else {"modes": False}
     return [
-        Figure(f"sharpening-{name}", f"Sweep: {name}", tuple(sweep.panels(held_out=held_out)))
-        for name, held_out in shown.items()
+        Figure(f"sharpening-{name}", f"Sweep: {name}", tuple(sweep.panels(held_out=which)))
+        for name, which in shown.items()
     ]

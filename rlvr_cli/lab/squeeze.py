@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from rlvr_cli import seeds as seeding
-from rlvr_cli.lab import check, outcome
-from rlvr_cli.lab.bandit import Policies, Settings, simulate
+from rlvr_cli.lab import check, recovery
+from rlvr_cli.lab.bandit import Policies
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.panels import Figure, Line, Panel
-from rlvr_cli.lab.sweep import Run
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import bandit
 
 ACTIONS = 6
@@ -23,10 +22,6 @@ POLICIES = 4000
 GROUPS = 200_000
 IDENTITY = 1e-9  # the largest error that an identity may have
 REWARDS = (1.0, 0.3, 0.0, 0.6, 0.1, 0.8)
-# A policy that has collapsed on a wrong action, and the reference policy that it came from.
-COLLAPSED = (0.90, 0.004, 0.03, 0.03, 0.036)
-REFERENCE = (0.40, 0.30, 0.15, 0.10, 0.05)
-RIGHT = (0.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def updated(
@@ -227,46 +222,6 @@ def clipped_updates() -> list[Check]:
     return [check.share("updates with a ratio outside 0.8 to 1.2", outside_S, below=0.01)]
 
 
-def recovery_runs(steps: int = 300) -> dict[str, Run]:
-    """Training from a policy that has collapsed on an error, with and without the anchor."""
-    system = bandit(RIGHT, COLLAPSED, REFERENCE)
-    specs = ("grpo:aggregation=token-mean", "apo:k=3", "nsr", "nsr+anchor:k=3")
-    return {
-        spec.partition(":agg")[0]: Run(
-            f"recovery {spec}", system, Settings(spec, 8, 0.5, steps)
-        )
-        for spec in specs
-    }  # fmt: skip
-
-
-def recovery(seeds: int) -> list[Check]:
-    """With the anchor the right action comes back sooner (APO, Elastic Recovery, sec. 4, B.3)."""
-    made = {
-        name: simulate(run.system, run.settings, range(seeds))
-        for name, run in recovery_runs().items()
-    }
-
-    def reward(name: str) -> np.ndarray:
-        run = recovery_runs()[name]
-        return outcome.curve(run.system, made[name], "reward").mean(1)
-
-    return [
-        check.mean(f"mean reward over 300 steps, {a} less {b}", reward(a) - reward(b), above=0.0)
-        for a, b in (("apo:k=3", "grpo"), ("nsr+anchor:k=3", "nsr"))
-    ]
-
-
-def figures() -> list[Figure]:
-    """The recovery of the right action, and of what the reference policy knew."""
-    runs = recovery_runs()
-    shown = {"a2": "the right action", "a1": "the error it collapsed on"}
-    panels = [
-        Panel(title, "probability", tuple(Line(name, run, action) for name, run in runs.items()))
-        for action, title in shown.items()
-    ]
-    return [Figure("squeeze-recovery", "Recovery from a collapse on an error", tuple(panels))]
-
-
 def identities(seeds: int) -> dict[str, list[Check]]:
     """Every check, by what it is about."""
     return {
@@ -283,5 +238,5 @@ def identities(seeds: int) -> dict[str, list[Check]]:
         "collinear with coverage (APO, B.1)": collinear(),
         "persistent recovery (APO, B.3)": persistent_pull(),
         "clipped updates (APO, B.4)": clipped_updates(),
-        "elastic recovery (APO, sec. 4)": recovery(seeds),
+        "elastic recovery (APO, sec. 4)": recovery.checks(seeds),
     }

@@ -4,11 +4,8 @@ Shapes: S seeds, R recorded steps, Q queries, A actions.
 """
 
 import functools
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,9 @@ import pyarrow as pa
 from rlvr_cli.errors import UsageError
 from rlvr_cli.fill import OnPart, fill_streaming
 from rlvr_cli.lab import outcome
-from rlvr_cli.lab.bandit import Settings, Trajectories, admitted, simulate
+from rlvr_cli.lab.bandit import Trajectories, admitted, simulate
+from rlvr_cli.lab.processes import side_by_side
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import System
 from rlvr_cli.shards import Plan, Shards
 
@@ -59,29 +58,23 @@ def make(
     params = {
         "seeds": seeds,
         "seed": run_seed,
-        "runs": [[r.name, asdict(r.system), asdict(r.settings)] for r in runs],
+        "runs": [run.name for run in runs],
+        "systems": sorted({run.system.name for run in runs}),
+        "steps": sorted({run.settings.steps for run in runs}),
+        "content": [[asdict(run.system), asdict(run.settings)] for run in runs],
     }
     plan = Plan("trajectories", stage, params, {}, len(runs), extra=columns)
     made = fill_streaming(
         out,
         plan,
-        lambda missing: _in_processes(
-            [(index, runs[index], seeds, run_seed, columns) for index in missing], jobs
+        lambda missing: side_by_side(
+            _rows, [(index, runs[index], seeds, run_seed, columns) for index in missing], jobs
         ),
         summarise=lambda shards: {"outcomes": _outcomes(shards, runs)},
         on_part=on_part,
     )
     assert made is not None, "all parts are of this share"
     return made
-
-
-def _in_processes(tasks: list[tuple], jobs: int | None) -> Iterator[tuple[int, pa.Table]]:
-    jobs = min(jobs or os.cpu_count() or 1, len(tasks))
-    if jobs == 1:
-        yield from map(_rows, tasks)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from (f.result() for f in as_completed([pool.submit(_rows, task) for task in tasks]))
 
 
 def _rows(task: tuple[int, Run, int, int, tuple[str, ...]]) -> tuple[int, pa.Table]:

@@ -1,6 +1,6 @@
 """What an objective's estimator says of every group that can occur, asked once for each.
 
-Shapes: S seeds, G samples of a group, A actions, L levels of reward, N completions of a batch.
+Shapes: S seeds, A actions, L levels of reward, N completions of a batch.
 """
 
 import torch
@@ -29,22 +29,25 @@ class Table:
                 f"groups of {group_size} with {levels} levels of reward are too many to list",
                 "choose a smaller group",
             )
+        self._level_AL = torch.nn.functional.one_hot(self._level_A, levels)
         self._radix_L = (group_size + 1) ** torch.arange(levels)
         self._radix_L[-1] = 0  # the other counts decide it
         self._row_of = torch.full(((group_size + 1) ** (levels - 1),), -1)
-        self._columns: dict[str, Tensor] = {}  # [rows, L]
+        self._columns: dict[str, Tensor] = {}  # [rows, A]
 
-    def __call__(self, action_SG: Tensor) -> dict[str, Tensor]:
-        """The columns of `objective.advantages` that a loss reads, each [S, G]."""
-        level_SG = self._level_A[action_SG]
-        code_S = self._radix_L[level_SG].sum(1)
+    def __call__(self, count_SA: Tensor) -> dict[str, Tensor]:
+        """The columns of `objective.advantages` that a loss reads, of each action, [S, A].
+
+        An action that a group does not hold has those of another.
+        """
+        count_SL = count_SA @ self._level_AL
+        code_S = count_SL @ self._radix_L
         row_S = self._row_of[code_S]
         if bool((row_S < 0).any()):
-            counts_SL = torch.nn.functional.one_hot(level_SG, len(self._reward_L)).sum(1)
             for code in code_S[row_S < 0].unique().tolist():
-                self._add(code, counts_SL[(code_S == code).nonzero()[0, 0]])
+                self._add(code, count_SL[(code_S == code).nonzero()[0, 0]])
             row_S = self._row_of[code_S]
-        return {n: value[row_S].gather(1, level_SG) for n, value in self._columns.items()}
+        return {name: value[row_S] for name, value in self._columns.items()}
 
     def _add(self, code: int, counts_L: Tensor) -> None:
         """Asks the estimator about the group of so many completions of each level."""
@@ -64,6 +67,6 @@ class Table:
         first_L = (counts_L.cumsum(0) - counts_L).clamp(max=self._size - 1)
         self._row_of[code] = len(next(iter(self._columns.values()))) if self._columns else 0
         for name in (ADVANTAGE, KEEP, *self._objective.columns):
-            row_1L = made[name][first_L][None]
+            row_1A = made[name][first_L[self._level_A]][None]
             old = self._columns.get(name)
-            self._columns[name] = row_1L if old is None else torch.cat([old, row_1L])
+            self._columns[name] = row_1A if old is None else torch.cat([old, row_1A])

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from rlvr_cli.lab.bandit import Settings
 from rlvr_cli.lab.panels import Figure, Line, Panel
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.sweep import Run
 from rlvr_cli.lab.systems import Row, bandit
 
@@ -58,7 +58,7 @@ class Sweep:
         )
         system = bandit(rewards, initial)
         how = f"{algo} G={size} tau={temperature:g} {optimizer} lr={rate:g}"
-        run = Run(f"{how} {system.name}", system, settings)
+        run = Run(f"{how} r=({_words(rewards)}) from ({_words(initial)})", system, settings)
         lines = [
             Line(f"{a}, r={r:g}", run, a) for a, r in zip(system.actions, rewards, strict=True)
         ]

@@ -11,18 +11,20 @@ plotting = importlib.util.find_spec("matplotlib") is not None
 
 def test_a_sweep_is_kept_as_shards_and_drawn(rlvr, tmp_path):
     out = tmp_path / "lab"
-    words = (*SHARP, "--algo", "grpo", "--similarity", "high", "--format", "none", "--out", out)
+    words = (*SHARP, "--algo", "grpo", "--format", "none", "--out", out)
     ran = rlvr(*words)
     assert ran.code == 0 and ran.out == f"{out}\n"
     assert "grpo, sgd 1: the larger and the smaller" in ran.err and "larger, G=2" in ran.err
-    assert "2 runs of 4 seeds, 0 files of figures" in ran.err
+    assert "Siamese" not in ran.err, "the held-out class was not asked for"
+    assert "lab sharpening: 2 runs, 0 files" in ran.err
+    (row,) = (line for line in ran.err.splitlines() if line.startswith("grpo G=2"))
     made = Shards.open(out / "trajectories", "trajectories")
     assert made.rows == 2 * 4 * 13
     again = rlvr(*words, "--json")
-    assert "2 of them were there" in again.err
-    assert set(json.loads(again.out)["outcomes"]) == {
-        f"grpo G={size} sgd lr=1 mu=0" for size in (2, 4)
-    }
+    assert "2 runs (2 were there)" in again.err
+    outcomes = json.loads(again.out)["outcomes"]
+    assert set(outcomes) == {f"grpo G={size} sgd lr=1" for size in (2, 4)}
+    assert f"{outcomes['grpo G=2 sgd lr=1']['success']:.4g}" in row
 
 
 @pytest.mark.skipif(not plotting, reason="matplotlib is not installed")
@@ -66,6 +68,8 @@ def test_lab_alone_lists_its_commands(rlvr):
 def test_some_claims_alone_make_a_page(rlvr, refused, tmp_path):
     ran = rlvr("lab", "claims", "--only", "P1,Q2", "--out", tmp_path / "c.md", "--json")
     assert json.loads(ran.out)["verdicts"] == {"P1": "holds", "Q2": "holds"}
+    assert "P1. At p = 1 the objective is GRPO's: holds" in ran.err
+    assert "difference of the losses" in ran.err
     page = (tmp_path / "c.md").read_text()
     assert "--only P1,Q2" in page and "### Q2" in page
     assert "no claim `P99`" in refused(2, "lab", "claims", "--only", "P99")

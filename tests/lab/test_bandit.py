@@ -9,7 +9,8 @@ import torch
 from rlvr_cli import objective as objectives
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import bandit, systems
-from rlvr_cli.lab.bandit import Settings, simulate, uniforms
+from rlvr_cli.lab.bandit import simulate, uniforms
+from rlvr_cli.lab.settings import OPTIMIZERS, Settings
 from rlvr_cli.objective import Step, TokenBatch, Totals
 
 CLASSES = systems.classes()
@@ -24,7 +25,7 @@ def one_at_a_time(system, settings, seed):
     weight_AD = torch.tensor(system.start, dtype=torch.float64, requires_grad=True)
     memory_AD = torch.zeros_like(weight_AD)
     reference_AD = torch.tensor(system.reference or system.start, dtype=torch.float64)
-    optimizer = bandit.OPTIMIZERS[settings.optimizer]([weight_AD], settings.learning_rate)
+    optimizer = OPTIMIZERS[settings.optimizer]([weight_AD], settings.learning_rate)
     reward_A = torch.tensor(system.reward, dtype=torch.float64)
     heat, size = settings.temperature, settings.group_size
     ref_A = (reference_AD @ feature_D / heat).log_softmax(-1)

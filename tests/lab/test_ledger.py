@@ -1,7 +1,9 @@
 """The verdicts, the page, and that every claim can be tried."""
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from rlvr_cli.lab.ledger import Claim, Finding, Lab
 
 YES, NO = check.exact("yes", 1.0, above=0.0), check.exact("no", -1.0, above=0.0)
 OPEN = check.mean("open", [-1.0, 1.0], above=0.0)
+ROOT = Path(__file__).parents[2]
 CLAIM = Claim("X1", "sec. 1", "It does", "a test", lambda lab: [YES])
 
 
@@ -88,3 +91,25 @@ def test_the_page_counts_and_shows_every_check():
     assert "2 claims: 0 holds, 1 holds in part, 0 does not hold, 1 cannot be tested here" in page
     assert "| [X1](#x1) | It does | holds in part |" in page
     assert "| yes | 1 | above 0 |  | yes |" in page and "| undecided |" in page
+
+
+def test_the_page_in_docs_is_of_these_claims_and_figures():
+    page = (ROOT / "docs/claims.md").read_text()
+    lab = Lab(2, ROOT / "docs/head-to-head.jsonl")
+    claims = [claim for _, group in ledger.papers().values() for claim in group]
+    assert re.findall(r"^### (\w+)$", page, re.M) == [claim.key for claim in claims]
+    for claim in claims:
+        if claim.checks is None or "built-in task" in claim.test:
+            checks = claim.checks(lab) if claim.checks else ()
+            assert markdown.entry(Finding(claim, tuple(checks))) in page
+        else:  # trained anew by `rlvr lab claims` alone
+            assert f"### {claim.key}\n\n**{claim.says}** ({claim.source}): " in page
+            assert f"\nTest: {claim.test}.\n" in page and claim.why in page
+
+
+def test_the_readme_counts_the_verdicts_of_the_page():
+    page = (ROOT / "docs/claims.md").read_text()
+    found = r"(\d+) claims: (\d+) holds, (\d+) holds in part, (\d+) does not hold, (\d+)"
+    counts = re.search(found, page)
+    words = "of {} claims {} hold at this scale, {} in part, {} do not, and {} cannot be tested"
+    assert words.format(*counts.groups()) in (ROOT / "README.md").read_text()

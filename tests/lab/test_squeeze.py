@@ -3,7 +3,7 @@
 import torch
 
 from rlvr_cli.lab import squeeze
-from rlvr_cli.lab.bandit import Settings
+from rlvr_cli.lab.settings import Settings
 
 
 def states(checks):
@@ -38,8 +38,3 @@ def test_a_rare_action_gains_when_another_rare_one_is_rewarded():
     pi_A = torch.tensor([0.97, 0.02, 0.01]).double()
     after_A = (pi_A.log() + 1e-3 * (torch.tensor([0.0, 1, 0]) - pi_A)).softmax(-1)
     assert after_A[2] > pi_A[2] and after_A[0] < pi_A[0]
-
-
-def test_with_the_anchor_the_right_action_comes_back():
-    checks = squeeze.recovery(60)
-    assert checks[1].state == "holds" and checks[0].n == 60

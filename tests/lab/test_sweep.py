@@ -3,7 +3,8 @@ import pytest
 
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import outcome, panels, sharpening, sweep, two_stage
-from rlvr_cli.lab.bandit import Settings, Trajectories, simulate
+from rlvr_cli.lab.bandit import Trajectories, simulate
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import bandit, classes
 from rlvr_cli.shards import Shards
 
@@ -38,8 +39,11 @@ def test_runs_are_resumed_and_processes_change_no_byte(tmp_path, files_of):
         on_part=lambda index, state: states.append(state),
     )  # fmt: skip
     assert states == ["kept", "mended"] and files_of(tmp_path / "one") == files_of(tmp_path / "two")
-    with pytest.raises(UsageError, match="other parameters"):
+    with pytest.raises(UsageError, match=r"other parameters: seeds was 2, is 3$"):
         sweep.make(tmp_path / "one", "lab test", RUNS, seeds=3, jobs=1)
+    found = r"parameters: runs was \['three', 'classes'\], is \['three'\]; systems was"
+    with pytest.raises(UsageError, match=found):
+        sweep.make(tmp_path / "one", "lab test", RUNS[:1], seeds=2, jobs=1)
 
 
 def test_a_spec_that_cannot_run_is_refused_before_anything_is_made(tmp_path):
@@ -66,6 +70,11 @@ def test_outcomes_of_probabilities_known_by_hand():
     assert summary["collapsed"] == 0 and summary["collapse_step"] is None
 
 
+def test_a_mean_over_time_is_of_all_steps_and_not_of_those_recorded():
+    made = Trajectories(np.array([0, 1, 11]), np.zeros((1, 3, 1, 4)))
+    assert outcome.over_time(made, np.array([[0.0, 1.0, 1.0]])) == pytest.approx([10.5 / 11])
+
+
 def test_every_published_panel_is_there():
     figures = sharpening.published(sharpening.Sweep())
     assert [len(figure.panels) for figure in figures] == [3, 3, 2, 2, 4]
@@ -76,7 +85,8 @@ def test_every_published_panel_is_there():
 
 def test_a_sweep_is_every_combination():
     chosen = sharpening.Sweep(algos=("grpo", "rloo"), group_sizes=(2, 4), learning_rates=(0.1, 1))
-    modes, held_out = sharpening.swept(chosen)
+    assert [f.name for f in sharpening.swept(chosen, held_out=False)] == ["sharpening-modes"]
+    modes, held_out = sharpening.swept(chosen, held_out=True)
     assert (len(modes.panels), len(held_out.panels)) == (4, 12)
     assert len(panels.runs_of([modes, held_out])) == 8
 

@@ -1,6 +1,6 @@
 """APO (Anchored Policy Optimization)."""
 
-from rlvr_cli.lab import squeeze
+from rlvr_cli.lab import recovery, squeeze
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab, paired
 
@@ -29,12 +29,13 @@ CLAIMS = [
     Claim("A2", "Proposition B.3", "A penalised error lifts even the least likely alternative, if "
           "little", "share of 4,000 random policies", lambda lab: squeeze.squeezing()[2:],
           "Only its logit rises. Its probability falls as soon as sum pi^2 exceeds pi_k + pi_err: "
-          "the dominant action takes from it. The effect is stronger than the paper says."),
+          "the dominant action takes from it. The effect is stronger than the paper says "
+          "(errata, P12)."),
     Claim("A3", "Proposition B.2", "A reward strictly lowers every action that was not sampled",
           "one small update of 4,000 random policies: logits, probabilities",
           lambda lab: squeeze.passive_suppression(),
           "True of logits. A rare alternative's probability rises where the dominant action's "
-          "falls by more."),
+          "falls by more (errata, P11)."),
     Claim("A4", "eq. 20", "The gradient of the safe mass is pi_k (1 - P_S)",
           "APO's update less that without anchor", lambda lab: squeeze.pull_identity()[:1]),
     Claim("A5", "D.1", "Without the error in the anchor set, the pull lowers the error too",
@@ -52,7 +53,7 @@ CLAIMS = [
           "A clip ends a gradient; it bounds no step (errata, P4)."),
     Claim("A9", "sec. 4, B.3", "Elastic recovery: with the anchor a collapsed policy finds back",
           "five actions, start collapsed on an error, mean reward over 300 steps; APO less GRPO, "
-          "NSR with anchor less NSR", lambda lab: squeeze.recovery(lab.seeds)),
+          "NSR with anchor less NSR", lambda lab: recovery.checks(lab.seeds)),
     Claim("A10", "Table 2", "APO beats GRPO in Pass@1 and Pass@K", "built-in task, 20 steps",
           lambda lab: default_is_best(lab, "grpo")),
     Claim("A11", "Table 3", "APO keeps more entropy than GRPO", "built-in task, 20 steps",

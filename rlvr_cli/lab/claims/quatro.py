@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from rlvr_cli.lab import check, squeeze
-from rlvr_cli.lab.bandit import Settings
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab, paired
+from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.table import Table
 from rlvr_cli.objective import build
 
@@ -25,9 +25,9 @@ def quatro(delta: float) -> str:
 def dual(delta: float) -> dict[str, np.ndarray]:
     """Advantages of right and wrong, and lam, of 1 to 7 right completions of 8."""
     table = Table(build(quatro(delta)), torch.tensor([0.0, 1.0], dtype=torch.float64), 8)
-    made = table(torch.tensor([[1] * c + [0] * (8 - c) for c in range(1, 8)]))
-    columns = {name: made[name][:, 0].numpy() for name in ("lam", "achieved_kl")}
-    right, wrong = made["advantage"][:, 0].numpy(), made["advantage"][:, 7].numpy()
+    made = table(torch.tensor([[8 - c, c] for c in range(1, 8)]))
+    columns = {name: made[name][:, 1].numpy() for name in ("lam", "achieved_kl")}
+    wrong, right = made["advantage"].T.numpy()
     return columns | {"right": right, "wrong": wrong}
 
 

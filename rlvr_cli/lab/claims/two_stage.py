@@ -159,7 +159,7 @@ CLAIMS = [
           "sec. 3.2", "mean update of 200,000 / G groups over the theorem's", lambda lab:
           squeeze.theorem_1("dr-grpo", 2, 1.0) + squeeze.theorem_1("dr-grpo", 8, 1.0),
           "The group's mean contains the action's own reward: the update is (G - 1) / G of the "
-          "theorem's. The direction is right."),
+          "theorem's. The direction is right (errata, T2)."),
     Claim("T3", "Theorem 1", "The same with the mean of the others (RLOO) as baseline",
           "as T2", lambda lab: squeeze.theorem_1("rloo", 2, 1.0)
           + squeeze.theorem_1("rloo", 8, 1.0)),
@@ -167,7 +167,7 @@ CLAIMS = [
           "one small update of 4,000 random policies",
           lambda lab: squeeze.passive_suppression()[1:],
           "Logits fall by A pi each, so a dominant action loses most and a rare one gains from "
-          "it: log pi_k changes by eta A (sum pi^2 - pi_k - pi_v)."),
+          "it: log pi_k changes by eta A (sum pi^2 - pi_k - pi_v) (errata, T10)."),
     Claim("T5", "sec. 3.2, Fig. 1", "Two stages: P(a1) rises, then falls while P(a2) takes over",
           "share of seeds with a rise of 0.05, a fall of 0.1, and P(a2) > 1/2 at step 1500; G = 2",
           two_stages),
