@@ -146,6 +146,40 @@ def test_a_run_on_two_processes_that_lost_one_goes_on_and_has_the_losses_of_one(
             assert two.get(name) == (one.get(name) and pytest.approx(one[name], rel=1e-4, abs=1e-5))
 
 
+def test_a_run_of_one_process_goes_on_with_two(alone, tmp_path):
+    out = tmp_path / "run"
+    code, _, err = finished(start(*TRAIN, "--steps=1", "--out", out))
+    assert code == 0, err
+    code, _, err = finished(start(*TRAIN, "--nproc=2", "--out", out))
+    assert code == 0, err
+    last = metrics_of(out)[-1]
+    assert last["step"] == 2
+    for name in ("reward", "loss", "grad_norm", "kl", "entropy"):
+        assert last[name] == pytest.approx(alone[-1][name], rel=1e-4, abs=1e-5)
+
+
+def test_a_process_that_the_others_wait_for_in_vain_is_said():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    code = "from rlvr_cli import world; world.start(); {}"
+    what = {"0": "world.gather(1)", "1": "import time; time.sleep(60)"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-P", "-c", code.format(what[rank])],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | place | {"RANK": rank, "LOCAL_RANK": rank, "RLVR_TIMEOUT_S": "3"},
+        )
+        for rank in what
+    ]
+    said = running[0].communicate(timeout=120)[1].strip().splitlines()[-1]
+    running[1].kill()
+    running[1].communicate()
+    assert "UserError: process 0 of 2 waited 3 s for the others in vain" in said
+
+
 def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
     pytest.importorskip("deepspeed")
     out = tmp_path / "run"
