@@ -74,8 +74,10 @@ class Stats(torch.autograd.Function):
         cuts: list[slice],
     ) -> tuple[Tensor, ...]:
         head = Head(head_VH, bias_V, *numbers)
-        parts = []
+        parts: list[tuple[Tensor, ...]] = []
+        logits_NV: Tensor | None = None
         for cut in cuts:
+            logits_NV = None  # before there are others
             logits_NV = logits(hidden_NH[cut], head)
             target, topk = target_N[cut], None if topk_NK is None else topk_NK[cut]
             for rows in pieces(len(logits_NV)):
@@ -112,6 +114,7 @@ class Stats(torch.autograd.Function):
             for piece in pieces(len(made_NV)):
                 _differentiate(made_NV[piece], some.at(piece), head)
             gradients.add(made_NV, cut)
+            del made_NV  # before there are others
         return (*gradients.made(), *[None] * 5)
 
 

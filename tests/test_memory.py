@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
@@ -17,6 +18,7 @@ from rlvr_cli import app, lookup, memory, objective, policy, shape
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
 from rlvr_cli.device import Device
 from rlvr_cli.errors import Advice, UserError
+from rlvr_cli.kernels import reference
 from rlvr_cli.objective import Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -119,6 +121,22 @@ def test_with_deepspeed_it_is_within_a_seventh(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     for spec, (_, _, peak, need) in json.loads(done.stdout.splitlines()[-1]).items():
         assert need == pytest.approx(peak, rel=0.15), spec
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_statistics_of_tokens_take_little_more_than_a_chunk_of_logits(monkeypatch, dtype, chunks):
+    rows, size, hidden = 64, 8192, 32
+    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", rows * size)
+    rng = torch.Generator().manual_seed(0)
+    hidden_NH = torch.randn(chunks * rows, hidden, generator=rng).to(dtype).requires_grad_()
+    head_VH = torch.randn(size, hidden, generator=rng).to(dtype).requires_grad_()
+    target_N = torch.randint(size, (chunks * rows,), generator=rng)
+    with allocated() as found:
+        made = reference.token_stats(hidden_NH, head_VH, target_N, entropy_gradient=True)
+        (made.logp_N - made.entropy_N).sum().backward()
+    gradient = size * hidden * 4  # summed in float32
+    assert found.peak <= 1.3 * 4 * rows * size + 1.5 * gradient
 
 
 def test_sampling_allocates_what_was_said_within_a_fifth(tmp_path):
