@@ -88,9 +88,9 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
 
 def test_shared_work_gives_the_same_clusters(known, monkeypatch):
     tallied, _ = evaluate.tally(known / "scores", texts=True)
-    alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8])
+    alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True)
     monkeypatch.setattr(clustering, "MANY_TEXTS", 0)
-    shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], workers=2)
+    shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True, workers=2)
     for one, other in zip(alone, shared, strict=True):
         for threshold in (0.5, 0.8):
             assert one.label[threshold].tolist() == other.label[threshold].tolist()

@@ -55,7 +55,7 @@ def test_a_metric_has_the_interval_it_has_alone():
 def test_chunks_change_nothing(monkeypatch):
     values = np.random.default_rng(0).random((40, 2))
     whole = mean_interval(values, resamples=101)
-    monkeypatch.setattr(bootstrap, "CHUNK_ELEMENTS", 400)
+    monkeypatch.setattr(bootstrap, "CHUNK_PRODUCTS", 400)
     chunked = mean_interval(values, resamples=101)
     np.testing.assert_allclose(whole.low_M, chunked.low_M, rtol=1e-12)
     np.testing.assert_allclose(whole.high_M, chunked.high_M, rtol=1e-12)
