@@ -1,4 +1,5 @@
 import json
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,6 +96,21 @@ def test_shared_work_gives_the_same_clusters(known, monkeypatch):
         for threshold in (0.5, 0.8):
             assert one.label[threshold].tolist() == other.label[threshold].tolist()
         assert one.representatives == other.representatives
+
+
+def test_workers_multiply_on_one_core_each_and_leave_no_trace(monkeypatch):
+    for before in (None, "5"):
+        monkeypatch.delenv(clustering.BLAS_THREADS, raising=False)
+        if before:
+            monkeypatch.setenv(clustering.BLAS_THREADS, before)
+        with clustering._one_thread():
+            assert os.environ[clustering.BLAS_THREADS] == "1"
+        assert os.environ.get(clustering.BLAS_THREADS) == before
+
+
+def test_representatives_are_looked_for_where_they_are_written(known):
+    tallied, _ = evaluate.tally(known / "scores", texts=True)
+    assert clustering.of_tally(tallied, thresholds=[0.5])[0].representatives == {}
 
 
 def test_the_plot_goes_where_the_table_goes(rlvr, known):
