@@ -4,6 +4,7 @@ Shapes: those of tokens.py, and Q pairs of texts with a term in common.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,9 +26,10 @@ def products(
         np.flatnonzero(np.repeat(chosen_V, df_V)) for chosen_V in (many_V, ~many_V & (df_V > 1))
     )
     value_DV = np.zeros((texts, int(many_V.sum())))
-    value_DV[text_E[many_E], np.cumsum(many_V)[term_E[many_E]] - 1] = value_E[many_E]
+    column_E = (np.cumsum(many_V) - 1).take(term_E.take(many_E))
+    value_DV[text_E.take(many_E), column_E] = value_E.take(many_E)
     made_DD = value_DV @ value_DV.T
-    for key_Q, product_Q in _pairs(text_E[few_E], term_E[few_E], value_E[few_E], texts):
+    for key_Q, product_Q in _pairs(*(e.take(few_E) for e in (text_E, term_E, value_E)), texts):
         upper_DD = np.bincount(key_Q, weights=product_Q, minlength=texts**2).reshape(texts, texts)
         made_DD += upper_DD
         made_DD += upper_DD.T
@@ -42,10 +44,10 @@ def _pairs(
     behind_E = np.repeat(np.cumsum(size_V), size_V) - np.arange(1, len(term_E) + 1)
     most = max(PAIRS, texts**2 // 4)
     total_E = np.cumsum(behind_E)
-    cuts = np.searchsorted(total_E, np.arange(most, total_E.max(initial=0), most))
+    cuts = np.searchsorted(total_E, np.arange(most, total_E.max(initial=0), most)).tolist()
     row_E = text_E * texts
-    for block in np.split(np.arange(len(term_E)), cuts):
-        behind_B = behind_E[block]
+    for start, end in pairwise([0, *cuts, len(term_E)]):
+        block, behind_B = np.arange(start, end), behind_E[start:end]
         one_Q = np.repeat(block, behind_B)
         skipped_B = np.cumsum(behind_B) - behind_B
         other_Q = np.arange(1, len(one_Q) + 1) + np.repeat(block - skipped_B, behind_B)

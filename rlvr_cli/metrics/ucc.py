@@ -146,10 +146,10 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
     tokens = tokenize(distinct)
     text_E, term_E, count_E = tokens.counts()
     times_D = np.bincount(where, minlength=len(distinct))
-    df_V = np.bincount(term_E, weights=times_D[text_E], minlength=tokens.terms)
-    weight_E = count_E * (np.log((1 + len(where)) / (1 + df_V)) + 1)[term_E]
+    df_V = np.bincount(term_E, weights=times_D.take(text_E), minlength=tokens.terms)
+    weight_E = count_E * (np.log((1 + len(where)) / (1 + df_V)) + 1).take(term_E)
     square_D = np.bincount(text_E, weights=weight_E**2, minlength=len(distinct))
-    unit_E = weight_E / np.sqrt(square_D)[text_E]
+    unit_E = weight_E / np.sqrt(square_D).take(text_E)
     cosine_DD = products(text_E, term_E, unit_E, texts=len(distinct))
     np.fill_diagonal(cosine_DD, 1.0)
     return cosine_DD
@@ -158,7 +158,9 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
 def components(joined_DD: np.ndarray) -> np.ndarray:
     """The connected component of each row of a symmetric matrix of truths, [D], as a label."""
     joined_DD = joined_DD | np.eye(len(joined_DD), dtype=bool)
-    row_Q, column_Q = np.nonzero(joined_DD)
+    at_Q = np.flatnonzero(joined_DD)
+    row_Q = at_Q // max(len(joined_DD), 1)
+    column_Q = at_Q - row_Q * len(joined_DD)
     first_D = np.flatnonzero(np.diff(row_Q, prepend=-1))
     label_D = np.arange(len(joined_DD))
     while True:
