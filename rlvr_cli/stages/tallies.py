@@ -160,9 +160,13 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
         return _COUNTED.empty_table()
     table = pa.concat_tables(parts).combine_chunks()
     id_N, ids = _encoded(table["id"].combine_chunks())
-    source_N, _ = _encoded(table["source"].combine_chunks())
-    key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N).dictionary_encode().indices
-    code_N = key_N.to_numpy()
+    code_N = id_N  # numbered by first appearance
+    if table["source"].null_count < len(table):
+        source_N, _ = _encoded(table["source"].combine_chunks())
+        key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N)
+        code_N = key_N.dictionary_encode().indices.to_numpy()
+    if int(code_N.max(initial=-1)) + 1 == len(table):
+        return table
     first_P = np.zeros(int(code_N.max(initial=-1)) + 1, dtype=np.int64)
     first_P[code_N[::-1]] = np.arange(len(code_N))[::-1]
     made = {name: table[name].take(pa.array(first_P)) for name in ("source", "id")}
