@@ -268,7 +268,7 @@ def put(page: Path, name: str, lines: list[str]) -> None:
     _, ended, after = rest.partition(end)
     if not (found and ended):
         raise RuntimeError(f"{page} has no `{start.strip()}` with its end")
-    page.write_text(before + start + "\n".join(["", *lines]) + end + after)
+    page.write_text(before + start + "\n".join(["", *lines, ""]) + end + after)
 
 
 PARTS = {"machine": machine, "passk": passk, "ucc": ucc, "growth": growths}
