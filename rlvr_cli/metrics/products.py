@@ -29,7 +29,8 @@ def products(
     column_E = (np.cumsum(many_V) - 1).take(term_E.take(many_E))
     value_DV[text_E.take(many_E), column_E] = value_E.take(many_E)
     made_DD = value_DV @ value_DV.T
-    for key_Q, product_Q in _pairs(*(e.take(few_E) for e in (text_E, term_E, value_E)), texts):
+    few = text_E.take(few_E), term_E.take(few_E), value_E.take(few_E)
+    for key_Q, product_Q in _pairs(*few, texts):
         upper_DD = np.bincount(key_Q, weights=product_Q, minlength=texts**2).reshape(texts, texts)
         made_DD += upper_DD
         made_DD += upper_DD.T
