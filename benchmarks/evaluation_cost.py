@@ -1,15 +1,18 @@
 """What Pass@k and UCC@k cost beside pandas and scikit-learn, and how the cost grows.
 
-    python -P benchmarks/evaluation_cost.py passk ucc growth [--folder DIR] [--texts FILE]
+    python -P benchmarks/evaluation_cost.py --texts FILE --write docs/evaluation-cost.md
 
-Each measurement is a process of its own, rounds of rivals alternate, and the best round counts:
-seconds of wall and of CPU without imports, and the largest resident memory with everything.
-`--texts` is a JSON lines file with lists of `completions`, whose sentences the texts are made of.
+measures everything and puts the tables into that page; `passk`, `ucc` or `growth` before the
+options measure one part. Each measurement is a process of its own with one BLAS thread, rounds of
+rivals alternate, and the best round counts: seconds of wall and of CPU without imports, and the
+largest resident memory with everything. `--texts` is a JSON lines file with lists of
+`completions`, whose sentences the texts are made of.
 """
 
 import argparse
 import gzip
 import json
+import os
 import pickle
 import platform
 import random
@@ -167,10 +170,11 @@ def _one(name: str, path: Path, warm: Path) -> None:
 
 def measure(name: str, path: Path, warm: Path) -> dict[str, Any]:
     words = [sys.executable, "-P", __file__, "--one", name, "--path", path, "--warm", warm]
-    ran = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    ran = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment)
     if ran.returncode:
         raise RuntimeError(ran.stderr[-2000:])
-    return json.loads(ran.stdout.splitlines()[-1])
+    return json.loads(ran.stdout.splitlines()[-1]) | {"load": os.getloadavg()[0]}
 
 
 def race(names: list[str], path: Path, warm: Path, rounds: int) -> dict[str, dict]:
@@ -178,82 +182,131 @@ def race(names: list[str], path: Path, warm: Path, rounds: int) -> dict[str, dic
     for _ in range(rounds):
         for name in names:
             found[name].append(measure(name, path, warm))
+            print(f"{name}: {found[name][-1]}", file=sys.stderr, flush=True)
     best = {}
     for name, runs in found.items():
         assert len({run["digest"] for run in runs}) == 1
         best[name] = {key: min(run[key] for run in runs) for key in ("wall", "cpu", "mib")}
-        best[name]["digest"] = runs[0]["digest"]
+        best[name] |= {"digest": runs[0]["digest"], "loads": [run["load"] for run in runs]}
     return best
 
 
-def table(title: str, best: dict[str, dict], ours: str) -> None:
-    print(f"\n{title}\n\n| | wall s | CPU s | peak MiB | wall ratio | CPU ratio | result |")
-    print("|---|---|---|---|---|---|---|")
+def table(title: str, best: dict[str, dict], ours: str) -> list[str]:
+    """Lines of Markdown; the ratios are to `ours`."""
+    same = len({run["digest"] for run in best.values()}) == 1
+    loads = [load for run in best.values() for load in run["loads"]]
+    lines = [
+        f"{title}. {len(best[ours]['loads'])} rounds, load {min(loads):.1f} to {max(loads):.1f}; "
+        f"{'all found the same' if same else 'THEY FOUND DIFFERENT RESULTS'}.", "",
+        "| | wall s | CPU s | peak MiB | wall ratio | CPU ratio |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
     for name, run in best.items():
         wall, cpu = run["wall"] / best[ours]["wall"], run["cpu"] / best[ours]["cpu"]
-        print(f"| {name} | {run['wall']:.2f} | {run['cpu']:.2f} | {run['mib']:.0f} "
-              f"| {wall:.1f} | {cpu:.1f} | {run['digest']} |", flush=True)  # fmt: skip
+        lines.append(f"| {LABELS[name]} | {run['wall']:.2f} | {run['cpu']:.2f} "
+                     f"| {run['mib']:.0f} | {wall:.1f} | {cpu:.1f} |")  # fmt: skip
+    return [*lines, ""]
 
 
-def growth(name: str, what: str, cases: list[tuple[int, Path]], warm: Path) -> None:
+def growth(name: str, what: str, cases: list[tuple[int, Path]], warm: Path) -> str:
     best = [(size, race([name], path, warm, 2)[name]["cpu"]) for size, path in cases]
     sizes, seconds = np.log([size for size, _ in best]), np.log([cpu for _, cpu in best])
     slope = np.polyfit(sizes[-3:], seconds[-3:], 1)[0]
     listed = ", ".join(f"{size:,}: {cpu:.2f}" for size, cpu in best)
-    print(f"| {name} | {what} | {listed} | {slope:.2f} |", flush=True)
+    return f"| {GROWS[name]} | {what} | {listed} | {slope:.2f} |"
+
+
+def passk(given: argparse.Namespace, folder: Path) -> list[str]:
+    lines, warm = [], write_rows(folder / "warm.parquet", 2560, 256)
+    for n in map(int, given.n.split(",")):
+        path = write_rows(folder / f"rows-{n}.parquet", 10_000_000, n)
+        rivals = ["ours_passk", "pandas_passk"] + (["pandas_apply"] if given.apply else [])
+        title = f"10,000,000 rows, n = {n}, {10_000_000 // n:,} prompts"
+        lines += table(title, race(rivals, path, warm, given.rounds), "ours_passk")
+    return lines
+
+
+def ucc(given: argparse.Namespace, folder: Path) -> list[str]:
+    warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
+    path = write_texts(folder / "texts.pickle", given.texts, given.prompts, 256, 300)
+    found = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, given.rounds)
+    return table(f"{given.prompts} prompts x 256 texts of 300 tokens", found, "ours_ucc_2")
+
+
+def growths(given: argparse.Namespace, folder: Path) -> list[str]:
+    rows = [(r, write_rows(folder / f"g{r}.parquet", r, 256))
+            for r in (625_000, 1_250_000, 2_500_000, 5_000_000, 10_000_000)]  # fmt: skip
+    warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
+
+    def texts(prompts: int, n: int, tokens: int) -> Path:
+        name = folder / f"g{prompts}-{n}-{tokens}.pickle"
+        return write_texts(name, given.texts, prompts, n, tokens)
+
+    return [
+        "| | grows with | CPU s | exponent |", "|---|---|---|---|",
+        growth("ours_passk", "rows, n = 256", rows, write_rows(folder / "warm.parquet", 2560, 256)),
+        growth("ours_ucc", "prompts, n = 128, 300 tokens",
+               [(p, texts(p, 128, 300)) for p in (10, 20, 40, 80)], warm),
+        growth("ours_ucc", "n, 10 prompts, 300 tokens",
+               [(n, texts(10, n, 300)) for n in (128, 256, 512, 1024)], warm),
+        growth("ours_ucc", "tokens, 10 prompts, n = 128",
+               [(t, texts(10, 128, t)) for t in (150, 300, 600, 1200)], warm), "",
+    ]  # fmt: skip
+
+
+def machine(given: argparse.Namespace, folder: Path) -> list[str]:
+    names = ("numpy", "pyarrow", "pandas", "scikit-learn", "scipy")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    cores = len(os.sched_getaffinity(0))
+    return [f"{cores} cores, {platform.machine()}, Python {platform.python_version()}, {versions}.",
+            ""]  # fmt: skip
+
+
+def put(page: Path, name: str, lines: list[str]) -> None:
+    """Replaces what is between the two comments of that name."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = page.read_text().partition(start)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise RuntimeError(f"{page} has no `{start.strip()}` with its end")
+    page.write_text(before + start + "\n".join(["", *lines, ""]) + end + after)
+
+
+PARTS = {"machine": machine, "passk": passk, "ucc": ucc, "growth": growths}
+LABELS = {
+    "ours_passk": "rlvr, with intervals",
+    "pandas_passk": "pandas",
+    "pandas_apply": "pandas, group by group",
+    "ours_ucc_2": "rlvr, two processes",
+    "ours_ucc": "rlvr, one process",
+    "sklearn_ucc": "scikit-learn loop",
+}
+GROWS = {"ours_passk": "Pass@k", "ours_ucc": "UCC, one process"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", help="of passk, ucc, growth")
+    parser.add_argument("what", nargs="*", help="of passk, ucc, growth; all by default")
     parser.add_argument("--folder", type=Path, default=Path("runs/evaluation-cost"))
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--prompts", type=int, default=500)
-    parser.add_argument("--n", default="256,64,8", help="completions a prompt, for passk")
+    parser.add_argument("--n", default="256,8", help="completions a prompt, for passk")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--apply", action="store_true", help="race groupby.apply too")
+    parser.add_argument("--write", type=Path, help="a page to put the tables into")
     for name in ("--one", "--path", "--warm"):
-        parser.add_argument(name)
+        parser.add_argument(name, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if {"ucc", "growth"} & set(given.what) and not given.texts:
-        parser.error("ucc and growth need --texts FILE")
     if given.one:
         return _one(given.one, Path(given.path), Path(given.warm))
-    folder = given.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    names = ("rlvr", "numpy", "pyarrow", "pandas", "scikit-learn", "scipy")
-    print(platform.machine(), platform.python_version(), *(f"{n} {version(n)}" for n in names))
-    warm_rows = write_rows(folder / "warm.parquet", 2560, 256)
-    if "passk" in given.what:
-        for n in map(int, given.n.split(",")):
-            path = write_rows(folder / f"rows-{n}.parquet", 10_000_000, n)
-            rivals = ["ours_passk", "pandas_passk"] + (["pandas_apply"] if given.apply else [])
-            title = f"Pass@k at every power of two, 10,000,000 rows, n = {n}"
-            table(title, race(rivals, path, warm_rows, given.rounds), "ours_passk")
-    if "ucc" in given.what:
-        warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
-        path = write_texts(folder / "texts.pickle", given.texts, given.prompts, 256, 300)
-        found = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, given.rounds)
-        table(
-            f"UCC clusters, {given.prompts} prompts x 256 texts of 300 tokens", found, "ours_ucc_2"
-        )
-    if "growth" in given.what:
-        print("\n| | grows with | CPU s | exponent (last three) |\n|---|---|---|---|")
-        rows = [(r, write_rows(folder / f"g{r}.parquet", r, 256))
-                for r in (625_000, 1_250_000, 2_500_000, 5_000_000, 10_000_000)]  # fmt: skip
-        growth("ours_passk", "rows, n = 256", rows, warm_rows)
-        warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
-
-        def texts(prompts: int, n: int, tokens: int) -> Path:
-            name = folder / f"g{prompts}-{n}-{tokens}.pickle"
-            return write_texts(name, given.texts, prompts, n, tokens)
-
-        growth("ours_ucc", "prompts, n = 128, 300 tokens",
-               [(p, texts(p, 128, 300)) for p in (10, 20, 40, 80)], warm)  # fmt: skip
-        growth("ours_ucc", "n, 10 prompts, 300 tokens",
-               [(n, texts(10, n, 300)) for n in (128, 256, 512, 1024)], warm)  # fmt: skip
-        growth("ours_ucc", "tokens, 10 prompts, n = 128",
-               [(t, texts(10, 128, t)) for t in (150, 300, 600, 1200)], warm)  # fmt: skip
+    wanted = ["machine", *(given.what or ("passk", "ucc", "growth"))]
+    if {"ucc", "growth"} & set(wanted) and not given.texts:
+        parser.error("ucc and growth need --texts FILE")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for name in wanted:
+        lines = PARTS[name](given, given.folder)
+        print("\n".join(lines), flush=True)
+        if given.write:
+            put(given.write, name, lines)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def command(
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
     found = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
-                                similarity=similarity)  # fmt: skip
+                                similarity=similarity, representatives=bool(clusters))  # fmt: skip
     measures = evaluate.sweep_measures(tallied, ks, found, thresholds)
     parts = console.Parts("ucc", 1)
     chosen = {"threshold": thresholds[0] if len(thresholds) == 1 else thresholds,

@@ -5,6 +5,7 @@ reader, which says what is wrong.
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,16 @@ def batches(file: Path, names: list[str], *, texts: bool) -> Iterator[pa.RecordB
         strings = [name for name in names if pa.types.is_string(schema.field(name).type)]
         opened = pq.ParquetFile(file, read_dictionary=[] if texts else strings)
         size = TEXT_ROWS_PER_BATCH if texts else ROWS_PER_BATCH
-        yield from opened.iter_batches(batch_size=size, columns=names)
+        yield from _ahead(opened.iter_batches(batch_size=size, columns=names))
+
+
+def _ahead(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same, each one read while the one before is in use."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part
 
 
 def columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array] | None:

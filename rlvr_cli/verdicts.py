@@ -20,7 +20,8 @@ _NOTHING = ("", "nan", "none", "null")
 def truths(values: Any, name: str, path: Path, before: int) -> np.ndarray:
     """1, 0 or -1 where nothing is known, int8 [N]; an error that names the first other value."""
     if isinstance(values, pa.Array) and pa.types.is_boolean(values.type):
-        return pc.fill_null(pc.cast(values, pa.int8()), -1).to_numpy(zero_copy_only=False)
+        numbers = pc.cast(values, pa.int8())
+        return (pc.fill_null(numbers, -1) if numbers.null_count else numbers).to_numpy()
 
     def parse(value: Any) -> int | None:
         if value is None or isinstance(value, bool):

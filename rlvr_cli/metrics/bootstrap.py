@@ -3,15 +3,19 @@
 Shapes: P prompts, M metrics, R resamples.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlvr_cli.errors import DataError
 
-CHUNK_ELEMENTS = 2**22
+CHUNK_PRODUCTS = 2**18  # OpenBLAS does as many without its threads, which spin for longer
 MANY_PROMPTS = 1000
+BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -80,27 +84,40 @@ def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.n
     """The means [R, M] of P prompts drawn with replacement, R times, in bounded memory.
 
     How often each prompt is drawn is multinomial. Of many prompts those with equal values are
-    drawn together, which is the same distribution in less time.
+    drawn together, which is the same distribution in less time, by one generator for each of
+    `BLOCKS` shares of the draws, so that several cores may do it and their number changes nothing.
     """
     rng = np.random.default_rng(seed)
-    prompts = len(values_PM)
-    values_UM, count_U = _distinct(values_PM) if prompts > MANY_PROMPTS else (values_PM, 1)
-    share_U = np.full(len(values_UM), 1.0 / prompts) * count_U
-    mean_RM = np.empty((resamples, values_PM.shape[1]))
-    chunk = max(1, CHUNK_ELEMENTS // len(values_UM))
+    if len(values_PM) <= MANY_PROMPTS:
+        return _means(values_PM, np.ones(len(values_PM)), rng, resamples)
+    values_UM, count_U = _distinct(values_PM)
+    shares = np.diff(np.linspace(0, resamples, BLOCKS + 1).astype(int)).tolist()
+    means = partial(_means, values_UM, count_U)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return np.concatenate(list(pool.map(means, rng.spawn(BLOCKS), shares)))
+
+
+def _means(
+    values_UM: np.ndarray, count_U: np.ndarray, rng: np.random.Generator, resamples: int
+) -> np.ndarray:
+    """Resampled means [R, M] of prompts of which `count_U` have the same values."""
+    prompts = int(count_U.sum())
+    mean_RM = np.empty((resamples, values_UM.shape[1]))
+    chunk = max(1, CHUNK_PRODUCTS // max(1, values_UM.size))
     for start in range(0, resamples, chunk):
         rows = slice(start, min(start + chunk, resamples))
-        drawn_RU = rng.multinomial(prompts, share_U, size=rows.stop - rows.start)
+        drawn_RU = rng.multinomial(prompts, count_U / prompts, size=rows.stop - rows.start)
         mean_RM[rows] = drawn_RU @ values_UM / prompts
     return mean_RM
 
 
-def _distinct(values_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray | int]:
+def _distinct(values_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows and how many prompts have each; all of them where that saves nothing."""
     key_P = values_PM @ np.random.default_rng(0).random(values_PM.shape[1])
     _, first_U, where_P, count_U = np.unique(
         key_P, return_index=True, return_inverse=True, return_counts=True
     )
     if len(first_U) > len(key_P) // 2 or not np.array_equal(values_PM[first_U[where_P]], values_PM):
-        return values_PM, 1  # few are equal, there is a NaN, or two rows have one key
+        # Few are equal, there is a NaN, or two rows have one key.
+        return values_PM, np.ones(len(values_PM))
     return values_PM[first_U], count_U

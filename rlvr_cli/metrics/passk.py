@@ -1,6 +1,6 @@
 """Pass@k and Avg@k of prompts with n completions, c of them correct.
 
-Shapes: P prompts, K values of k, U distinct (n, c) pairs.
+Shapes: P prompts, K values of k, U distinct numbers c of one n.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlvr_cli.errors import DataError, UsageError
+
+MANY = 2**20  # factors computed at once
 
 
 def pass_at_k(n: int, c: int, ks: Sequence[int]) -> np.ndarray:
@@ -22,18 +24,20 @@ def pass_at_k(n: int, c: int, ks: Sequence[int]) -> np.ndarray:
     """
     k_K = require_k(ks, n, metric="pass")
     if not 0 <= c <= n:
-        raise DataError(
-            f"a prompt has {c} correct completions of {n}",
-            hint="check that scores and rollouts belong together",
-        )
+        raise _unlike(n, c)
+    return _table(n, np.array([c]), k_K)[0]
+
+
+def _table(n: int, c_U: np.ndarray, k_K: np.ndarray) -> np.ndarray:
+    """`pass_at_k` of n completions with c_u correct, [U, K]."""
     if k_K.size == 0:
-        return np.zeros(0)
+        return np.zeros((len(c_U), 0))
     unique_k, where_K = np.unique(k_K, return_inverse=True)
     with np.errstate(divide="ignore"):
-        log_factor = np.log1p(-np.minimum(c / (n - np.arange(unique_k[-1])), 1.0))
+        log_factor = np.log1p(-np.minimum(c_U[:, None] / (n - np.arange(unique_k[-1])), 1.0))
     # Pairwise sums between one k and the next: a running sum would lose digits at large k.
-    log_miss = np.cumsum(np.add.reduceat(log_factor, np.r_[0, unique_k[:-1]]))
-    return -np.expm1(log_miss)[where_K]
+    log_miss = np.cumsum(np.add.reduceat(log_factor, np.r_[0, unique_k[:-1]], axis=1), axis=1)
+    return -np.expm1(log_miss)[:, where_K]
 
 
 def pass_at_k_table(n_P: ArrayLike, c_P: ArrayLike, ks: Sequence[int]) -> np.ndarray:
@@ -43,11 +47,24 @@ def pass_at_k_table(n_P: ArrayLike, c_P: ArrayLike, ks: Sequence[int]) -> np.nda
         raise DataError(f"{n_P.size} prompts have completions, {c_P.size} have correct counts")
     if n_P.size == 0:
         return np.zeros((0, len(ks)))
-    require_k(ks, int(n_P.min()), metric="pass")
-    base = int(max(n_P.max(), c_P.max())) + 1
-    pair_U, where_P = np.unique(n_P * base + c_P, return_inverse=True)
-    table_UK = np.stack([pass_at_k(*divmod(int(pair), base), ks) for pair in pair_U])
-    return table_UK[where_P.reshape(-1)]
+    k_K = require_k(ks, int(n_P.min()), metric="pass")
+    if np.any(wrong_P := (c_P < 0) | (c_P > n_P)):
+        raise _unlike(int(n_P[wrong_P][0]), int(c_P[wrong_P][0]))
+    table_PK = np.empty((n_P.size, len(ks)))
+    for n in np.unique(n_P).tolist():
+        at_P = n_P == n
+        c_U, where_P = np.unique(c_P[at_P], return_inverse=True)
+        block = max(1, MANY // n)
+        parts = [_table(n, c_U[at : at + block], k_K) for at in range(0, len(c_U), block)]
+        table_PK[at_P] = np.concatenate(parts)[where_P]
+    return table_PK
+
+
+def _unlike(n: int, c: int) -> DataError:
+    return DataError(
+        f"a prompt has {c} correct completions of {n}",
+        hint="check that scores and rollouts belong together",
+    )
 
 
 def avg_at_k(n_P: ArrayLike, c_P: ArrayLike) -> np.ndarray:

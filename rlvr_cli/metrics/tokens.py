@@ -1,26 +1,25 @@
 r"""Words and symbols of texts, split and counted with numpy.
 
 The tokens of a text are the matches of `\w+|[^\w\s]` in its lower case: words, and every other
-symbol by itself, as a completion may be `3*8`. Shapes: C characters of all texts, N tokens, E
+symbol by itself, as a completion may be `3*8`. Shapes: C code units of all texts, N tokens, E
 pairs of a text and a term in it, D texts, V terms.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-_ODD = 0x9E3779B97F4A7C15  # the base of the hash; odd, so that it has an inverse modulo 2^64
-_MIX = 0xD6E8FEB86659FD93  # brings what differs into the upper bits
-_WRAP = 2**64
-_SPACE, _WORD, _SYMBOL = 0, 1, 2
-DENSE = 4  # cells for each token, up to which counting is faster than sorting
+from rlvr_cli.metrics.characters import REST, SYMBOL, WORD, lowered
+
+_ODD, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93  # odd, so that they have inverses
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], dtype=np.uint64)
+_SHORT = 8  # characters of a token that are looked at whether it has them or not
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The terms of texts, text after text, as numbers; equal tokens have equal numbers."""
+    """The terms of texts, text after text, as numbers from 0; equal tokens have equal numbers."""
 
     term_N: np.ndarray
     text_N: np.ndarray
@@ -32,16 +31,17 @@ class Tokens:
         return np.bincount(self.text_N, minlength=self.texts)
 
     def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Text, term and how often the one has the other, each [E], in that order."""
-        pair_N = self.text_N * self.terms + self.term_N
-        if self.texts * self.terms > DENSE * len(pair_N):
-            pair_E, count_E = np.unique(pair_N, return_counts=True)
-        else:
-            count_P = np.bincount(pair_N)
-            pair_E = np.flatnonzero(count_P)
-            count_E = count_P[pair_E]
-        text_E, term_E = np.divmod(pair_E, max(self.terms, 1))
-        return text_E, term_E, count_E
+        """Text, term and how often the one has the other, each [E], term after term."""
+        kind = np.int32 if self.texts * self.terms < 2**31 else np.int64
+        pair_N = np.multiply(self.term_N, self.texts, dtype=kind) + self.text_N
+        pair_N.sort()
+        new_N = np.ones(len(pair_N), dtype=bool)
+        np.not_equal(pair_N[1:], pair_N[:-1], out=new_N[1:])
+        first_E = np.flatnonzero(new_N)
+        pair_E = pair_N.take(first_E)
+        term_E = pair_E // max(self.texts, 1)  # and not divmod, which takes several times longer
+        text_E = pair_E - term_E * self.texts
+        return text_E.astype(np.intp), term_E.astype(np.intp), np.diff(first_E, append=len(pair_N))
 
     def of_text(self) -> list[np.ndarray]:
         """The terms of each text in order."""
@@ -52,41 +52,24 @@ def tokenize(texts: Sequence[str]) -> Tokens:
     """The tokens of each text.
 
     A token's number comes from a 64-bit hash of its characters, so two of 10,000 different tokens
-    meet once in 10^11 calls.
+    meet once in 10^11 calls; two that fit in eight bytes never do.
     """
-    is_ascii = all(map(str.isascii, texts))  # lowered as one, which keeps all lengths
-    lowered = texts if is_ascii else [text.lower() for text in texts]
-    code_C, class_C = _classified("\n".join([*lowered, ""]))
-    is_word_C = class_C == _WORD
-    before_C = np.concatenate([[False], is_word_C[:-1]])
-    start_N = np.flatnonzero((is_word_C & ~before_C) | (class_C == _SYMBOL))
-    end_N = start_N + 1
-    end_N[is_word_C[start_N]] = np.flatnonzero(before_C & ~is_word_C)
-    term_N, terms = _numbered(_hashes(code_C, start_N, end_N))
-    ends_D = np.cumsum([len(text) + 1 for text in lowered], dtype=np.int64)
-    tokens_D = np.diff(np.searchsorted(start_N, ends_D), prepend=0)
-    return Tokens(term_N, np.repeat(np.arange(len(texts)), tokens_D), len(texts), terms)
+    code_C, class_C, end_D = lowered(texts)
+    start_N, end_N = _bounds(class_C)
+    term_N, terms = _numbered(_hashes(code_C, start_N, end_N - start_N))
+    tokens_D = np.diff(np.searchsorted(start_N, end_D), prepend=0)
+    text_N = np.repeat(np.arange(len(texts), dtype=np.int32), tokens_D)
+    return Tokens(term_N, text_N, len(texts), terms)
 
 
-def _classified(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The code points of a text and what each is: in a word, a symbol, or space."""
-    if text.isascii():
-        data = text.encode().lower()
-        return np.frombuffer(data, np.uint8), np.frombuffer(data.translate(_ascii()), np.uint8)
-    code_C = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return code_C, _classes(0x110000)[code_C]
-
-
-@functools.cache
-def _ascii() -> bytes:
-    return _classes(256).tobytes()
-
-
-@functools.cache
-def _classes(points: int) -> np.ndarray:
-    word = [chr(i).isalnum() or i == ord("_") for i in range(points)]
-    space = [chr(i).isspace() for i in range(points)]
-    return np.where(word, _WORD, np.where(space, _SPACE, _SYMBOL)).astype(np.uint8)
+def _bounds(class_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each token starts and ends, [N]; behind the last of all there is space."""
+    before_C = np.zeros_like(class_C)
+    before_C[1:] = class_C[:-1]
+    word_C, was_word_C = class_C == WORD, before_C == WORD
+    start_N = np.flatnonzero((word_C & ~was_word_C) | (class_C == SYMBOL))
+    end_N = np.flatnonzero((was_word_C & ~word_C) | ((before_C >= SYMBOL) & (class_C != REST)))
+    return start_N, end_N
 
 
 def _numbered(hash_N: np.ndarray) -> tuple[np.ndarray, int]:
@@ -94,14 +77,14 @@ def _numbered(hash_N: np.ndarray) -> tuple[np.ndarray, int]:
 
     By a table of the upper bits; the few whose slot another one took are sorted.
     """
-    slot_N = (hash_N >> np.uint64(48)).astype(np.int64)
+    slot_N = (hash_N >> np.uint64(48)).view(np.int64)
     table = np.zeros(2**16, dtype=np.uint64)
     table[slot_N] = hash_N
-    taken = np.zeros(2**16, dtype=bool)
-    taken[slot_N] = True
-    number = np.cumsum(taken) - 1
-    term_N, terms = number[slot_N], int(taken.sum())
-    other_N = np.flatnonzero(table[slot_N] != hash_N)
+    taken = table != 0
+    taken[0] |= not hash_N.all()
+    number = np.cumsum(taken, dtype=np.int32)
+    term_N, terms = number.take(slot_N) - 1, int(number[-1])
+    other_N = np.flatnonzero(table.take(slot_N) != hash_N)
     if len(other_N):
         others, where = np.unique(hash_N[other_N], return_inverse=True)
         term_N[other_N] = terms + where
@@ -109,20 +92,33 @@ def _numbered(hash_N: np.ndarray) -> tuple[np.ndarray, int]:
     return term_N, terms
 
 
-def _hashes(code_C: np.ndarray, start_N: np.ndarray, end_N: np.ndarray) -> np.ndarray:
-    """sum_j (code_j + 1) b^j modulo 2^64 over each token's characters, j from its start."""
-    power_C, inverse_C = _powers(1 << len(code_C).bit_length())
-    sums_C = np.zeros(len(code_C) + 1, dtype=np.uint64)
-    np.cumsum((code_C + np.uint64(1)) * power_C[: len(code_C)], out=sums_C[1:])
-    return (sums_C[end_N] - sums_C[start_N]) * inverse_C[start_N] * np.uint64(_MIX)
+def _hashes(code_C: np.ndarray, start_N: np.ndarray, size_N: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of each token, eight bytes at a time: h = mix(h ^ bytes), mix a bijection.
+
+    No token holds a zero beside others, so shorter ones are filled up with zeros.
+    """
+    width, each = code_C.itemsize, 8 // code_C.itemsize
+    masks = _MASKS[::width]
+    # The eight bytes from each unit on, as one number.
+    eight_C = np.ndarray(len(code_C) - each + 1, "<u8", code_C, strides=(width,)).copy()
+    hash_N = np.zeros(len(start_N), dtype=np.uint64)
+    for offset in range(0, _SHORT, each):
+        found_N = eight_C.take(start_N + offset, mode="clip")
+        found_N &= masks.take(size_N - offset, mode="clip")
+        hash_N = _mixed(found_N ^ hash_N)
+    offset, long = _SHORT, np.flatnonzero(size_N > _SHORT)
+    while len(long):
+        size = size_N.take(long)
+        found = eight_C.take(start_N.take(long) + offset)
+        found &= masks.take(size - offset, mode="clip")
+        hash_N[long] = _mixed(found ^ hash_N.take(long))
+        offset += each
+        long = long.take(np.flatnonzero(size > offset))
+    return hash_N
 
 
-@functools.lru_cache(maxsize=2)
-def _powers(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The powers of the base and of its inverse, modulo 2^64."""
-    made = []
-    for base in (_ODD, pow(_ODD, -1, _WRAP)):
-        factors = np.full(size, base, dtype=np.uint64)
-        factors[0] = 1
-        made.append(np.cumprod(factors, dtype=np.uint64))
-    return made[0], made[1]
+def _mixed(value: np.ndarray) -> np.ndarray:
+    value *= np.uint64(_ODD)
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(_MIX)
+    return value

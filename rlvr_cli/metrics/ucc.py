@@ -1,7 +1,7 @@
 """Unique correct completions: how many different correct completions a policy finds.
 
-Shapes: K values of k, N completions, D distinct texts, U distinct cluster sizes, M members of a
-cluster, and those of tokens.py.
+Shapes: K values of k, N completions, D distinct texts, U distinct cluster sizes, J clusters, Q
+pairs of rows, and those of tokens.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.metrics.passk import pass_at_k, require_k
+from rlvr_cli.metrics.products import products
 from rlvr_cli.metrics.tokens import tokenize
 
 Linkage = Literal["single", "average", "complete"]
 # Of D distinct texts and the row of each completion, the similarities [D, D], 1 on the diagonal.
 Similarity = Callable[[Sequence[str], np.ndarray], np.ndarray]
 
-DENSE_SHARE = 16  # a term of more than a 16th of the texts is dense
 # The cosine of a vector with itself may be 0.9999999999999998.
 SLACK = 1e-9
 
@@ -90,11 +90,7 @@ class Similar:
         if len(self.distinct) < 2:
             return self.where
         if linkage == "single":
-            from scipy.sparse import csr_array
-            from scipy.sparse.csgraph import connected_components
-
-            graph = csr_array(self.similarity_DD >= threshold - SLACK)
-            _, label_D = connected_components(graph, directed=False)
+            label_D = components(self.similarity_DD >= threshold - SLACK)
             return by_first_appearance(label_D)[self.where]
         from scipy.cluster.hierarchy import fcluster
         from scipy.cluster.hierarchy import linkage as tree_of
@@ -115,15 +111,18 @@ class Similar:
     def representatives(self, label_N: np.ndarray) -> list[int]:
         """Of each cluster the completion that is most similar to the whole of it; the first of
         several such."""
+        clusters = int(label_N.max(initial=-1)) + 1
         size_D = np.bincount(self.where, minlength=len(self.distinct))
-        found = []
-        for label in range(int(label_N.max(initial=-1)) + 1):
-            member_N = np.flatnonzero(label_N == label)
-            row_M, first_M = np.unique(self.where[member_N], return_index=True)
-            closeness_M = self.similarity_DD[np.ix_(row_M, row_M)] @ size_D[row_M]
-            best = np.flatnonzero(closeness_M >= closeness_M.max() - SLACK)
-            found.append(int(member_N[first_M[best].min()]))
-        return found
+        label_D = np.zeros(len(self.distinct), dtype=np.int64)
+        label_D[self.where] = label_N
+        together_DD = label_D[:, None] == label_D
+        closeness_D = np.where(together_DD, self.similarity_DD, 0.0) @ size_D
+        most_J = np.full(clusters, -np.inf)
+        np.maximum.at(most_J, label_D, closeness_D)
+        best_N = (closeness_D >= most_J[label_D] - SLACK)[self.where]
+        found_J = np.full(clusters, len(label_N))
+        np.minimum.at(found_J, label_N[best_N], np.flatnonzero(best_N))
+        return found_J.tolist()
 
 
 def check(threshold: float, linkage: str) -> None:
@@ -147,36 +146,30 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
     tokens = tokenize(distinct)
     text_E, term_E, count_E = tokens.counts()
     times_D = np.bincount(where, minlength=len(distinct))
-    df_V = np.bincount(term_E, weights=times_D[text_E], minlength=tokens.terms)
-    weight_E = count_E * (np.log((1 + len(where)) / (1 + df_V)) + 1)[term_E]
+    df_V = np.bincount(term_E, weights=times_D.take(text_E), minlength=tokens.terms)
+    weight_E = count_E * (np.log((1 + len(where)) / (1 + df_V)) + 1).take(term_E)
     square_D = np.bincount(text_E, weights=weight_E**2, minlength=len(distinct))
-    unit_E = weight_E / np.sqrt(square_D)[text_E]
+    unit_E = weight_E / np.sqrt(square_D).take(text_E)
     cosine_DD = products(text_E, term_E, unit_E, texts=len(distinct))
     np.fill_diagonal(cosine_DD, 1.0)
     return cosine_DD
 
 
-def products(
-    text_E: np.ndarray, term_E: np.ndarray, value_E: np.ndarray, *, texts: int
-) -> np.ndarray:
-    """The inner products [D, D] of texts with a value at each of their terms.
-
-    Terms of many texts are multiplied as a dense matrix, those of few as a sparse one. The
-    diagonal leaves out terms that no other text has.
-    """
-    from scipy.sparse import csr_array
-
-    df_E = np.bincount(term_E)[term_E] if len(term_E) else term_E
-    few_E = (df_E > 1) & (df_E * DENSE_SHARE <= texts)
-    many_E = df_E * DENSE_SHARE > max(texts, DENSE_SHARE)
-    shape = (texts, int(term_E.max(initial=0)) + 1)
-    few = csr_array((value_E[few_E], (text_E[few_E], term_E[few_E])), shape=shape)
-    made_DD = (few @ few.T).toarray()
-    term_V, where_E = np.unique(term_E[many_E], return_inverse=True)
-    value_DV = np.zeros((texts, len(term_V)))
-    value_DV[text_E[many_E], where_E] = value_E[many_E]
-    made_DD += value_DV @ value_DV.T
-    return made_DD
+def components(joined_DD: np.ndarray) -> np.ndarray:
+    """The connected component of each row of a symmetric matrix of truths, [D], as a label."""
+    joined_DD = joined_DD | np.eye(len(joined_DD), dtype=bool)
+    at_Q = np.flatnonzero(joined_DD)
+    row_Q = at_Q // max(len(joined_DD), 1)
+    column_Q = at_Q - row_Q * len(joined_DD)
+    first_D = np.flatnonzero(np.diff(row_Q, prepend=-1))
+    label_D = np.arange(len(joined_DD))
+    while True:
+        # The least label beside each row, and then the label of the row that it names.
+        least_D = np.minimum.reduceat(label_D[column_Q], first_D)
+        least_D = np.minimum(least_D, least_D[least_D])
+        if np.array_equal(least_D, label_D):
+            return label_D
+        label_D = least_D
 
 
 def by_first_appearance(labels: np.ndarray) -> np.ndarray:

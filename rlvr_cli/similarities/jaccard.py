@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rlvr_cli.metrics.products import products
 from rlvr_cli.metrics.tokens import tokenize
-from rlvr_cli.metrics.ucc import Similarity, products
+from rlvr_cli.metrics.ucc import Similarity
 
 
 def build() -> Similarity:

@@ -3,11 +3,11 @@
 Shapes: N correct completions of a prompt.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,27 +17,14 @@ import numpy as np
 
 from rlvr_cli import files, lookup
 from rlvr_cli.metrics import ucc
+from rlvr_cli.metrics.clusters import Clusters, of_texts
 from rlvr_cli.metrics.ucc import Linkage
 from rlvr_cli.stages.tallies import Tally
 
 MANY_TEXTS = 20_000
+CHUNKS = 32  # for each process, as prompts differ in length
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 WITHOUT_WORKERS = ("embedding",)  # one model in memory, which uses all cores itself
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """The clusters of one prompt's correct completions at each threshold.
-
-    `label` has the cluster of each completion, `representatives` the completion that is most
-    similar to all of a cluster; both are places among the prompt's correct completions.
-    """
-
-    label: dict[float, np.ndarray]
-    representatives: dict[float, list[int]]
-
-    def sizes(self, threshold: float) -> np.ndarray:
-        """The number of completions in each cluster."""
-        return np.bincount(self.label[threshold])
 
 
 def check(thresholds: Sequence[float], *, linkage: str, similarity: str) -> None:
@@ -53,32 +40,45 @@ def of_tally(
     thresholds: Sequence[float],
     linkage: Linkage = "single",
     similarity: str = "tfidf",
+    representatives: bool = False,
     workers: int | None = None,
 ) -> list[Clusters]:
-    """The clusters of each prompt's correct completions; the similarities are computed once.
+    """The clusters of each prompt's correct completions, with `representatives` for `write`.
 
     Many texts are shared among `workers` processes, as many as there are cores by default.
     """
     check(thresholds, linkage=linkage, similarity=similarity)
-    spec = lookup.canonical("similarities", similarity)
+    work = partial(
+        of_texts,
+        similarity=lookup.build("similarities", similarity),
+        thresholds=tuple(thresholds),
+        linkage=linkage,
+        representatives=representatives,
+    )
     texts = tallied.texts or []
-    work = partial(_clusters, spec=spec, thresholds=tuple(thresholds), linkage=linkage)
-    if spec.partition(":")[0] in WITHOUT_WORKERS or sum(map(len, texts)) < MANY_TEXTS:
+    alone = lookup.parse("similarities", similarity)[0] in WITHOUT_WORKERS
+    if alone or sum(map(len, texts)) < MANY_TEXTS:
         workers = 1
-    workers = workers or os.cpu_count() or 1
+    workers = workers or len(os.sched_getaffinity(0))
     if workers == 1:
         return list(map(work, texts))
-    chunk = max(1, len(texts) // (8 * workers))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    chunk = max(1, len(texts) // (CHUNKS * workers))
+    with _one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         return list(pool.map(work, texts, chunksize=chunk))
 
 
-def _clusters(
-    texts: list[str], *, spec: str, thresholds: tuple[float, ...], linkage: Linkage
-) -> Clusters:
-    similar = ucc.Similar.of(texts, lookup.build("similarities", spec))
-    label = {t: similar.clusters(t, linkage) for t in thresholds}
-    return Clusters(label, {t: similar.representatives(label[t]) for t in thresholds})
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started meanwhile multiply on one core each: on as many as the machine has, all
+    of them would wait for one another."""
+    before = os.environ.get(BLAS_THREADS)
+    os.environ[BLAS_THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[BLAS_THREADS]
+        if before is not None:
+            os.environ[BLAS_THREADS] = before
 
 
 def rows(tallied: Tally, found: list[Clusters], threshold: float) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """What is known of each prompt's completions, counted in one pass in bounded memory.
 
-Shapes: N completions of a batch, U prompts in it, P prompts.
+Shapes: N completions of a batch, U prompts in it, R runs of rows of one prompt, P prompts.
 """
 
 from collections import Counter
@@ -17,6 +17,7 @@ COUNTS = ("unknown", "wrong", "correct")
 _KEYS = [("source", pa.large_string()), ("id", pa.large_string())]
 _COUNTED = pa.schema(_KEYS + [(name, pa.int64()) for name in COUNTS])
 MANY_ROWS = 2**21
+LONG_RUN = 32  # rows of one prompt behind one another, from which on they are summed as such
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,7 @@ class Tallying:
         if batch.source is not None:
             source_N, sources = _encoded(batch.source)
             id_N = id_N + len(ids) * source_N.astype(np.int64)
-        verdict_N = np.int8(0) if batch.correct is None else batch.correct + np.int8(1)
-        cells = 3 * len(ids) * len(sources)
-        count_3I = np.bincount(id_N * 3 + verdict_N, minlength=cells).reshape(-1, 3).T
+        count_3I = _counted(id_N, batch.correct, len(ids) * len(sources))
         used_U = np.flatnonzero(count_3I.any(axis=0))
         if len(sources) > 1:  # by first appearance, which their order by source is not
             used_U, first_U = np.unique(id_N, return_index=True)
@@ -105,26 +104,26 @@ class Tallying:
     def done(self) -> Tally:
         """The tally of all that was added."""
         counted = _summed([self._counts, *self._parts])
-        names, sources = _names(counted)
-        unknown_P, wrong_P, right_P = (counted[name].to_numpy() for name in COUNTS)
-        n_P = wrong_P + right_P
-        measured = np.flatnonzero(n_P)
-        rows = measured.tolist()
-        codes = list(range(len(names)))
+        has_verdict = pc.greater(pc.add(counted["wrong"], counted["correct"]), 0)
+        named = counted.append_column("name", _names(counted))
+        left_out = named.filter(pc.invert(has_verdict))["name"].to_pylist()
+        measured = named if not left_out else named.filter(has_verdict)
+        unknown_P, wrong_P, right_P = (measured[name].to_numpy() for name in COUNTS)
+        sources, codes = measured["source"].to_pylist(), list(range(len(measured)))
         if self._codes:
-            pairs = zip(counted["source"].to_pylist(), counted["id"].to_pylist(), strict=True)
+            pairs = zip(sources, measured["id"].to_pylist(), strict=True)
             codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
         wrong = self._wrong or None  # nobody extracted an answer
         return Tally(
-            [names[p] for p in rows],
-            n_P[measured],
-            right_P[measured],
-            unknown_P[measured],
-            None if texts is None else [texts.get(codes[p], []) for p in rows],
-            [names[p] for p in np.flatnonzero(n_P == 0).tolist()],
-            [sources[p] for p in rows],
-            None if wrong is None else [sorted(wrong.get(codes[p], {}).values()) for p in rows],
+            measured["name"].to_pylist(),
+            wrong_P + right_P,
+            right_P,
+            unknown_P,
+            None if texts is None else [texts.get(code, []) for code in codes],
+            left_out,
+            sources,
+            None if wrong is None else [sorted(wrong.get(code, {}).values()) for code in codes],
             self._repeats(),
         )
 
@@ -161,9 +160,13 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
         return _COUNTED.empty_table()
     table = pa.concat_tables(parts).combine_chunks()
     id_N, ids = _encoded(table["id"].combine_chunks())
-    source_N, _ = _encoded(table["source"].combine_chunks())
-    key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N).dictionary_encode().indices
-    code_N = key_N.to_numpy()
+    code_N = id_N  # numbered by first appearance
+    if table["source"].null_count < len(table):
+        source_N, _ = _encoded(table["source"].combine_chunks())
+        key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N)
+        code_N = key_N.dictionary_encode().indices.to_numpy()
+    if int(code_N.max(initial=-1)) + 1 == len(table):
+        return table
     first_P = np.zeros(int(code_N.max(initial=-1)) + 1, dtype=np.int64)
     first_P[code_N[::-1]] = np.arange(len(code_N))[::-1]
     made = {name: table[name].take(pa.array(first_P)) for name in ("source", "id")}
@@ -172,12 +175,32 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
     return pa.table(made, _COUNTED)
 
 
-def _names(counted: pa.Table) -> tuple[list[str], list[str | None]]:
-    """Each prompt's id and source; ids that several sources use have theirs in front."""
-    names, sources = counted["id"].to_pylist(), counted["source"].to_pylist()
-    if counted["source"].null_count < len(counted) and len(pc.unique(counted["id"])) < len(names):
-        names = [f"{source}/{name}" for source, name in zip(sources, names, strict=True)]
-    return names, sources
+def _names(counted: pa.Table) -> pa.ChunkedArray:
+    """Each prompt's id; ids that several sources use have theirs in front."""
+    sources, ids = counted["source"], counted["id"]
+    if sources.null_count == len(counted) or len(pc.unique(ids)) == len(counted):
+        return ids
+    slash = pa.scalar("/", pa.large_string())
+    return pc.binary_join_element_wise(pc.fill_null(sources, "None"), ids, slash)
+
+
+def _counted(id_N: np.ndarray, correct_N: np.ndarray | None, ids: int) -> np.ndarray:
+    """How many completions of each id are unknown, wrong and correct, [3, I]."""
+    if correct_N is None:
+        correct_N = np.full(len(id_N), -1, dtype=np.int8)
+    start_R = np.concatenate([[0], np.flatnonzero(id_N[1:] != id_N[:-1]) + 1])
+    if len(start_R) * LONG_RUN > len(id_N):
+        return np.bincount(id_N * 3 + (correct_N + 1), minlength=3 * ids).reshape(-1, 3).T
+    right_R, unknown_R = (
+        np.add.reduceat((correct_N == verdict).view(np.int8), start_R, dtype=np.int32)
+        for verdict in (1, -1)
+    )
+    wrong_R = np.diff(start_R, append=len(id_N)) - right_R - unknown_R
+    counts = (unknown_R, wrong_R, right_R)
+    return np.stack([
+        np.bincount(id_N[start_R], weights=count_R, minlength=ids).astype(np.int64)
+        for count_R in counts
+    ])  # fmt: skip
 
 
 def _encoded(array: pa.Array) -> tuple[np.ndarray, pa.Array]:

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -88,13 +89,28 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
 
 def test_shared_work_gives_the_same_clusters(known, monkeypatch):
     tallied, _ = evaluate.tally(known / "scores", texts=True)
-    alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8])
+    alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True)
     monkeypatch.setattr(clustering, "MANY_TEXTS", 0)
-    shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], workers=2)
+    shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True, workers=2)
     for one, other in zip(alone, shared, strict=True):
         for threshold in (0.5, 0.8):
             assert one.label[threshold].tolist() == other.label[threshold].tolist()
         assert one.representatives == other.representatives
+
+
+def test_workers_multiply_on_one_core_each_and_leave_no_trace(monkeypatch):
+    for before in (None, "5"):
+        monkeypatch.delenv(clustering.BLAS_THREADS, raising=False)
+        if before:
+            monkeypatch.setenv(clustering.BLAS_THREADS, before)
+        with clustering._one_thread():
+            assert os.environ[clustering.BLAS_THREADS] == "1"
+        assert os.environ.get(clustering.BLAS_THREADS) == before
+
+
+def test_representatives_are_looked_for_where_they_are_written(known):
+    tallied, _ = evaluate.tally(known / "scores", texts=True)
+    assert clustering.of_tally(tallied, thresholds=[0.5])[0].representatives == {}
 
 
 def test_the_plot_goes_where_the_table_goes(rlvr, known):

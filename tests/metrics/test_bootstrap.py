@@ -55,7 +55,7 @@ def test_a_metric_has_the_interval_it_has_alone():
 def test_chunks_change_nothing(monkeypatch):
     values = np.random.default_rng(0).random((40, 2))
     whole = mean_interval(values, resamples=101)
-    monkeypatch.setattr(bootstrap, "CHUNK_ELEMENTS", 400)
+    monkeypatch.setattr(bootstrap, "CHUNK_PRODUCTS", 400)
     chunked = mean_interval(values, resamples=101)
     np.testing.assert_allclose(whole.low_M, chunked.low_M, rtol=1e-12)
     np.testing.assert_allclose(whole.high_M, chunked.high_M, rtol=1e-12)
@@ -116,3 +116,13 @@ def test_a_nan_among_many_prompts_stays_in_its_metric():
     values[7, 0] = np.nan
     made = mean_interval(values, resamples=200)
     assert np.isnan(made.low_M[0]) and made.low_M[1] < made.high_M[1]
+
+
+def test_the_number_of_cores_changes_nothing(monkeypatch):
+    values = np.random.default_rng(0).integers(0, 9, size=(3000, 2)) / 8
+    made = []
+    for cores in (1, 3):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        made.append(mean_interval(values, resamples=203))
+    np.testing.assert_array_equal(made[0].low_M, made[1].low_M)
+    np.testing.assert_array_equal(made[0].high_M, made[1].high_M)

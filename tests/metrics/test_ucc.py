@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.metrics.ucc import Similar, cluster, tfidf_cosine, ucc_at_k, ucr
+from rlvr_cli.metrics.ucc import Similar, cluster, components, tfidf_cosine, ucc_at_k, ucr
 
 LINKAGES = ["single", "average", "complete"]
 TEXTS = st.lists(st.sampled_from(["3*8", "8*3", "4*6", "4*(7-1)", "24", "", " ", "x+y+z", "x+y"]))
@@ -192,6 +192,42 @@ def test_a_representative_is_the_most_similar_to_its_cluster():
     assert labels.tolist() == [0, 1, 1, 1, 0, 1]
     assert similar.representatives(labels) == [0, 2]
     assert Similar.of([], tfidf_cosine).representatives(np.zeros(0, dtype=int)) == []
+
+
+@settings(max_examples=50)
+@given(TEXTS.filter(bool), st.sampled_from([0.3, 0.8]))
+def test_representatives_are_those_of_a_loop(texts, threshold):
+    similar = Similar.of(texts, tfidf_cosine)
+    labels = similar.clusters(threshold, "single")
+    for label, found in enumerate(similar.representatives(labels)):
+        members = np.flatnonzero(labels == label).tolist()
+        row = similar.where
+        closeness = [
+            sum(similar.similarity_DD[row[i], row[j]] for j in members) for i in members
+        ]  # fmt: skip
+        best = max(closeness)
+        assert found == next(i for i, c in zip(members, closeness, strict=True) if c > best - 1e-9)
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 30), st.data())
+def test_components_are_those_of_scipy(size, data):
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1))
+    joined = np.zeros((size, size), dtype=bool)
+    for one, other in data.draw(st.lists(pairs, max_size=size)):
+        joined[one, other] = joined[other, one] = True
+    _, truth = connected_components(joined, directed=False)
+    made = components(joined)
+    assert (made[:, None] == made).tolist() == (truth[:, None] == truth).tolist()
+
+
+def test_a_long_chain_in_any_order_is_one_component():
+    place = np.random.default_rng(0).permutation(500)
+    joined = np.zeros((500, 500), dtype=bool)
+    joined[place[1:], place[:-1]] = joined[place[:-1], place[1:]] = True
+    assert set(components(joined)) == {0}
 
 
 def test_the_mean_similarity_takes_each_pair_once():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlvr_cli import lookup
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.metrics import ucc
+from rlvr_cli.metrics import products, ucc
 from rlvr_cli.similarities import embedding
 
 NEEDS = {"edit": "rapidfuzz", "rouge-l": "rapidfuzz", "embedding": "sentence_transformers"}
@@ -60,10 +60,13 @@ def test_the_tfidf_cosine_is_that_of_scikit_learn(texts):
 def test_terms_of_many_and_of_few_texts_are_multiplied_alike(monkeypatch, share):
     texts = [f"{a} {b} {c}" for a in "abc" for b in "abd" for c in "aef"]
     plain = np.array([[t.split().count(word) for word in "abcdef"] for t in texts])
-    text_E, term_E = np.nonzero(plain)
-    monkeypatch.setattr(ucc, "DENSE_SHARE", share)
-    made = ucc.products(text_E, term_E, plain[text_E, term_E] * 1.0, texts=len(texts))
-    np.testing.assert_allclose(made, plain @ plain.T, atol=1e-14)
+    term_E, text_E = np.nonzero(plain.T)
+    monkeypatch.setattr(products, "DENSE_SHARE", share)
+    monkeypatch.setattr(products, "PAIRS", 5)
+    made = products.products(text_E, term_E, plain[text_E, term_E] * 1.0, texts=len(texts))
+    truth = plain @ plain.T
+    np.fill_diagonal(made, truth.diagonal())
+    np.testing.assert_allclose(made, truth, atol=1e-14)
 
 
 def test_jaccard_is_the_share_of_common_tokens():

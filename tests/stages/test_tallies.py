@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlvr_cli import columnar
 from rlvr_cli.errors import DataError
@@ -125,3 +127,30 @@ def test_a_better_name_that_turns_up_later_is_refused(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="`acc` in its first rows and `correct` later") as error:
         tally(path)
     assert "--correct-column" in error.value.hint
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=1), st.data())
+def test_runs_of_a_prompts_rows_are_counted_as_single_rows_are(runs, data):
+    id_N = np.repeat(*map(np.int32, zip(*runs, strict=True)))
+    verdicts = st.lists(st.sampled_from([-1, 0, 1]), min_size=len(id_N), max_size=len(id_N))
+    correct_N = np.array(data.draw(verdicts), dtype=np.int8)
+    truth = np.zeros((3, 5), dtype=int)
+    np.add.at(truth, (correct_N + 1, id_N), 1)
+    with pytest.MonkeyPatch.context() as patch:
+        for least in (0, 10_000):  # as runs, and one by one
+            patch.setattr(tallies, "LONG_RUN", least)
+            made = tallies._counted(id_N, correct_N, 5)
+            assert (made.tolist(), made.dtype) == (truth.tolist(), np.int64)
+
+
+@pytest.mark.parametrize("n", [4, 300])
+def test_pass_rates_of_sorted_rows_are_exact(tmp_path, n):
+    right = np.random.default_rng(0).random((20, n)) < 0.3
+    names = [f"p{i}" for i in np.arange(20).repeat(n)]
+    table = pa.table({"prompt_id": names, "correct": right.reshape(-1)})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=777)
+    made, _ = tally(tmp_path / "rows.parquet")
+    assert made.prompt_id == [f"p{i}" for i in range(20)]
+    assert made.correct_P.tolist() == right.sum(axis=1).tolist()
+    assert set(made.n_P.tolist()) == {n} and not made.excluded_P.any()
