@@ -43,6 +43,11 @@ def sandbox(*, unsafe: bool) -> str:
     return launch.choose(unsafe=unsafe)
 
 
+def isolation(sandbox: str) -> str:
+    """How programs are isolated here, in words."""
+    return launch.described(sandbox)
+
+
 def run(
     rollouts: Shards,
     out: Path,
