@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rlvr_cli.protocols import Isolated, Limits, Verdict
 from rlvr_cli.sandbox import launch
 
-_LOGIC = "1"  # raised with each change of what this file or `sandbox` decides
+_LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _ASSERTS = re.compile(r"\bassert\b|\braise\b")
 _MOST = 100_000  # characters of a program
