@@ -55,12 +55,37 @@ def humaneval_codegen(data: Path) -> Rows:
         yield _program(row, tests[row["task_id"]])
 
 
+def mbpp(data: Path) -> Rows:
+    """The solutions that come with the problems: all of them should pass."""
+    for row in foreign.read(data / "bench/mbpp_sanitized.jsonl.gz"):
+        made = {"id": row["task_id"], "prompt": row["prompt_signature"], "correct": True}
+        yield {**made, "answer": row["test_check"], "completion": row["code"]}
+
+
+def mbpp_full(data: Path) -> Rows:
+    for row in foreign.read(data / "bench/mbpp_full.jsonl.gz"):
+        tests = [row["test_setup_code"], *row["test_list"], *row["challenge_test_list"]]
+        made = {"id": row["task_id"], "prompt": row["text"], "correct": True}
+        yield {**made, "answer": json.dumps(tests), "completion": row["code"]}
+
+
+def mbpp_qwen(data: Path) -> Rows:
+    """With the import that the labels' own evaluator puts before each program."""
+    for row in foreign.read(data / "gens/mbpp_397_qwencoder.jsonl.gz"):
+        text = f"from typing import *\n{row['solutions'][-1]}"
+        made = {"id": f"{row['model']} {row['task_id']}", "completion": text}
+        yield _program({**made, "correct": row["is_solved"], "answer": row["test"]}, row)
+
+
 JOBS = {
     "math": (math, "math"),
     "gsm8k": (gsm8k, "math"),
     "mmlu-pro": (mmlu_pro, "choice"),
     "humaneval-gpt": (humaneval_gpt, "code:timeout_s=4"),
     "humaneval-codegen": (humaneval_codegen, "code:timeout_s=4"),
+    "mbpp": (mbpp, "code:timeout_s=4"),
+    "mbpp-full": (mbpp_full, "code:timeout_s=4"),
+    "mbpp-qwen": (mbpp_qwen, "code:timeout_s=4"),
 }
 
 

@@ -41,7 +41,7 @@ def command(
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
     if kind:
-        console.say(f"score: programs run in this sandbox: {kind}")
+        console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         made = score.run(

@@ -12,6 +12,18 @@ from rlvr_cli import app, policy
 
 torch.set_num_threads(1)
 
+LONGEST = (
+    "test_train.py", "test_deepspeed.py", "test_world.py", "test_vllm.py", "test_train_options.py",
+    "test_objective.py", "test_attacks.py", "test_memory.py", "test_dynamic.py", "test_quatro.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(config, items):
+    """Workers of xdist begin with the files that take longest, so that they end together."""
+    if hasattr(config, "workerinput"):
+        places = {name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
 
 @pytest.fixture(scope="session")
 def loaded():

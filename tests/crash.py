@@ -2,12 +2,16 @@
 
     python tests/crash.py --kills 50
 
-Each attempt is a fork of this process, so that the libraries are loaded once and the kills fall
-into the loop, not into imports.
+Each attempt is a fork of this process, which has loaded what a run of one step loads: so the kills
+fall into the loop, not into imports. They fall within half of a run's time, so that most runs are
+killed more than once, and few prompts are evaluated, so that they fall into steps as well.
 """
 
 import argparse
+import contextlib
+import dataclasses
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -20,7 +24,7 @@ from pathlib import Path
 
 import torch
 
-from rlvr_cli import config, pipeline
+from rlvr_cli import app, config, pipeline
 from rlvr_cli.errors import UserError
 
 torch.set_num_threads(1)
@@ -48,14 +52,34 @@ def content(run: Path) -> dict[str, str]:
     return found
 
 
-def attempt(run: Path, seconds: float | None, number: int = signal.SIGKILL) -> int:
+def prompts(folder: Path) -> config.RunConfig:
+    """The configuration, on prompts that are made in a folder."""
+    for split, limit in (("train", "24"), ("heldout", "6")):
+        words = ["--split", split, "--limit", limit, "--out", str(folder / split)]
+        assert app.run(["prompts", "task:expression", *words]) == 0
+    where = {"prompts": str(folder / "train"), "heldout": str(folder / "heldout")}
+    return dataclasses.replace(CONFIG, train=dataclasses.replace(CONFIG.train, **where))
+
+
+def load(names: list[str]) -> None:
+    """Imports what a run imported; nothing is computed, as a fork must not inherit threads."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def attempt(
+    run: Path, chosen: config.RunConfig, seconds: float | None, modules: Path | None = None
+) -> int:
     """Runs or goes on with the run in a fork, killed after so many seconds; its exit code."""
     child = os.fork()
     if child == 0:
         code = 0
         try:
-            for _ in pipeline.Run(run, CONFIG).train():
+            for _ in pipeline.Run(run, chosen).train():
                 pass
+            if modules:
+                modules.write_text(json.dumps([*sys.modules]))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             code = error.exit_code
@@ -70,7 +94,7 @@ def attempt(run: Path, seconds: float | None, number: int = signal.SIGKILL) -> i
             if done:
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.002)
-        os.kill(child, number)
+        os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -82,14 +106,19 @@ def main() -> None:
     chance = random.Random(given.seed)
     kills = runs = 0
     with tempfile.TemporaryDirectory() as scratch:
+        chosen, modules = prompts(Path(scratch)), Path(scratch) / "modules.json"
+        short = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, steps=1))
+        assert attempt(Path(scratch) / "short", short, None, modules) == 0
+        load(json.loads(modules.read_text()))
         start = time.monotonic()
-        assert attempt(Path(scratch) / "undisturbed", None) == 0
+        assert attempt(Path(scratch) / "undisturbed", chosen, None) == 0
         whole = time.monotonic() - start
         expected = content(Path(scratch) / "undisturbed")
         while kills < given.kills:
             run, code = Path(scratch) / f"run-{runs}", 1
             while code != 0:
-                code = attempt(run, chance.uniform(0, whole) if kills < given.kills else None)
+                seconds = chance.uniform(0, whole / 2) if kills < given.kills else None
+                code = attempt(run, chosen, seconds)
                 assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
                 kills += code != 0
             found = content(run)

@@ -1,7 +1,5 @@
 import ast
 import io
-import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,20 +138,3 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(rlvr, monkeypatch
     assert ran.err == (
         "error: interrupted; finished parts are kept\nhint: go on with `rlvr check`\n"
     )
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_the_stages_form_a_pipe_that_ends_in_a_policy(tmp_path):
-    pipe = (
-        "rlvr prompts task:expression --limit 3 | rlvr rollout -n 4 --max-new-tokens 16 |"
-        " rlvr score | rlvr advantage --algo quatro | rlvr train-step --json"
-    )
-    ran = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, cwd=tmp_path,
-        env={"PATH": f"{BIN}:/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["path"] == "update"
-    kinds = ["advantages", "prompts", "rollouts", "scores", "update"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == kinds
-    assert (tmp_path / "update" / "_checkpoint" / "model.safetensors").exists()

@@ -61,12 +61,10 @@ def test_stages_typed_by_hand_make_the_same_bytes(run, tmp_path):
 
 def test_a_shell_pipeline_makes_the_same_update(run, tmp_path):
     """The pipeline of the README, each command reading the path before it from stdin."""
-    prompts = tmp_path / "prompts"
-    assert app.run(["prompts", "task:expression", "--split", "train", "--out", str(prompts)]) == 0
     rollout = " ".join(["--step 1", *FLAGS, "--model builtin"])
     line = (
-        f"rlvr rollout {prompts} {rollout} | rlvr score | rlvr advantage --algo quatro"
-        f" | rlvr train-step {' '.join(UPDATE)}"
+        f"rlvr prompts task:expression --split train | rlvr rollout {rollout} | rlvr score"
+        f" | rlvr advantage --algo quatro | rlvr train-step --json {' '.join(UPDATE)}"
     )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -77,7 +75,9 @@ def test_a_shell_pipeline_makes_the_same_update(run, tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{tmp_path / 'update'}\n"
+    assert json.loads(done.stdout)["path"] == "update"
+    kinds = ["advantages", "prompts", "rollouts", "scores", "update"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == kinds
     made = files_of(tmp_path / "update" / "_checkpoint")
     assert made == files_of(run / "steps" / "000001" / "update" / "_checkpoint")
 
@@ -89,11 +89,28 @@ def test_the_first_ratio_of_each_step_is_one(run):
         assert line["sampler_gap"] < 1e-3
 
 
-def test_two_steps_and_two_more_are_four(run, tmp_path):
-    halves, whole = tmp_path / "halves", tmp_path / "whole"
-    assert train(halves, "--steps", "2") == 0
-    assert train(halves, "--steps", "4") == 0
-    assert train(whole, "--steps", "4") == 0
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Words for a run that evaluates six prompts, as sampling for all of them takes longest."""
+    root = tmp_path_factory.mktemp("few")
+    for split, limit in (("train", "24"), ("heldout", "6")):
+        words = ["--split", split, "--limit", limit, "--out", str(root / split)]
+        assert app.run(["prompts", "task:expression", *words]) == 0
+    return ["--prompts", str(root / "train"), "--heldout", str(root / "heldout")]
+
+
+@pytest.fixture(scope="module")
+def whole(few, tmp_path_factory):
+    """Four steps, with the two newest checkpoints kept."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert train(out, "--steps", "4", "--keep", "2", *few) == 0
+    return out
+
+
+def test_two_steps_and_two_more_are_four(few, whole, tmp_path):
+    halves = tmp_path / "halves"
+    assert train(halves, "--steps", "2", *few) == 0
+    assert train(halves, "--steps", "4", *few) == 0
     assert files_of(halves) == files_of(whole)
     assert [line["step"] for line in lines_of(halves)] == [0, 1, 2, 3, 4]
 
@@ -110,12 +127,11 @@ def test_another_parameter_is_refused_by_name(run, capsys):
     assert "seed was 0, is 7" in capsys.readouterr().err
 
 
-def test_old_checkpoints_go_and_the_newest_and_the_best_stay(tmp_path):
-    assert train(tmp_path / "run", "--steps", "4", "--keep", "2") == 0
-    kept = sorted(int(p.parts[-3]) for p in (tmp_path / "run").glob("steps/*/update/_checkpoint"))
-    best = pipeline.Run(tmp_path / "run", config.RunConfig()).best_step()
+def test_old_checkpoints_go_and_the_newest_and_the_best_stay(whole):
+    kept = sorted(int(p.parts[-3]) for p in whole.glob("steps/*/update/_checkpoint"))
+    best = pipeline.Run(whole, config.RunConfig()).best_step()
     assert kept == sorted({3, 4, best} - {0})
-    assert not list((tmp_path / "run").rglob("_pruned"))
+    assert not list(whole.rglob("_pruned"))
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone"])
@@ -195,7 +211,7 @@ def test_a_group_larger_than_the_prompts_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(tmp_path, number):
+def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(few, tmp_path, number):
     out = tmp_path / "run"
     rlvr = Path(sys.executable).parent / "rlvr"
     arguments = [
@@ -208,6 +224,7 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(tmp_path, number):
         "--steps",
         "500",
         *SMALL,
+        *few,
     ]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     end = time.monotonic() + 120

@@ -10,25 +10,27 @@ import time
 
 import pytest
 
-from rlvr_cli import world
+from rlvr_cli import config, pipeline, world
+from rlvr_cli.errors import UsageError
 
 CODE = "from rlvr_cli.app import main; main()"
 TRAIN = ["train", "--algo", "grpo", "--steps", "2", "--eval-every", "0", "--prompts-per-step", "8"]
 TRAIN += ["--prompts-per-part", "4", "--trainer", "deepspeed:zero=2"]
 
 
-def start(*words, **variables):
+def start(*words, stdin=None):
     return subprocess.Popen(
         [sys.executable, "-P", "-c", CODE, *map(str, words)],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 
 
-def finished(process):
-    out, err = process.communicate(timeout=300)
+def finished(process, text=None):
+    out, err = process.communicate(text, timeout=300)
     return process.returncode, out, err
 
 
@@ -75,25 +77,16 @@ def test_a_process_knows_its_place(monkeypatch, variables, expected):
 
 
 def test_two_processes_sample_what_one_does(chain, tmp_path, files_of):
-    words = ["rollout", chain / "prompts", "-n4", "--max-new-tokens=16", "--prompts-per-part=3"]
-    code, out, err = finished(start(*words, "--nproc=2", "--out", tmp_path / "made"))
+    """The path comes from a pipe and reaches both."""
+    words = ["rollout", "-", "-n4", "--max-new-tokens=16", "--prompts-per-part=3"]
+    running = start(*words, "--nproc=2", "--out", tmp_path / "made", stdin=subprocess.PIPE)
+    code, out, err = finished(running, f"{chain / 'prompts'}\n")
     assert (code, out) == (0, f"{tmp_path / 'made'}\n"), err
     assert err.count("24 completions") == 1
     made, expected = files_of(tmp_path / "made"), files_of(chain / "rollouts")
     assert made.keys() == expected.keys()
     parts = [name for name in made if name.startswith("part-")]
     assert len(parts) == 2 and all(made[name] == expected[name] for name in parts)
-
-
-def test_a_path_from_a_pipe_reaches_every_process(chain, tmp_path):
-    words = ["logprob", "-", "--nproc=2", "--out", str(tmp_path / "made")]
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", CODE, *words],
-        input=f"{chain / 'rollouts'}\n",
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'made'}\n"), done.stderr
 
 
 def test_an_error_of_all_processes_is_said_once(tmp_path):
@@ -104,19 +97,26 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "trainer", "message"),
     [
-        (["--max-draws=2", "--prompts-per-part=16"], "--max-draws is 2, and 2 processes"),
-        (["--prompts-per-part=64"], "is too few parts for 2 processes"),
-        (["--trainer=deepspeed:zero=3"], "of which each of the 2 processes has a share"),
+        ({"max_draws": 2, "prompts_per_part": 16}, "", "--max-draws is 2, and 2 processes"),
+        ({"prompts_per_part": 64}, "", "is too few parts for 2 processes"),
+        ({}, ":zero=3", "of which each of the 2 processes has a share"),
     ],
 )
-def test_what_two_processes_cannot_divide_is_refused(tmp_path, words, message):
+def test_what_two_processes_cannot_divide_is_refused(
+    tmp_path, monkeypatch, options, trainer, message
+):
     pytest.importorskip("deepspeed")
-    trained = ["--trainer=deepspeed", *words, "--nproc=2", "--out", tmp_path / "run"]
-    code, out, err = finished(start("train", "--steps=1", *trained))
-    assert (code, out) == (2, "")
-    assert err.count("error:") == 1 and message in err
+    chosen = config.RunConfig(
+        rollout=config.RolloutOptions(**options),
+        train_step=config.UpdateOptions(trainer=f"deepspeed{trainer}"),
+    )
+    run = pipeline.Run(tmp_path / "run", chosen)
+    run._world = world.World(0, 2, 0)
+    monkeypatch.setattr(world, "current", lambda: run._world)
+    with pytest.raises(UsageError, match=message):
+        run.check()
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import functools
 import json
 import marshal
 import os
+import platform
 import shutil
 import signal
 import struct
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import UsageError
+from rlvr_cli.sandbox import seccomp
 
 VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
@@ -53,12 +55,24 @@ module.main(job, get)
 def choose(*, unsafe: bool = False) -> str:
     """The best kind that works here; an error if none does, unless that is allowed."""
     found = next((kind for kind in KINDS[:-1] if works(kind)), None)
-    if found is None and not unsafe:
-        raise UsageError(
-            "nothing here can isolate what a model wrote: neither bubblewrap nor user namespaces",
-            "install bubblewrap, or run it all the same with --unsafe-no-sandbox",
-        )
-    return found or KINDS[-1]
+    if found or unsafe:
+        return found or KINDS[-1]
+    missing, action = "neither bubblewrap nor user namespaces", "install bubblewrap"
+    if not seccomp.is_known():
+        missing, action = _no_filter(), "score on x86_64 or aarch64"
+    raise UsageError(
+        f"nothing here can isolate what a model wrote: {missing}",
+        f"{action}, or run it all the same with --unsafe-no-sandbox",
+    )
+
+
+def described(kind: str) -> str:
+    """The kind, and whether a machine has less of it than others."""
+    return kind if seccomp.is_known() else f"{kind}, and {_no_filter()}"
+
+
+def _no_filter() -> str:
+    return f"there is no filter of system calls for `{platform.machine()}`"
 
 
 @functools.cache
@@ -75,6 +89,8 @@ def run(
     kind: str, job: dict[str, Any], tests: dict[str, Any], *, seconds: float, memory_bytes: int
 ) -> dict[str, Any]:
     """What came of a program: `passed` with a `reason`, or a `status` of a fault."""
+    if kind != KINDS[-1] and not seccomp.is_known():
+        return {"status": "error", "reason": _no_filter()}
     folders = list(dict.fromkeys([*_SYSTEM, os.path.realpath(sys.base_prefix)]))
     whole = {
         **job,

@@ -10,6 +10,7 @@ import ast
 import builtins
 import contextlib
 import ctypes
+import importlib
 import json
 import math
 import os
@@ -81,7 +82,7 @@ def _limit(job: dict[str, Any]) -> None:
     ):
         resource.setrlimit(limit, (most, most))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError
-    if seccomp.is_known():
+    if job["kind"] != "none" or seccomp.is_known():
         seccomp.load()
 
 
@@ -227,10 +228,19 @@ def _against_tests(child: _Child, rest: dict[str, Any]) -> dict[str, Any]:
             scope[name] = _proxy(child, name)
     if entry and entry not in names:
         return {"passed": False, "reason": f"it defines no {entry}"}
+    for name in _modules(tree) - scope.keys():
+        with contextlib.suppress(ImportError):
+            scope[name] = importlib.import_module(name)
     exec(tests, scope)
     if entry and callable(scope.get("check")):
         scope["check"](scope[entry])
     return {"passed": True}
+
+
+def _modules(tree: ast.AST) -> set[str]:
+    """The standard library's modules in tests that count on the imports of a program."""
+    nodes = (node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} & sys.stdlib_module_names
 
 
 def _proxy(child: _Child, name: str) -> Callable[..., Any]:

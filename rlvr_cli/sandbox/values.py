@@ -8,6 +8,10 @@ from typing import Any
 
 _DEPTH = 60
 _ITEMS = 50_000
+_TYPES = {
+    kind.__name__: kind
+    for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
+}
 
 
 class Opaque:
@@ -48,6 +52,9 @@ def encode(value: Any, depth: int = 0) -> Any:
             return [tag, [encode(item, depth + 1) for item in value]]
     if isinstance(value, range):
         return ["r", hex(value.start), hex(value.stop), hex(value.step)]
+    for name, plain in _TYPES.items():
+        if value is plain:
+            return ["y", name]
     if isinstance(value, Iterator):
         items = [encode(item, depth + 1) for _, item in zip(range(_ITEMS), value, strict=False)]
         return ["n", items]
@@ -73,6 +80,8 @@ def decode(data: Any) -> Any:
         return bytes.fromhex(rest[0])
     if tag == "r":
         return range(*(int(bound, 16) for bound in rest))
+    if tag == "y":
+        return _TYPES[rest[0]]
     if tag == "o":
         return Opaque(str(rest[0]))
     raise ValueError(f"unknown tag {tag!r}")

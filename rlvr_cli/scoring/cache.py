@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlvr_cli.protocols import Verdict
 
-IN_MEMORY = 100_000  # verdicts, about 40 MB
+IN_MEMORY = 20_000  # verdicts, about 8 MB
 _LASTING = ("ok", "no_answer", "bad_gold")  # a time-out may be due to what else the machine did
 _AT_ONCE = 500
 
@@ -20,7 +20,10 @@ def default_path() -> Path:
 
 
 class Cache:
-    """Verdicts by the hash of all that decides them; of those on disk faults are no part."""
+    """Verdicts by the hash of all that decides them; of those on disk faults are no part.
+
+    Memory holds the IN_MEMORY that were used last. The file only grows, by about 130 bytes each.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
@@ -31,8 +34,12 @@ class Cache:
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Verdict]:
         """The known ones among these."""
-        found = {key: self._memory[key] for key in keys if key in self._memory}
-        missing = [key for key in keys if key not in found]
+        found, missing = {}, []
+        for key in keys:
+            if key in self._memory:
+                found[key] = self._memory[key] = self._memory.pop(key)  # used last
+            else:
+                missing.append(key)
         for start in range(0, len(missing), _AT_ONCE):
             found |= self._read(missing[start : start + _AT_ONCE])
         return found
@@ -62,7 +69,9 @@ class Cache:
         return found
 
     def _remember(self, made: dict[bytes, Verdict]) -> None:
-        self._memory |= made
+        for key, verdict in made.items():
+            self._memory.pop(key, None)
+            self._memory[key] = verdict
         while len(self._memory) > IN_MEMORY:
             del self._memory[next(iter(self._memory))]
 

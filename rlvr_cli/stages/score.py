@@ -1,5 +1,6 @@
 """The stage that verifies completions."""
 
+import functools
 import json
 import os
 from collections import Counter
@@ -21,6 +22,7 @@ from rlvr_cli.scoring.rewards import Part
 from rlvr_cli.scoring.scorer import Question, Scorer, bounded
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 
+_PROMPTS = 1024  # whose golds are kept ready
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
 
 
@@ -41,6 +43,11 @@ def scorer(
 def sandbox(*, unsafe: bool) -> str:
     """The kind of sandbox that programs run in here; an error if there is none."""
     return launch.choose(unsafe=unsafe)
+
+
+def isolation(sandbox: str) -> str:
+    """How programs are isolated here, in words."""
+    return launch.described(sandbox)
 
 
 def run(
@@ -100,7 +107,8 @@ class _Golds:
     def __init__(self, prompts: Shards, spec: str | None, *, allow_code: bool) -> None:
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._spec = spec
-        self._golds: dict[str, _Gold] = {}
+        self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)
+        """What a prompt's completions, which stand together, are verified with."""
         texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
         self._built = {text: rewards.build(text) for text in sorted(texts)}
         parts = [part for made in self._built.values() for part in made]
@@ -119,17 +127,12 @@ class _Golds:
                     "say that it may with --allow-code-execution",
                 )
 
-    def of(self, prompt_id: str) -> "_Gold":
-        """What a prompt's completions are verified with."""
-        if prompt_id not in self._golds:
-            self._golds[prompt_id] = self._gold(self._rows[prompt_id])
-        return self._golds[prompt_id]
-
-    def _gold(self, row: dict[str, Any]) -> "_Gold":
+    def _gold(self, prompt_id: str) -> "_Gold":
+        row = self._rows[prompt_id]
         text = self._spec or row["verifier"]
         if text is None:
             raise DataError(
-                f"prompt `{row['prompt_id']}` names no verifier",
+                f"prompt `{prompt_id}` names no verifier",
                 f"name one with --verifier: {', '.join(lookup.names('verifiers'))}",
             )
         extra = json.loads(row["extra"]) if row["extra"] else {}
@@ -237,17 +240,21 @@ def _storable(text: str | None) -> str | None:
 def summarise(scores: Shards) -> dict[str, Any]:
     """Counts by status, the mean reward and the share of correct completions."""
     status: Counter[str] = Counter()
-    rewards, corrects = [], []
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for table in scores.parts():
         status.update(table["status"].to_pylist())
-        rewards += [r for r in table["reward"].to_pylist() if r is not None]
-        corrects += [c for c in table["correct"].to_pylist() if c is not None]
+        for name in ("reward", "correct"):
+            made = [value for value in table[name].to_pylist() if value is not None]
+            sums[name] += sum(made)
+            counts[name] += len(made)
+    means = {name: sums[name] / count if count else None for name, count in counts.items()}
     return {
         "completions": scores.rows,
         "status": dict(sorted(status.items())),
-        "reward": sum(rewards) / len(rewards) if rewards else None,
-        "correct": sum(corrects) / len(corrects) if corrects else None,
-        "missing": scores.rows - len(rewards),
+        "reward": means.get("reward"),
+        "correct": means.get("correct"),
+        "missing": scores.rows - counts["reward"],
     }
 
 

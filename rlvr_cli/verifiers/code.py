@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rlvr_cli.protocols import Isolated, Limits, Verdict
 from rlvr_cli.sandbox import launch
 
-_LOGIC = "1"  # raised with each change of what this file or `sandbox` decides
+_LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _ASSERTS = re.compile(r"\bassert\b|\braise\b")
 _MOST = 100_000  # characters of a program
@@ -29,12 +29,12 @@ def build(
     """The verifier of programs.
 
     `answer` holds the tests: Python that asserts (no unittest classes), a JSON list of assertions,
-    or JSON with
-    `inputs` and `outputs` (and `fn_name`, for a function instead of a script). `extra` may name the
-    function as `entry_point`, else it is the last that the prompt begins. The program is the last
-    fenced block, or else the completion, put behind the prompt unless it defines the entry point
-    itself. Tests call it from another process, by messages of plain data. `exceeding` says what a
-    program is that takes more than `timeout_s` or `memory_mib`: a fault without reward, or wrong.
+    or JSON with `inputs` and `outputs` (and `fn_name`, for a function instead of a script). `extra`
+    may name the function as `entry_point`, else it is the last that the prompt begins. The program
+    is the last fenced block, or else the completion; it goes behind the prompt, or, if it defines
+    the entry point itself, behind what the prompt has above that. Tests call it from another
+    process, by messages of plain data. `exceeding` says what a program is that takes more than
+    `timeout_s` or `memory_mib`: a fault without reward, or wrong.
     """
     if timeout_s <= 0 or memory_mib < 256:
         raise ValueError("timeout_s must be above 0, memory_mib at least 256")
@@ -95,9 +95,7 @@ def _tests(answer: str, extra: dict[str, Any]) -> dict[str, Any] | None:
         answer = "\n".join(made)
     elif made is not None:
         return None
-    try:
-        compile(answer, "tests", "exec")
-    except (SyntaxError, ValueError):
+    if not _compiles(answer):
         return None
     if not _ASSERTS.search(answer) or "TestCase" in answer:  # it would pass whatever was written
         return None
@@ -109,13 +107,27 @@ def _text(value: Any) -> str:
 
 
 def _whole(program: str, tests: dict[str, Any]) -> str:
-    """The program, behind the prompt that it continues if it does not define the function."""
+    """The program behind the prompt that it continues.
+
+    One that defines the function itself is behind the imports and helpers above it in the prompt.
+    """
     name = tests["entry_point"]
     if tests["style"] == "outputs" or not name:
         return program
-    if re.search(rf"^(?:async\s+)?(?:def|class)\s+{re.escape(str(name))}\b", program, re.MULTILINE):
-        return program
-    return tests["prompt"] + program
+    begins = re.compile(rf"^(?:async\s+)?(?:def|class)\s+{re.escape(str(name))}\b", re.MULTILINE)
+    if not begins.search(program):
+        return tests["prompt"] + program
+    begun = begins.search(tests["prompt"])
+    given = tests["prompt"][: begun.start()] if begun else ""
+    return given + program if _compiles(given) and "__future__" not in program else program
+
+
+def _compiles(text: str) -> bool:
+    try:
+        compile(text, "tests", "exec")
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _verdict(made: dict[str, Any], exceeding: str) -> Verdict:

@@ -1,4 +1,5 @@
 import json
+import platform
 import shutil
 
 import pyarrow.parquet as pq
@@ -206,7 +207,22 @@ def test_where_nothing_isolates_programs_are_refused_unless_that_is_allowed(
     monkeypatch.setattr(launch, "works", lambda kind: False)
     words = ("score", sums, "--verifier", "code", "--out", tmp_path / "o", "--allow-code-execution")
     assert "--unsafe-no-sandbox" in refused(2, *words)
-    assert "programs run in this sandbox: none" in rlvr(*words, "--unsafe-no-sandbox").err
+    assert "programs run in this sandbox: none\n" in rlvr(*words, "--unsafe-no-sandbox").err
+
+
+def test_a_machine_without_a_filter_of_system_calls_is_refused_unless_that_is_allowed(
+    rlvr, refused, sums, tmp_path, monkeypatch
+):
+    launch.works.cache_clear()
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    words = ("score", sums, "--verifier", "code", "--out", tmp_path / "o", "--allow-code-execution")
+    missing = "there is no filter of system calls for `riscv64`"
+    assert missing in refused(2, *words)
+    ran = rlvr(*words, "--unsafe-no-sandbox")
+    assert f"programs run in this sandbox: none, and {missing}\n" in ran.err
+    made = launch.run("bubblewrap", {}, {}, seconds=1.0, memory_bytes=1 << 30)
+    assert made == {"status": "error", "reason": missing}
+    launch.works.cache_clear()
 
 
 def test_a_cache_that_cannot_be_used_is_said(rlvr, sums, tmp_path):

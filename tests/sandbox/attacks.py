@@ -5,8 +5,19 @@
 the word XYLOPHON, which no program may find.
 """
 
-IMPORTS = "import ctypes, gc, os, resource, signal, socket, subprocess, sys, time\n"
-CALL = "libc = ctypes.CDLL(None, use_errno=True)\nreturn libc.syscall({0}) >= 0"
+import platform
+
+from rlvr_cli.sandbox import seccomp
+
+IMPORTS = "import ctypes, fcntl, gc, os, resource, signal, socket, subprocess, sys, time\n"
+NUMBERS = seccomp.calls(platform.machine()) if seccomp.is_known() else {}
+
+
+def call(name, *arguments):
+    """A body that makes a system call."""
+    words = ", ".join([str(NUMBERS.get(name, -1)), *arguments])
+    return f"libc = ctypes.CDLL(None, use_errno=True)\nreturn libc.syscall({words}) >= 0"
+
 
 # What leaves the sandbox, or changes what is outside: f returns True if it worked.
 ESCAPES = {
@@ -19,8 +30,8 @@ ESCAPES = {
     "exec": "os.execv('/bin/sh', ['sh', '-c', 'true'])",
     "exec of a descriptor": "os.execve(os.open('/bin/sh', os.O_RDONLY), ['sh'], {{}})",
     "libc system": "return ctypes.CDLL(None).system(b'true') == 0",
-    "clone": CALL.format("56, 17, 0, 0, 0, 0"),
-    "clone3": CALL.format("435, 0, 0"),
+    "clone": call("clone", "17", "0", "0", "0", "0"),
+    "clone3": call("clone3", "0", "0"),
     "inet socket": "return bool(socket.socket())",
     "unix socket": "return bool(socket.socket(socket.AF_UNIX))",
     "raw socket": "return bool(socket.socket(socket.AF_INET, socket.SOCK_RAW))",
@@ -55,15 +66,25 @@ ESCAPES = {
     "kill all": "os.kill(-1, 9)\nreturn True",
     "kill group": "os.killpg(0, 9)\nreturn True",
     "stop parent": "os.kill(os.getppid(), signal.SIGSTOP)\nreturn True",
+    "queue a signal": call("rt_sigqueueinfo", "os.getppid()", "9", "(ctypes.c_int * 32)(9, 0, -1)"),
+    "queue a signal to a thread": call(
+        "rt_tgsigqueueinfo", "os.getppid()", "os.getppid()", "9", "(ctypes.c_int * 32)(9, 0, -1)"
+    ),
+    "pipe that signals its owner": "source, sink = os.pipe()\nfcntl.fcntl(source, 8, os.getppid())\n"
+    "fcntl.fcntl(source, 10, 9)\nfcntl.fcntl(source, fcntl.F_SETFL, os.O_ASYNC)\n"
+    "os.write(sink, b'x')\nreturn True",
+    "schedule parent": call("sched_setattr", "os.getppid()", "(ctypes.c_int * 14)(48, 3)", "0"),
+    "disk priority of parent": call("ioprio_set", "1", "os.getppid()", "3 << 13"),
+    "a call of a later kernel": "return ctypes.CDLL(None).syscall(457, 0, 0, 0, 0) >= 0",
     "trace parent": "return ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0",
-    "read parent": CALL.format("310, os.getppid(), 0, 0, 0, 0, 0"),
+    "read parent": call("process_vm_readv", "os.getppid()", "0", "0", "0", "0", "0"),
     "limit parent": "resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))\nreturn True",
     "raise own limit": "resource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nreturn True",
     "priority of parent": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)\nreturn True",
     "unshare": "return ctypes.CDLL(None).unshare(0x10000000) == 0",
-    "setns": CALL.format("308, 0, 0"),
+    "setns": call("setns", "0", "0"),
     "chroot": "os.chroot('/tmp')\nreturn True",
-    "pivot root": CALL.format("155, b'/tmp', b'/tmp'"),
+    "pivot root": call("pivot_root", "b'/tmp'", "b'/tmp'"),
     "symbolic link": "os.symlink('{host}/secret', '/tmp/l')\nreturn bool(open('/tmp/l').read())",
     "hard link": "os.link('/etc/passwd', '/tmp/h')\nreturn True",
     "dot dot": "return os.path.exists('/../../..' + '{host}/secret')",
@@ -73,12 +94,12 @@ ESCAPES = {
     "setuid": "os.setuid(1)\nreturn True",
     "host name": "socket.sethostname('x')\nreturn True",
     "anonymous file": "return os.memfd_create('x') >= 0",
-    "shared memory": CALL.format("29, 0, 1 << 20, 0o1600"),
-    "keys": CALL.format("248, b'user', b'x', b'y', 1, -2"),
-    "io_uring": CALL.format("425, 8, 0"),
-    "bpf": CALL.format("321, 0, 0, 0"),
-    "handle": CALL.format("304, -100, 0, 0"),
-    "userfaultfd": CALL.format("323, 0"),
+    "shared memory": call("shmget", "0", "1 << 20", "0o1600"),
+    "keys": call("add_key", "b'user'", "b'x'", "b'y'", "1", "-2"),
+    "io_uring": call("io_uring_setup", "8", "0"),
+    "bpf": call("bpf", "0", "0", "0"),
+    "handle": call("open_by_handle_at", "-100", "0", "0"),
+    "userfaultfd": call("userfaultfd", "0"),
     "large file": "open('/tmp/x', 'wb').write(bytes(8 << 20))\nreturn os.stat('/tmp/x').st_size > 1 << 20",
     "many files": "for i in range(64): open(f'/tmp/{{i}}', 'wb').write(bytes(1 << 20))\nreturn True",
     "many descriptors": "held = [os.open('/dev/null', 0) for _ in range(200)]\nreturn True",

@@ -45,6 +45,16 @@ def test_memory_is_bounded(monkeypatch):
     assert list(made.get([key(i) for i in range(25)])) == [key(i) for i in range(15, 25)]
 
 
+def test_what_was_used_last_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(cache, "IN_MEMORY", 3)
+    made = Cache()
+    made.put({key(i): Verdict("timeout") for i in range(3)})
+    made.get([key(0)])
+    made.put({key(1): Verdict("timeout")})
+    made.put({key(3): RIGHT})
+    assert sorted(made.get([key(i) for i in range(4)])) == [key(0), key(1), key(3)]
+
+
 @pytest.mark.parametrize("content", [b"", b"not a database" * 100, None])
 def test_a_file_that_cannot_be_used_is_gone_on_without(tmp_path, content):
     path = tmp_path / "file"

@@ -71,7 +71,22 @@ def test_a_program_without_the_function_goes_behind_the_prompt():
     tests = code._tests("assert f(1) == 2", {"prompt": PROMPT})
     assert tests["entry_point"] == "f"
     assert code._whole("    return 2 * x", tests) == PROMPT + "    return 2 * x"
-    assert code._whole("def f(x): return 2", tests) == "def f(x): return 2"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "program", "given"),
+    [
+        (PROMPT, "def f(x): return 2", "def helper(): pass\n\n"),
+        ("from typing import List\ndef f(x: List): pass", "def f(x: List): 1", None),
+        ("Complete this:\ndef f(x):", "def f(x): return 2", ""),
+        ("Doubles a number.", "def f(x): return 2", ""),
+        (PROMPT, "from __future__ import annotations\ndef f(x): return 2", ""),
+    ],
+)
+def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, given):
+    tests = code._tests("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
+    given = "from typing import List\n" if given is None else given
+    assert code._whole(program, tests) == given + program
 
 
 def test_limits_out_of_bounds_are_refused():
