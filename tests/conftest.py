@@ -13,8 +13,9 @@ from rlvr_cli import app, policy
 torch.set_num_threads(1)
 
 LONGEST = (
-    "test_train.py", "test_deepspeed.py", "test_world.py", "test_vllm.py", "test_train_options.py",
-    "test_objective.py", "test_triton.py", "test_attacks.py", "test_memory.py", "test_dynamic.py", "test_quatro.py",
+    "test_train.py", "test_deepspeed.py", "test_world.py", "test_vllm.py",
+    "test_train_options.py", "test_objective.py", "test_triton.py", "test_attacks.py",
+    "test_memory.py", "test_dynamic.py", "test_quatro.py",
 )  # fmt: skip
 
 
