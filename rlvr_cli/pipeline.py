@@ -116,9 +116,9 @@ class Run:
             )
         engine, trainer = sampling.engine.partition(":")[0], self.config.train_step.trainer
         divides = lookup.parse("training", trainer)[1].get("zero") == 3
-        if size > 1 and divides and engine == "transformers":
+        if size > 1 and divides and engine in ("transformers", "graph"):
             raise UsageError(
-                f"--trainer is {trainer}, and --engine transformers samples from the trainer's own "
+                f"--trainer is {trainer}, and --engine {engine} samples from the trainer's own "
                 f"weights, of which each of the {size} processes has a share",
                 "sample with --engine vllm, or train with deepspeed:zero=2",
             )

@@ -87,7 +87,8 @@ class RolloutEngine(Protocol):
     """Whether it does best with the requests of several parts at once; if not, what it samples may
     depend on how its requests are cut, in the last bits."""
     own_weights: bool
-    """Whether its weights are not the trainer's own: it is then a `Resident`."""
+    """Whether its weights are not the trainer's own: it is then a `Resident`. If they are, there is
+    nothing to hand over: what it samples next is from the policy as the trainer has it then."""
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams

@@ -69,7 +69,7 @@ MAY_IMPORT = {
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
     "similarities": BASE | {"metrics"},
-    "rollout": DATA | {"policy", "kernels", "forward", "world"},
+    "rollout": DATA | {"device", "policy", "kernels", "forward", "heads", "rollout", "world"},
     "training": DATA
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
