@@ -8,6 +8,7 @@ the longest, H query heads, K key heads, D head size, L places of the cache, V v
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,20 +25,30 @@ _PREFILL_TOKENS = 16384  # of prompts in one forward pass
 _INSTEAD = "sample with --engine transformers or --engine vllm"
 
 
-class Decoder:
-    """A model with the keys and values of `rows` sequences of at most `length` tokens."""
+_attending: list["Decoder"] = []  # those whose models look into their caches now
 
-    def __init__(self, model: Any, rows: int, length: int) -> None:
+
+class Decoder:
+    """A model with the keys and values of `rows` sequences of at most `length` tokens.
+
+    With `fuse`, torch.compile makes one kernel of what eager torch makes several of.
+    """
+
+    def __init__(self, model: Any, rows: int, length: int, *, fuse: bool = False) -> None:
         _check(model)
         self.model, self._rows, self._length = model, rows, length
+        self._decode = _fused() if fuse else _forward
         self.device = next(model.parameters()).device
         self._cache: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def layer(self, index: int, key_RKSD: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of a layer, [B, K, L, D]; made when its first key is seen."""
+    def layer(self, index: int, key: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and values of a layer, [B, K, L, D]; made when its first key is seen.
+
+        That is [R, K, S, D] or [B, K, D].
+        """
         if index not in self._cache:
-            shape = (self._rows, key_RKSD.shape[1], self._length, key_RKSD.shape[3])
-            self._cache[index] = (key_RKSD.new_zeros(shape), key_RKSD.new_zeros(shape))
+            shape = (self._rows, key.shape[1], self._length, key.shape[-1])
+            self._cache[index] = (key.new_zeros(shape), key.new_zeros(shape))
         return self._cache[index]
 
     @torch.no_grad()
@@ -64,33 +75,59 @@ class Decoder:
         source = [i for i, members in enumerate(rows) for _ in members]
         source_R = torch.tensor(source, device=self.device)
         row_R = torch.tensor([row for members in rows for row in members], device=self.device)
-        self._forward(input_PS, torch.arange(longest, device=self.device)[None].expand_as(input_PS),
-                      _Prompts(self, row_R, source_R))  # fmt: skip
+        place_PS = torch.arange(longest, device=self.device)[None].expand_as(input_PS)
+        _forward(self.model, input_PS, place_PS, _Prompts(self, row_R, source_R))
 
     def logits(self, token_B: Tensor, position_B: Tensor) -> Tensor:
         """The next-token logits [B, V] behind `token_B`, which takes the place `position_B`."""
-        place = _Places(self, position_B)
-        hidden_B1H = self._forward(token_B[:, None], position_B[:, None], place)
+        place = _Places(_attending.index(self), position_B)
+        hidden_B1H = self._decode(self.model, token_B[:, None], position_B[:, None], place)
         return heads.of(self.model).wide_logits(hidden_B1H[:, 0])
 
-    def _forward(self, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
-        return self.model.base_model(
-            input_ids=input_RS, position_ids=position_RS, use_cache=False, static=static
-        ).last_hidden_state
+
+def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
+    return model.base_model(
+        input_ids=input_RS, position_ids=position_RS, use_cache=False, static=static
+    ).last_hidden_state
+
+
+@functools.cache
+def _fused() -> Any:
+    """`_forward`, compiled; values are rounded where eager torch rounds them."""
+    return torch.compile(_forward, dynamic=False, options={"emulate_precision_casts": True})
+
+
+@torch.library.custom_op("rlvr::attend", mutates_args=())
+def _attend(
+    query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor, position_B: Tensor, number: int,
+    layer: int, scale: float, window: int, softcap: float,
+) -> Tensor:  # fmt: skip
+    """`kernels.attention.attend` in the cache of a decoder, which torch.compile does not see."""
+    cache = _attending[number].layer(layer, key_BKD)
+    return dispatch.attend(
+        query_BHD, key_BKD, value_BKD, *cache, position_B,
+        scale=scale, window=window, softcap=softcap,
+    )  # fmt: skip
+
+
+@_attend.register_fake
+def _(query_BHD: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
 
 
 class _Places:
-    """A new token of each row at its own place."""
+    """A new token of each row at its own place, of the decoder that attends as this number."""
 
-    def __init__(self, decoder: Decoder, position_B: Tensor) -> None:
-        self._decoder, self._position_B = decoder, position_B
+    def __init__(self, number: int, position_B: Tensor) -> None:
+        self._number, self._position_B = number, position_B
 
     def __call__(
-        self, index: int, query_BH1D: Tensor, key_BK1D: Tensor, value_BK1D: Tensor, **options: Any
-    ) -> Tensor:
-        cache = self._decoder.layer(index, key_BK1D)
+        self, layer: int, query_BH1D: Tensor, key_BK1D: Tensor, value_BK1D: Tensor,
+        scale: float, window: int, softcap: float,
+    ) -> Tensor:  # fmt: skip
         new = (query_BH1D[:, :, 0], key_BK1D[:, :, 0], value_BK1D[:, :, 0])
-        return dispatch.attend(*new, *cache, self._position_B, **options)[:, None]
+        options = (self._number, layer, scale, window, softcap)
+        return _attend(*new, self._position_B, *options)[:, None]
 
 
 class _Prompts:
@@ -100,25 +137,21 @@ class _Prompts:
         self._decoder, self._row_R, self._source_R = decoder, row_R, source_R
 
     def __call__(
-        self, index: int, query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor, **options: Any
-    ) -> Tensor:
+        self, layer: int, query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor,
+        scale: float, window: int, softcap: float,
+    ) -> Tensor:  # fmt: skip
+        keys_BKLD, values_BKLD = self._decoder.layer(layer, key_PKSD)
         length = key_PKSD.shape[2]
-        for cache, new in zip(
-            self._decoder.layer(index, key_PKSD), (key_PKSD, value_PKSD), strict=True
-        ):
-            cache[self._row_R, :, :length] = new[self._source_R]
-        return _causal(query_PHSD, key_PKSD, value_PKSD, **options).transpose(1, 2)
+        keys_BKLD[self._row_R, :, :length] = key_PKSD[self._source_R]
+        values_BKLD[self._row_R, :, :length] = value_PKSD[self._source_R]
+        made_PHSD = _causal(query_PHSD, key_PKSD, value_PKSD, scale, window, softcap)
+        return made_PHSD.transpose(1, 2)
 
 
 def _causal(
-    query_PHSD: Tensor,
-    key_PKSD: Tensor,
-    value_PKSD: Tensor,
-    *,
-    scale: float,
-    window: int = 0,
-    softcap: float = 0.0,
-) -> Tensor:
+    query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor,
+    scale: float, window: int, softcap: float,
+) -> Tensor:  # fmt: skip
     """The attention of whole prompts, [P, H, S, D]."""
     length = query_PHSD.shape[2]
     place_S = torch.arange(length, device=query_PHSD.device)
@@ -160,8 +193,8 @@ def _attention(
         )
     made_RSHD = static(
         module.layer_idx, query_RHSD, key_RKSD, value_RKSD,
-        scale=query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling,
-        window=sliding_window or 0, softcap=softcap or 0.0,
+        query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling,
+        sliding_window or 0, softcap or 0.0,
     )  # fmt: skip
     return made_RSHD, None
 
@@ -176,9 +209,11 @@ def attending(*decoders: Decoder) -> Iterator[None]:
     before = [model.config._attn_implementation for model in models]
     for model in models:
         model.set_attn_implementation(_NAME)
+    _attending[:] = decoders
     try:
         yield
     finally:
+        _attending.clear()
         for model, name in zip(models, before, strict=True):
             model.set_attn_implementation(name)
 

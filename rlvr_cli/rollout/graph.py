@@ -6,6 +6,7 @@ is nothing to hand over. Without a GPU the same steps run one by one.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rlvr_cli import device
 from rlvr_cli import policy as policies
@@ -22,12 +23,15 @@ _SHARE = 0.9  # of the free memory, that may be filled
 _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 
-def build(*, rows: int = ROWS):
-    """An engine that decodes `rows` completions at a time, or as many as there is memory for."""
+def build(*, rows: int = ROWS, fuse: bool = False):
+    """An engine that decodes `rows` completions at a time, or as many as there is memory for.
+
+    `fuse` has torch.compile make fewer kernels of a step: it takes a minute or so, once a process.
+    """
     if rows < 1:
         raise ValueError("rows must be 1 or more")
-    return lambda policy, loaded=None, lora_rank=0: Engine(
-        loaded or policies.load(policy, frozen=True), rows
+    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+        loaded or policies.load(policy, frozen=True), rows, fuse=fuse, memory=memory
     )
 
 
@@ -37,8 +41,15 @@ class Engine:
 
     own_weights = False
 
-    def __init__(self, loaded: Loaded, rows: int = ROWS) -> None:
-        self._loaded, self._most = loaded, rows
+    def __init__(
+        self,
+        loaded: Loaded,
+        rows: int = ROWS,
+        *,
+        fuse: bool = False,
+        memory: Loaded | None = None,
+    ) -> None:
+        self._loaded, self._most, self._fuse, self._memory = loaded, rows, fuse, memory
         self.streams = loaded.model.device.type == "cuda"
 
     def generate(
@@ -68,17 +79,29 @@ class Engine:
         longest = max(len(request.prompt_token_ids) for request in requests)
         length = -(-(longest + width) // _PLACES) * _PLACES
         rows = min(self._most, 1 << (len(requests) - 1).bit_length())
-        rows = self._fitting(rows, length)
-        decoder = Decoder(self._loaded.model, rows, length)
-        return Slots(decoder, rows, sampling, self._loaded.eos_ids, width)
+        models = [self._loaded.model]
+        if sampling.mu:
+            assert self._memory, "the stage gives one"
+            models.append(self._memory.model)
+        rows = self._fitting(models, rows, length)
+        policy, *memory = (Decoder(model, rows, length, fuse=self._fuse) for model in models)
+        return Slots(
+            policy,
+            rows,
+            sampling,
+            self._loaded.eos_ids,
+            width,
+            memory=memory[0] if memory else None,
+        )
 
-    def _fitting(self, rows: int, length: int) -> int:
+    def _fitting(self, models: list[Any], rows: int, length: int) -> int:
         """As many rows as there is memory for, halved until it is enough."""
-        model, place = self._loaded.model, device.here()
+        place = device.here()
         if place.kind != "cuda":
             return rows
         policies.free_unused()
-        free, each = _SHARE * device.here().free, row_bytes(model, length)
+        free = _SHARE * device.here().free
+        each = sum(row_bytes(model, length) for model in models)
         while rows * each > free:
             if rows == 1:
                 raise UserError(
@@ -90,11 +113,11 @@ class Engine:
         return rows
 
 
-def row_bytes(model: object, length: int) -> int:
+def row_bytes(model: Any, length: int) -> int:
     """What a row takes of the device: keys and values, logits, and what samples from those."""
-    config = model.config.get_text_config()  # type: ignore[attr-defined]
+    config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    number = next(model.parameters()).element_size()  # type: ignore[attr-defined]
+    number = next(model.parameters()).element_size()
     cache = 2 * config.num_hidden_layers * heads * size * number * length
     return cache + 8 * config.vocab_size
