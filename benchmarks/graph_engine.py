@@ -190,14 +190,10 @@ def bare(options: argparse.Namespace) -> None:
             if name == "two models" and memory_model is None:
                 continue
             start = time.perf_counter()
-            partner = None
-            if memory_model is not None:
-                partner = Decoder(memory_model.model, rows, length, fuse=options.fuse)
-            slots = Slots(
-                Decoder(loaded.model, rows, length, fuse=options.fuse), rows,
-                SamplingParams(options.new_tokens, mu=0.5 if partner else 0.0), (-1,),
-                options.new_tokens, memory=partner,
-            )  # fmt: skip
+            models = [loaded.model] + ([memory_model.model] if memory_model else [])
+            decoders = [Decoder(model, rows, length, fuse=options.fuse) for model in models]
+            sampling = SamplingParams(options.new_tokens, mu=0.5 * (len(models) > 1))
+            slots = Slots(decoders, rows, sampling, (-1,), options.new_tokens)
             slots.admit([Job(i, r, options.new_tokens) for i, r in enumerate(requests)])
             wait()
             made[name] = (slots, round(time.perf_counter() - start, 1), [])

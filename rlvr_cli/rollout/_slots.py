@@ -30,25 +30,22 @@ class Slots:
     """The state of `rows` completions on the device, and the step that gives each a token.
 
     On a GPU the step is captured once as a CUDA graph and replayed. A row that has ended, or has
-    had nothing to do yet, goes through the step as well; it reads nothing of its cache. With a
-    `memory` both models take the same step, on a GPU side by side within one graph.
+    had nothing to do yet, goes through the step as well; it reads nothing of its cache. A
+    memory model behind the policy takes the same step, on a GPU beside it within one graph.
     """
 
     def __init__(
         self,
-        policy: Decoder,
+        decoders: Sequence[Decoder],
         rows: int,
         sampling: SamplingParams,
         ends: Sequence[int],
         width: int,
-        *,
-        memory: Decoder | None = None,
     ) -> None:
-        self._policy, self._sampling, self._width = policy, sampling, width
-        self._memory = memory if sampling.mu else None
-        self._decoders = [policy] + ([self._memory] if self._memory else [])
+        self._decoders, self._sampling, self._width = decoders, sampling, width
+        self._policy, self._memory = decoders[0], decoders[1] if len(decoders) > 1 else None
         self.steps = 0
-        device = policy.device
+        device = self._policy.device
         self._side = torch.cuda.Stream() if self._memory and device.type == "cuda" else None
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:

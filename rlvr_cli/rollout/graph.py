@@ -84,15 +84,8 @@ class Engine:
             assert self._memory, "the stage gives one"
             models.append(self._memory.model)
         rows = self._fitting(models, rows, length)
-        policy, *memory = (Decoder(model, rows, length, fuse=self._fuse) for model in models)
-        return Slots(
-            policy,
-            rows,
-            sampling,
-            self._loaded.eos_ids,
-            width,
-            memory=memory[0] if memory else None,
-        )
+        decoders = [Decoder(model, rows, length, fuse=self._fuse) for model in models]
+        return Slots(decoders, rows, sampling, self._loaded.eos_ids, width)
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:
         """As many rows as there is memory for, halved until it is enough."""
