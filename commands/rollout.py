@@ -31,6 +31,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import policy as policies
+    from rlvr_cli import remembering
     from rlvr_cli.shards import Shards
     from rlvr_cli.stages import common, rollout
 
@@ -51,8 +52,13 @@ def command(
             f"`{policy.name}`{draws} would go to `{out}`"
         )
     options.spread(nproc, prompts, source.path)
+    memory = None
+    if chosen.is_decoupled:
+        memory = remembering.start(chosen.memory_model, policy, out.parent, seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
+        made = rollout.run(
+            source, out, policy, chosen, selection, memory=memory, share=share, on_part=parts
+        )
         made = common.together(made, out)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:

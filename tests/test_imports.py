@@ -48,6 +48,8 @@ MAY_IMPORT = {
     "world": BASE,
     "heads": set(),
     "policy": BASE | {"adapters", "device", "heads", "shards", "world"},
+    "remembering": BASE | {"policy", "shards"},
+    "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
     "device": BASE | {"world"},
@@ -79,7 +81,7 @@ MAY_IMPORT = {
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
-    | {"stages", "world"},
+    | {"recalled", "remembering", "stages", "world"},
     "live": {
         "world",
         "config",
@@ -92,7 +94,7 @@ MAY_IMPORT = {
     },
     "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "lab"}
     | {"live", "lookup", "objective", "options", "pipeline", "policy", "report", "reporting"}
-    | {"shards", "stages", "viewer", "world"},
+    | {"remembering", "shards", "stages", "viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 

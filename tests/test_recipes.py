@@ -56,6 +56,7 @@ TABLE = {
     "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP, "dual-clip": {}}),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
+    "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),
     "grpo-n": (
         "two-stage",
         {"grpo": CLIP | COMPLETIONS, "negative-only": {}, "kl": KL, "entropy": ENTROPY},

@@ -1,0 +1,77 @@
+"""The memory model of DLC: a causal language model with the policy's tokenizer."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import policy as policies
+from rlvr_cli.errors import UsageError
+from rlvr_cli.policy import Policy
+from rlvr_cli.shards import Shards
+
+AUTO = "auto"  # the name of one that is made of the policy's configuration
+_FOLDER = "memory-model"
+_SHARE = 4  # a memory that is made has one in so many of the policy's layers
+_SUFFIXES = (".json", ".model", ".txt", ".jinja")
+
+
+def resolve(name: str, policy: Policy) -> Policy:
+    """The memory model of a name; an error unless its tokenizer is the policy's."""
+    memory = policies.resolve(name)
+    mine, other = (policies.load_tokenizer(each).get_vocab() for each in (policy, memory))
+    if mine != other:
+        token = next(iter(sorted(mine.items() ^ other.items())))
+        raise UsageError(
+            f"the tokenizer of `{memory.name}` is not that of `{policy.name}`: token {token[0]!r} "
+            f"is {other.get(token[0], 'missing')} there, {mine.get(token[0], 'missing')} here",
+            "name a memory model with the policy's tokenizer",
+        )
+    return memory
+
+
+def start(name: str, policy: Policy, folder: Path, seed: int) -> Policy:
+    """The memory model of a name; of `auto` a small random one, made in `folder` if need be."""
+    if name != AUTO:
+        return resolve(name, policy)
+    made = folder / _FOLDER
+    if not made.exists():
+        make(policy, made, seed)
+    return resolve(str(made), policy)
+
+
+def of(rollouts: Shards, given: str | None) -> Policy:
+    """The memory model that was given, or the one that the rollouts were sampled with."""
+    if given:
+        return resolve(given, policies.of(rollouts, None))
+    recorded = rollouts.manifest["paths"].get("memory_model")
+    if recorded is None:
+        raise UsageError(
+            f"`{rollouts.path}` was not sampled with a memory model",
+            "name the one to train with --memory-model",
+        )
+    return policies.recorded_in(rollouts.path, recorded)
+
+
+def make(policy: Policy, out: Path, seed: int) -> None:
+    """A memory model of random weights: the policy's configuration with a quarter of its layers."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    source = (policy.base or policy).path
+    config: Any = AutoConfig.from_pretrained(source)
+    text = config.get_text_config()
+    layers = max(1, text.num_hidden_layers // _SHARE)
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:layers]
+    text.num_hidden_layers = layers
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    temporary = out.with_name(f"_tmp-{out.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    model.save_pretrained(temporary)
+    for path in sorted(source.iterdir()):
+        wanted = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
+        if wanted and not (temporary / path.name).exists():
+            shutil.copyfile(path, temporary / path.name)
+    temporary.rename(out)
