@@ -57,6 +57,13 @@ def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1)
     return parts | ({"ZeRO's buffers": number * _bucket(shape)} if zero == 3 else {})
 
 
+def beside(shape: Shape, device: Device, *, trained: bool) -> int:
+    """What DLC's memory model holds while the policy is at work; one that is trained with AdamW."""
+    if not trained:
+        return device.bytes_of("auto") * shape.parameters
+    return sum(resting(shape, UpdateOptions(), device).values())
+
+
 def _bucket(shape: Shape) -> int:
     return min(_BUCKET, shape.parameters)
 

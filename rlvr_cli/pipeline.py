@@ -278,13 +278,9 @@ class Run:
         if self.config.train.eval_every:
             self.heldout = self._prompts("heldout", self.config.train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
-        if self._sampling.is_decoupled:
-            self._memory = Memory(
-                remembering.start(
-                    self._sampling.memory_model, self.start, self.path, self.config.train.seed
-                ),
-                self.config,
-            )
+        seed = self.config.train.seed
+        if memory_model := remembering.chosen(self._sampling, self.start, self.path, seed):
+            self._memory = Memory(memory_model, self.config)
         self._claim_inputs()
 
     def _claim_inputs(self) -> None:
@@ -344,6 +340,9 @@ class Run:
     def _require_memory(self) -> None:
         """Refuses a run that a GPU has no memory for, before any weight is loaded."""
         place, messages = device.here(), self.prompts.table()["messages"]
+        if self._memory:
+            held = memory.beside(shape_of(self._memory.policy), place, trained=True)
+            place = dataclasses.replace(place, free=place.free - held)
         needs = memory.run(
             shape_of(self.policy, self.config.train_step),
             self.config,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli import policy as policies
+from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.policy import Policy
 from rlvr_cli.shards import Shards
@@ -37,6 +38,13 @@ def start(name: str, policy: Policy, folder: Path, seed: int) -> Policy:
     if not made.exists():
         make(policy, made, seed)
     return resolve(str(made), policy)
+
+
+def chosen(options: RolloutOptions, policy: Policy, folder: Path, seed: int) -> Policy | None:
+    """The memory model that is taken off the policy, None where nothing is."""
+    if not options.is_decoupled:
+        return None
+    return start(options.memory_model, policy, folder, seed)
 
 
 def of(rollouts: Shards, given: str | None) -> Policy:

@@ -1,6 +1,6 @@
 """Kills training runs at random moments and compares what is left with an undisturbed run.
 
-    python tests/crash.py --kills 50
+    python tests/crash.py --kills 50 [--algo grpo+dlc]
 
 Each attempt is a fork of this process, so that the libraries are loaded once and the kills fall
 into the loop, not into imports.
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -48,13 +49,16 @@ def content(run: Path) -> dict[str, str]:
     return found
 
 
-def attempt(run: Path, seconds: float | None, number: int = signal.SIGKILL) -> int:
+def attempt(
+    run: Path, seconds: float | None, number: int = signal.SIGKILL, algo: str = CONFIG.train.algo
+) -> int:
     """Runs or goes on with the run in a fork, killed after so many seconds; its exit code."""
+    chosen = replace(CONFIG, train=replace(CONFIG.train, algo=algo))
     child = os.fork()
     if child == 0:
         code = 0
         try:
-            for _ in pipeline.Run(run, CONFIG).train():
+            for _ in pipeline.Run(run, chosen).train():
                 pass
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
@@ -78,18 +82,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--algo", default=CONFIG.train.algo)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     kills = runs = 0
     with tempfile.TemporaryDirectory() as scratch:
         start = time.monotonic()
-        assert attempt(Path(scratch) / "undisturbed", None) == 0
+        assert attempt(Path(scratch) / "undisturbed", None, algo=given.algo) == 0
         whole = time.monotonic() - start
         expected = content(Path(scratch) / "undisturbed")
         while kills < given.kills:
             run, code = Path(scratch) / f"run-{runs}", 1
             while code != 0:
-                code = attempt(run, chance.uniform(0, whole) if kills < given.kills else None)
+                end = chance.uniform(0, whole) if kills < given.kills else None
+                code = attempt(run, end, algo=given.algo)
                 assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
                 kills += code != 0
             found = content(run)

@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "world": BASE,
     "heads": set(),
     "policy": BASE | {"adapters", "device", "heads", "shards", "world"},
-    "remembering": BASE | {"policy", "shards"},
+    "remembering": BASE | {"config", "policy", "shards"},
     "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),

@@ -36,8 +36,11 @@ def build(*, rows: int = ROWS, fuse: bool = False):
 
 
 class Engine:
-    """On a CPU a completion depends, to the bit, on the requests that are made with it at most in
-    how many there are; on a GPU a row may differ in the last bits between numbers of rows."""
+    """A completion depends on its prompt and seed, not on its row or on what the other rows have.
+
+    Its last bits depend on the shapes that it is computed in: the number of rows, and the prompts
+    that are taken up together with its own.
+    """
 
     own_weights = False
 

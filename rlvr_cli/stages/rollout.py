@@ -66,8 +66,8 @@ def run(
     policy: Policy,
     options: RolloutOptions,
     selection: Selection = Selection(),
-    *,
     memory: Policy | None = None,
+    *,
     engine: Callable[[], RolloutEngine] | None = None,
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
@@ -124,14 +124,18 @@ def _load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model beside."""
+    place = device.here()
+    if memory_model:
+        held = memory.beside(shape_of(memory_model), place, trained=False)
+        place = replace(place, free=place.free - held)
     need = memory.rollout(
         shape_of(policy),
         options,
-        device.here(),
+        place,
         prompt=longest_prompt(policy, prompts["messages"]),
         requests=prompts.num_rows * options.num_generations,
     )
-    memory.require(policy, need, device.here())
+    memory.require(policy, need, place)
     beside = {"memory": policies.load(memory_model, frozen=True)} if memory_model else {}
     return lookup.build("rollout", options.engine)(policy, **beside)
 

@@ -1,6 +1,7 @@
 """Sampling over a static cache, on the built-in policy and on small models of other kinds."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -208,3 +209,26 @@ def test_the_folder_builds_it_for_a_policy(loaded):
 def test_a_number_of_rows_below_one_is_refused():
     with pytest.raises(UsageError, match="rows must be 1"):
         lookup.build("rollout", "graph:rows=0")
+
+
+def test_the_command_goes_on_where_it_stopped_to_the_same_bytes(rlvr, chain, tmp_path, files_of):
+    words = ["--engine", "graph:rows=4", "-n4", "--max-new-tokens=8", "--prompts-per-part=2"]
+    for name in ("whole", "cut"):
+        ran = rlvr("rollout", chain / "prompts", "--out", tmp_path / name, *words)
+        assert ran.code == 0, ran.err
+    for lost in ("_manifest.json", "part-00001.parquet"):
+        (tmp_path / "cut" / lost).unlink()
+    ran = rlvr("rollout", chain / "prompts", "--out", tmp_path / "cut", *words)
+    assert ran.code == 0, ran.err
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_a_run_samples_from_the_weights_that_it_trains(rlvr, tmp_path):
+    words = ["--steps=2", "--prompts-per-step=3", "-n4", "--max-new-tokens=8", "--eval-every=0"]
+    words += ["--learning-rate=1e-2", "--engine=graph", "--out", tmp_path / "run"]
+    ran = rlvr("train", "--algo", "nsr", *words)
+    assert ran.code == 0, ran.err
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["sampler_gap"] < 1e-4 for line in lines[1:]] == [True, True]
+    weights = [policy.resolve(str(tmp_path / f"run/steps/00000{n}/update")).digest for n in (1, 2)]
+    assert weights[0] != weights[1]
