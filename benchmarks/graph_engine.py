@@ -135,8 +135,9 @@ def vllm(options: argparse.Namespace) -> None:
     from rlvr_cli import policy as policies
     from rlvr_cli.protocols import SamplingParams
 
+    asked, _ = requests_of(options, max(options.rows))
+    length = options.new_tokens + max(len(request.prompt_token_ids) for request in asked)
     start = time.perf_counter()
-    length = options.new_tokens + 128
     spec = f"vllm:max_length={length},gpu_memory={options.gpu_memory},max_sequences=1024"
     engine = lookup.build("rollout", spec)(policies.resolve(str(options.folder)))
     engine._eos_ids = []

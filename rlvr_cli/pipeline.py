@@ -60,24 +60,13 @@ class Run:
         self._scorer: Scorer | None = None
         self._is_handed = False
         self._clock = _Clock()
-        self._sampling = self._checked_sampling()
+        self._sampling = remembering.sampling(
+            config.rollout, config.train.algo, decoupled=self.goal.decoupled
+        )
         self._world = world.start() if world.current().size > 1 else world.current()
         rollout.check(self._sampling, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
         advantage.check_length(self.goal, config.rollout.max_new_tokens)
-
-    def _checked_sampling(self) -> RolloutOptions:
-        """How steps are sampled: with `+dlc` from the policy less a memory model."""
-        sampling = self.config.rollout
-        if self.goal.decoupled and not sampling.memory_model:
-            return dataclasses.replace(sampling, memory_model=remembering.AUTO)
-        if sampling.memory_model and not self.goal.decoupled:
-            raise UsageError(
-                f"--memory-model is {sampling.memory_model}, and {self.config.train.algo} is for "
-                "samples of the policy itself",
-                f"train with `--algo {self.config.train.algo}+dlc`, or leave --memory-model out",
-            )
-        return sampling
 
     def train(self) -> Iterator[dict[str, Any]]:
         """Runs or goes on with the loop; one record a step, the first for where it starts.

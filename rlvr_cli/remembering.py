@@ -1,6 +1,7 @@
 """The memory model of DLC: a causal language model with the policy's tokenizer."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,41 @@ def resolve(name: str, policy: Policy) -> Policy:
             "name a memory model with the policy's tokenizer",
         )
     return memory
+
+
+def sampling(options: RolloutOptions, algo: str, *, decoupled: bool) -> RolloutOptions:
+    """How a run's steps are sampled: with `+dlc` from the policy less a memory model."""
+    if decoupled and not options.memory_model:
+        return replace(options, memory_model=AUTO)
+    if options.memory_model and not decoupled:
+        raise UsageError(
+            f"--memory-model is {options.memory_model}, and {algo} is for samples of the policy "
+            "itself",
+            f"train with `--algo {algo}+dlc`, or leave --memory-model out",
+        )
+    return options
+
+
+def check(options: RolloutOptions) -> None:
+    """Refuses what does not go with sampling from two models, or needs them."""
+    if not options.is_decoupled:
+        if options.dlc_min_prob:
+            raise UsageError(
+                f"--dlc-min-prob is {options.dlc_min_prob:g}, and nothing is taken off the policy",
+                "name a --memory-model, with --mu above 0, or leave it out",
+            )
+        return
+    if options.engine.partition(":")[0] == "vllm":
+        raise UsageError(
+            "--engine vllm samples from one model, and DLC from the policy less a memory model",
+            "use --engine graph, or --engine transformers",
+        )
+    if options.temperature == 0 or options.top_k:
+        raise UsageError(
+            f"DLC samples at a temperature above 0 and of all tokens; temperature is "
+            f"{options.temperature:g}, top_k {options.top_k}",
+            "leave --temperature 0 and --top-k out; --dlc-min-prob leaves unlikely tokens out",
+        )
 
 
 def start(name: str, policy: Policy, folder: Path, seed: int) -> Policy:

@@ -77,7 +77,7 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {"device", "isolation", "memory", "sandbox", "scoring", "shape", "world"},
+    | {"device", "isolation", "memory", "remembering", "sandbox", "scoring", "shape", "world"},
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}

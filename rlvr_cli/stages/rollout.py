@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import device, lookup, memory, schema, seeds
+from rlvr_cli import device, lookup, memory, remembering, schema, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
@@ -183,31 +183,9 @@ def check(
             "use `--num-generations 1`, or a temperature above 0",
         )
     lookup.build("rollout", options.engine)
-    if options.is_decoupled:
-        _check_decoupled(options)
-    if options.dlc_min_prob and not options.is_decoupled:
-        raise UsageError(
-            f"--dlc-min-prob is {options.dlc_min_prob:g}, and nothing is taken off the policy",
-            "name a --memory-model, with --mu above 0, or leave it out",
-        )
+    remembering.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
-
-
-def _check_decoupled(options: RolloutOptions) -> None:
-    """Refuses what does not go with sampling from two models."""
-    name = options.engine.partition(":")[0]
-    if name == "vllm":
-        raise UsageError(
-            "--engine vllm samples from one model, and DLC from the policy less a memory model",
-            "use --engine graph, or --engine transformers",
-        )
-    if options.temperature == 0 or options.top_k:
-        raise UsageError(
-            f"DLC samples at a temperature above 0 and of all tokens; temperature is "
-            f"{options.temperature:g}, top_k {options.top_k}",
-            "leave --temperature 0 and --top-k out; --dlc-min-prob leaves unlikely tokens out",
-        )
 
 
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:
