@@ -43,7 +43,7 @@ STRESS = {
 DLC = {
     "a small random memory model": (
         ("--memory-learning-rate", "1e-3"),
-        ("grpo+dlc", "grpo+iac+dlc", "grpo", "grpo+iac"),
+        ("grpo", "grpo+iac", "grpo+dlc", "grpo+iac+dlc"),
     ),
     "a memory model that starts as the policy": (
         ("--memory-model", "builtin", "--memory-learning-rate", "2e-4"),
