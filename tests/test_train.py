@@ -221,13 +221,11 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(tmp_path, number):
     assert "Traceback" not in stderr
 
 
-@pytest.mark.parametrize("algo, kills", [("quatro+kl", 8), ("grpo+dlc", 4)])
-def test_no_kill_loses_or_changes_anything(algo, kills):
-    """So many kills with SIGKILL at random moments; every file equals an undisturbed run's."""
+def test_no_kill_loses_or_changes_anything():
+    """At least 8 kills with SIGKILL at random moments; every file equals an undisturbed run's."""
     script = Path(__file__).parent / "crash.py"
-    words = ["--kills", str(kills), "--algo", algo]
     done = subprocess.run(
-        [sys.executable, str(script), *words], capture_output=True, text=True, cwd="/"
+        [sys.executable, str(script), "--kills", "8"], capture_output=True, text=True, cwd="/"
     )
     assert done.returncode == 0, done.stderr
     assert "every file equal" in done.stdout

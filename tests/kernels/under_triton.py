@@ -341,8 +341,10 @@ def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("heads, kinds, size", [(4, 2, 16), (6, 1, 24), (3, 3, 32)])
-@pytest.mark.parametrize("window, softcap", [(0, 0.0), (7, 0.0), (40, 3.0)])
+@pytest.mark.parametrize(
+    "heads, kinds, size, window, softcap",
+    [(4, 2, 16, 0, 0.0), (6, 1, 24, 7, 0.0), (3, 3, 32, 40, 3.0)],
+)
 def test_attention_to_a_cache_is_that_of_the_reference(
     dtype, tolerance, heads, kinds, size, window, softcap
 ):
