@@ -6,7 +6,7 @@ Same policy, prompts, number of steps, samples, optimizer and learning rate for 
 figures after the last step. A run that is there already is not made again, so the command can be
 stopped and typed again. Intervals are 95% t-intervals over seeds; differences are paired by seed.
 `--record docs/head-to-head.jsonl` keeps every run's figures, a line each: `rlvr lab claims` reads
-them.
+them. `--dlc` compares GRPO, IAC and DLC instead, for docs/dlc.md.
 """
 
 import argparse
@@ -39,6 +39,16 @@ STRESS = {
     "learning rate x 3": ("--learning-rate", "6e-4"),
     "learning rate x 10": ("--learning-rate", "2e-3"),
     "5 epochs": ("--epochs", "5"),
+}
+DLC = {
+    "a small random memory model": (
+        ("--memory-learning-rate", "1e-3"),
+        ("grpo", "grpo+iac", "grpo+dlc", "grpo+iac+dlc"),
+    ),
+    "a memory model that starts as the policy": (
+        ("--memory-model", "builtin", "--memory-learning-rate", "2e-4"),
+        ("grpo+dlc", "grpo+iac+dlc"),
+    ),
 }
 SHOWN = {"pass@1": 100, "pass@16": 100, "ucc@16": 1, "entropy": 1, "kl": 1}
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
@@ -124,18 +134,18 @@ def cell(values: list[float], scale: float) -> str:
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
-def table(rows: dict[str, list[dict]], base: str) -> None:
+def table(rows: dict[str, list[dict]], base: list[dict]) -> None:
     """One line a spec; the last columns are the difference to the base, paired by seed."""
     heads = [*SHOWN, "pass@1 less grpo's", "pass@16 less grpo's", "ucc@16 less grpo's"]
     print(f"| objective | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
-    at_start = [[m[name]["first"][0] for m in rows[base]] for name in SHOWN]
+    at_start = [[m[name]["first"][0] for m in base] for name in SHOWN]
     cells = [cell(v, s) for v, s in zip(at_start, SHOWN.values(), strict=True)]
     print(f"| at the start | {' | '.join(cells)} | | | |")
     for spec, made in rows.items():
         values = {name: [metrics[name]["second"][0] for metrics in made] for name in SHOWN}
         cells = [cell(values[name], scale) for name, scale in SHOWN.items()]
         for name in ("pass@1", "pass@16", "ucc@16"):
-            pairs = zip(values[name], rows[base], strict=True)
+            pairs = zip(values[name], base, strict=True)
             cells.append(cell([a - b[name]["second"][0] for a, b in pairs], SHOWN[name]))
         print(f"| `{spec}` | {' | '.join(cells)} |")
     print()
@@ -148,11 +158,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/head-to-head"))
     parser.add_argument("--record", type=Path, help="a JSONL file to keep every run's figures in")
+    parser.add_argument("--dlc", action="store_true", help="GRPO, IAC and DLC alone")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     settings = {"same settings": ((), OBJECTIVES)}
     settings |= {name: (words, STRESSED) for name, words in STRESS.items()}
     settings["ablations"] = ((), ("grpo", "apo", "apmpo", "grpo+iac", *ABLATIONS))
+    settings = DLC if given.dlc else settings
     jobs = [
         (spec, words, seed, given.steps, given.out)
         for words, specs in settings.values()
@@ -168,13 +180,15 @@ def main() -> None:
     libraries = ", ".join(f"{name} {version(name)}" for name in ("rlvr", "torch", "transformers"))
     print(f"{platform.machine()}, Python {platform.python_version()}, {libraries}; "
           f"{given.steps} steps, {given.seeds} seeds\n")  # fmt: skip
+    base: list[dict] = []
     for name, (_, specs) in settings.items():
         rows: dict[str, list[dict]] = {spec: [] for spec in specs}
         for _ in range(given.seeds):
             for spec in specs:
                 rows[spec].append(next(made))
         print(f"### {name[0].upper()}{name[1:]}\n")
-        table(rows, "grpo")
+        base = rows.get("grpo", base)
+        table(rows, base)
 
 
 if __name__ == "__main__":

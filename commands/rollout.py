@@ -21,9 +21,7 @@ def command(
     model: options.Model = None,
     seed: options.Seed = 0,
     step: Annotated[int, typer.Option(min=0, help="the step of the loop, part of seeds")] = 0,
-    prompts_per_step: Annotated[
-        int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
-    ] = None,
+    prompts_per_step: options.PromptsPerStep = None,
     limit: options.Limit = None,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
@@ -31,6 +29,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import policy as policies
+    from rlvr_cli import remembering
     from rlvr_cli.shards import Shards
     from rlvr_cli.stages import common, rollout
 
@@ -46,13 +45,14 @@ def command(
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
     draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
     if dry_run:
-        return console.say(
-            f"rollout: {count} prompts x {chosen.num_generations} completions of "
-            f"`{policy.name}`{draws} would go to `{out}`"
-        )
+        what = f"{count} prompts x {chosen.num_generations} completions of `{policy.name}`{draws}"
+        return console.say(f"rollout: {what} would go to `{out}`")
     options.spread(nproc, prompts, source.path)
+    memory = remembering.chosen(chosen, policy, out.parent, seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        made = rollout.run(source, out, policy, chosen, selection, share=share, on_part=parts)
+        made = rollout.run(
+            source, out, policy, chosen, selection, memory, share=share, on_part=parts
+        )
         made = common.together(made, out)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:

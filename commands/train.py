@@ -15,12 +15,16 @@ from rlvr_cli import config, console, options
 
 
 @options.takes(
-    train=config.RunOptions, rollout=config.RolloutOptions, train_step=config.UpdateOptions
+    train=config.RunOptions,
+    rollout=config.RolloutOptions,
+    train_step=config.UpdateOptions,
+    memory_step=config.MemoryOptions,
 )
 def command(
     train: dict,
     rollout: dict,
     train_step: dict,
+    memory_step: dict,
     out: options.Out = None,
     recipe: Annotated[
         str | None, typer.Option(help="start from these numbers; see `rlvr list recipes`")
@@ -38,6 +42,7 @@ def command(
     from rlvr_cli import live, pipeline
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
+    given["memory_step"] = memory_step
     chosen = config.load([configuration] if configuration else [], given, recipe)
     if not dry_run:
         options.spread(nproc)

@@ -1,4 +1,4 @@
-"""The functions of `reference`, by Triton's kernels where those can be had.
+"""The functions of `reference` and `attention`, by Triton's kernels where those can be had.
 
 RLVR_KERNELS=auto, the default, takes the kernels on a GPU and says once, aloud, why it does not;
 triton takes them or raises Unsupported with the reason; reference never takes them. With
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.kernels import reference
+from rlvr_cli.kernels import attention, reference
 from rlvr_cli.kernels.checks import BadInput as BadInput
 from rlvr_cli.kernels.reference import Sample, TokenStats
 
@@ -48,6 +48,13 @@ def top_k(hidden_NH: Tensor, head_VH: Tensor, k: int, **options: Any) -> tuple[T
 def sample(policy_BV: Tensor, seed_B: Tensor, position: int, **options: Any) -> Sample:
     """See `reference.sample`."""
     return _module("triton_sample", policy_BV).sample(policy_BV, seed_B, position, **options)
+
+
+def attend(query_BHD: Tensor, *values: Tensor, **options: Any) -> Tensor:
+    """See `attention.attend`."""
+    return _module("triton_attention", query_BHD, plain=attention).attend(
+        query_BHD, *values, **options
+    )
 
 
 def choice() -> str:
@@ -85,15 +92,15 @@ def _card(device: torch.device) -> str | None:
     return None
 
 
-def _module(name: str, value: Tensor, k: int = 0) -> ModuleType:
+def _module(name: str, value: Tensor, k: int = 0, *, plain: ModuleType = reference) -> ModuleType:
     chosen = choice()
     if chosen == "reference" or (chosen == "auto" and not value.is_cuda):
-        return reference
+        return plain
     if reason := reason_against(value, k):
         if chosen == "triton":
             raise Unsupported(f"{VARIABLE} is triton, but {reason}")
         _say(reason)
-        return reference
+        return plain
     return importlib.import_module(f"rlvr_cli.kernels.{name}")
 
 

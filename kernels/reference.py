@@ -131,6 +131,14 @@ def gumbel(seed_B: Tensor, position: int, vocabulary: int) -> Tensor:
     return -(-u_BV.log()).log()
 
 
+def seeds_at(seed_B: Tensor, position_B: Tensor) -> Tensor:
+    """Seeds whose noise at position 0 is that of `seed_B` at each row's own position.
+
+    The hash of position 0 is 0, so gumbel(seeds_at(s, p), 0, V) = gumbel(s, p, V) to the bit.
+    """
+    return seed_B ^ _mix(position_B)
+
+
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 

@@ -22,7 +22,8 @@ _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, whereve
 _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parent / "commands"
 _ORDER = (
-    *("prompts", "rollout", "score", "logprob", "advantage", "train-step", "train"),
+    *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
+    *("memory-step", "train"),
     *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
     *("import", "export", "convert", "check", "doctor", "list"),
 )

@@ -38,6 +38,28 @@ class RolloutOptions:
         "(1: never)",
         least=1,
     )
+    memory_model: str = knob(
+        "", "DLC: sample from the policy less this model; auto makes a small one"
+    )
+    mu: float = knob(0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0)
+    dlc_min_prob: float = knob(
+        0.0,
+        "DLC: leave out tokens that the policy gives less than this share of its largest "
+        "probability",
+        least=0,
+        most=1,
+    )
+
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether what is sampled from is not the policy itself (DLC)."""
+        return bool(self.memory_model) and self.mu > 0
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    memory_learning_rate: float = knob(1e-4, "of the memory model's AdamW", least=0)
+    memory_epochs: int = knob(1, "updates of the memory model on a step's completions", least=1)
 
 
 @dataclass(frozen=True)
@@ -97,6 +119,7 @@ class RunConfig:
     train: RunOptions = RunOptions()
     rollout: RolloutOptions = RolloutOptions()
     train_step: UpdateOptions = UpdateOptions()
+    memory_step: MemoryOptions = MemoryOptions()
 
     def to_toml(self) -> str:
         lines = []

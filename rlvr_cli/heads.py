@@ -31,6 +31,24 @@ class Head(NamedTuple):
             return logits_NV
         return self.softcap * (logits_NV / self.softcap).tanh()
 
+    def wide_logits(self, hidden_NH: Any) -> Any:
+        """The logits in float32; on a GPU products of halves are not rounded to halves again."""
+        import torch
+
+        if hidden_NH.dtype == torch.float32:
+            return self.logits(hidden_NH)
+        if hidden_NH.is_cuda:
+            made_NV = torch.mm(hidden_NH, self.weight_VH.mT, out_dtype=torch.float32)
+        else:
+            made_NV = torch.nn.functional.linear(hidden_NH.float(), self.weight_VH.float())
+        if self.bias_V is not None:
+            made_NV += self.bias_V
+        if self.scale != 1:
+            made_NV *= self.scale
+        if self.softcap is not None:
+            made_NV = made_NV.div_(self.softcap).tanh_().mul_(self.softcap)
+        return made_NV
+
 
 def of(model: Any) -> Head:
     """The output head of a model; Gemma caps its logits, Cohere and Granite scale them.

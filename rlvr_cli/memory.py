@@ -22,6 +22,7 @@ from rlvr_cli.shape import Shape, activations, cache, forward, logits, widest
 _SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
 _BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
 _LIVE = 1_000_000_000  # elements of weights that ZeRO-3 gathers at a time
+_PREFILL_TOKENS = 16384  # of prompts that the graph engine takes at a time
 _VLLM_RESTING = 2 << 30  # what stays of vLLM while it sleeps: captured graphs and workspaces
 NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --lora-rank 16"
 
@@ -54,6 +55,13 @@ def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1)
     masters, moments = (0, 0) if offload != "none" else (4 * share if zero else 0, 8 * share)
     parts = _named(weights, masters, moments)
     return parts | ({"ZeRO's buffers": number * _bucket(shape)} if zero == 3 else {})
+
+
+def beside(shape: Shape, device: Device, *, trained: bool) -> int:
+    """What DLC's memory model holds while the policy is at work; one that is trained with AdamW."""
+    if not trained:
+        return device.bytes_of("auto") * shape.parameters
+    return sum(resting(shape, UpdateOptions(), device).values())
 
 
 def _bucket(shape: Shape) -> int:
@@ -146,18 +154,21 @@ def rollout(
 ) -> Need:
     """The peak of sampling up to `requests` completions of prompts of at most `prompt` tokens.
 
-    `held` is what a trainer on the same device holds meanwhile: transformers samples from its
-    weights, vLLM has its own.
+    `held` is what a trainer on the same device holds meanwhile: transformers and graph sample from
+    its weights, vLLM has its own.
     """
     name, chosen = lookup.parse("rollout", options.engine)
+    length = prompt + options.max_new_tokens
     if name == "vllm":
-        return _vllm(shape, chosen, device, prompt + options.max_new_tokens, held)
+        return _vllm(shape, chosen, device, length, held)
+    if name == "graph":
+        rows = min(chosen["rows"], requests)
+        return _graph(shape, device, rows, prompt, length, held)
     if name != "transformers":
         return Need("rollout", {})
 
     def parts(batch: int) -> dict[str, int]:
         number = device.bytes_of("auto")
-        length = prompt + options.max_new_tokens
         whole = cache(shape, batch * length, number)
         sampled = batch * shape.vocabulary * (number + _SAMPLER_BYTES)
         return (held or {"weights": number * shape.parameters}) | {
@@ -172,6 +183,26 @@ def rollout(
         if sum(parts(batch).values()) <= device.free:
             need = dataclasses.replace(need, remedy=f"--engine transformers:batch_size={batch}")
     return need
+
+
+def _graph(
+    shape: Shape, device: Device, rows: int, prompt: int, length: int, held: dict[str, int] | None
+) -> Need:
+    """What as many rows take as fit: the engine halves their number until they do."""
+    number = device.bytes_of("auto")
+    logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
+
+    def need(rows: int) -> Need:
+        prompts = forward(shape, min(_PREFILL_TOKENS, rows * prompt), number)
+        parts = {
+            "keys and values": cache(shape, rows * length, number),
+            "widest place": max(prompts, rows * shape.vocabulary * logit),
+        }
+        return Need("rollout", (held or {"weights": number * shape.parameters}) | parts)
+
+    while rows > 1 and need(rows).total > device.free:
+        rows //= 2
+    return need(rows)
 
 
 def _vllm(

@@ -96,6 +96,7 @@ class Objective:
     group_relative: bool = True
     sign: int = 0
     longer_than: int = 0  # tokens; sampling must allow longer completions
+    decoupled: bool = False  # whether samples may be from the policy less a memory (DLC)
     factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step

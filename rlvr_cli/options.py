@@ -23,6 +23,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be don
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
+PromptsPerStep = Annotated[
+    int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
+]
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]

@@ -4,6 +4,7 @@ run/config.toml  run/inputs.json  run/metrics.jsonl
 run/prompts/{train,heldout}
 run/steps/000001/{rollouts,scores,logprobs,advantages,update}
 run/steps/000001/rollouts/_draws/0/{rollouts,scores}  (with max_draws above 1)
+run/memory-model  run/steps/000001/memory  (with DLC)
 run/eval/000000/{rollouts,scores,logprobs}
 """
 
@@ -18,12 +19,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import device, files, lookup, memory, objective, world
+from rlvr_cli import device, files, lookup, memory, objective, remembering, world
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Resident, RolloutEngine, TrainingEngine
+from rlvr_cli.recalled import Memory
 from rlvr_cli.scoring.scorer import Scorer
 from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import MANIFEST, Shards, Share
@@ -54,11 +56,15 @@ class Run:
         self._trainer: TrainingEngine
         self._start: Loaded | None = None
         self._resident: Resident | None = None
+        self._memory: Memory | None = None
         self._scorer: Scorer | None = None
         self._is_handed = False
         self._clock = _Clock()
+        self._sampling = remembering.sampling(
+            config.rollout, config.train.algo, decoupled=self.goal.decoupled
+        )
         self._world = world.start() if world.current().size > 1 else world.current()
-        rollout.check(config.rollout, self._selection(1))
+        rollout.check(self._sampling, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
         advantage.check_length(self.goal, config.rollout.max_new_tokens)
 
@@ -114,11 +120,16 @@ class Run:
                 f"--max-draws is {sampling.max_draws}, and {size} processes were started",
                 "use one process: what is drawn depends on the rewards of all groups",
             )
+        if size > 1 and self._sampling.is_decoupled:
+            raise UsageError(
+                f"DLC trains its memory model in one process, and {size} were started",
+                "leave --nproc out",
+            )
         engine, trainer = sampling.engine.partition(":")[0], self.config.train_step.trainer
         divides = lookup.parse("training", trainer)[1].get("zero") == 3
-        if size > 1 and divides and engine == "transformers":
+        if size > 1 and divides and engine in ("transformers", "graph"):
             raise UsageError(
-                f"--trainer is {trainer}, and --engine transformers samples from the trainer's own "
+                f"--trainer is {trainer}, and --engine {engine} samples from the trainer's own "
                 f"weights, of which each of the {size} processes has a share",
                 "sample with --engine vllm, or train with deepspeed:zero=2",
             )
@@ -135,7 +146,7 @@ class Run:
         config, here = self.config, self.folder("steps", step)
         clock = self._clock = _Clock()
         rollouts = clock(
-            "rollout", self._sample, self.prompts, here / "rollouts", config.rollout, step
+            "rollout", self._sample, self.prompts, here / "rollouts", self._sampling, step
         )
         scores = clock("score", self._divided, self._score, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
@@ -164,6 +175,8 @@ class Run:
             self.policy = policies.resolve(str(update.path))
         else:
             self.policy = Policy(self.policy.path, str(update.path), update.summary["policy"])
+        if self._memory:
+            clock("memory_step", self._memory.update, rollouts, here / "memory", save=saves)
         return clock.seconds
 
     def _score(self, rollouts: Shards, out: Path, *, share: Share) -> Shards | None:
@@ -193,6 +206,7 @@ class Run:
         made = self._divided(
             rollout.run, prompts, out, policy=self.policy, options=options,
             selection=self._selection(step), engine=self._sampler,
+            memory=self._memory.policy if self._memory and options.is_decoupled else None,
         )  # fmt: skip
         if self._resident:
             self._resident.rest()
@@ -214,8 +228,9 @@ class Run:
         """Where held-out completions of the policy at a step are, scored and with log-probs."""
         config, here = self.config, self.folder("eval", step)
         options = dataclasses.replace(
-            config.rollout, num_generations=config.train.eval_num_generations, max_draws=1
-        )
+            config.rollout, num_generations=config.train.eval_num_generations, max_draws=1,
+            memory_model="", dlc_min_prob=0.0,
+        )  # fmt: skip
         rollouts = self._sample(self.heldout, here / "rollouts", options, 0)
         scores = self._divided(self._score, rollouts, here / "scores")
         score.check_error_rate(scores, config.train.max_error_rate)
@@ -252,6 +267,9 @@ class Run:
         if self.config.train.eval_every:
             self.heldout = self._prompts("heldout", self.config.train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
+        seed = self.config.train.seed
+        if memory_model := remembering.chosen(self._sampling, self.start, self.path, seed):
+            self._memory = Memory(memory_model, self.config)
         self._claim_inputs()
 
     def _claim_inputs(self) -> None:
@@ -260,6 +278,8 @@ class Run:
         inputs = {"policy": self.start.digest, "prompts": self.prompts.digest}
         if self.config.train.eval_every:
             inputs["heldout"] = self.heldout.digest
+        if self._memory:
+            inputs["memory_model"] = self._memory.policy.digest
         before = json.loads(path.read_text()) if path.exists() else inputs
         changed = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
         if changed:
@@ -283,16 +303,18 @@ class Run:
         The steps behind it are made again, from the rollouts that they stored.
         """
         for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
-            if policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole":
+            whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
+            if whole and (not self._memory or Memory.is_whole(manifest.parent.parent)):
                 return int(manifest.parent.parent.name)
         return 0
 
     def _load(self, step: int) -> None:
         """The policy of a step with its trainer; updates behind it are made again."""
         if self._world.leads:
-            for later in self.path.glob("steps/*/update"):
-                if int(later.parent.name) > step:
-                    files.remove(later)
+            for later in self.path.glob("steps/*"):
+                if int(later.name) > step:
+                    for made in (later / "update", later / "memory"):
+                        files.remove(made)
         update = self.folder("steps", step) / "update"
         self.policy = policies.resolve(str(update)) if step else self.start
         self._require_memory()
@@ -300,11 +322,16 @@ class Run:
         self._trainer = train_step.trainer(
             self.loaded, self.config.train_step, self.config.train.seed
         )
+        if self._memory:
+            self._memory.load(self.folder("steps", step) if step else None)
         world.wait()
 
     def _require_memory(self) -> None:
         """Refuses a run that a GPU has no memory for, before any weight is loaded."""
         place, messages = device.here(), self.prompts.table()["messages"]
+        if self._memory:
+            held = memory.beside(shape_of(self._memory.policy), place, trained=True)
+            place = dataclasses.replace(place, free=place.free - held)
         needs = memory.run(
             shape_of(self.policy, self.config.train_step),
             self.config,
@@ -334,7 +361,9 @@ class Run:
         rank = self.config.train_step.lora_rank
         if self._resident is None:
             build = lookup.build("rollout", self.config.rollout.engine)
-            engine = build(self.policy, self._in_memory(self.policy) if rank else self.loaded, rank)
+            loaded = self._in_memory(self.policy) if rank else self.loaded
+            beside = {"memory": self._memory.loaded} if self._memory else {}
+            engine = build(self.policy, loaded, rank, **beside)
             if not engine.own_weights:
                 return engine
             self._resident = engine
@@ -388,6 +417,7 @@ class Run:
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
+            **({"memory_loss": Memory.loss(here)} if self._memory else {}),
         }
 
     def _mend_log(self, last: int) -> dict[str, float]:
@@ -412,12 +442,13 @@ class Run:
     def _prune(self) -> None:
         """Removes the checkpoints that are neither among the newest nor the best."""
         best = self.folder("steps", self.best_step())
-        checkpoints = sorted(self.path.glob(f"steps/*/update/{CHECKPOINT}"))
-        for checkpoint in checkpoints[: -self.config.train.keep]:
-            if checkpoint.parent.parent != best:
-                checkpoint.rename(checkpoint.with_name("_pruned"))
-        for doomed in self.path.glob("steps/*/update/_pruned"):
-            shutil.rmtree(doomed)
+        for kind in ("update", "memory"):
+            checkpoints = sorted(self.path.glob(f"steps/*/{kind}/{CHECKPOINT}"))
+            for checkpoint in checkpoints[: -self.config.train.keep]:
+                if checkpoint.parent.parent != best:
+                    checkpoint.rename(checkpoint.with_name("_pruned"))
+            for doomed in self.path.glob(f"steps/*/{kind}/_pruned"):
+                shutil.rmtree(doomed)
 
     def best_step(self) -> int:
         """The evaluated step of the highest held-out Pass@1, the earliest of equals."""

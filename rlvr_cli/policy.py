@@ -65,7 +65,7 @@ class Policy:
             return None
         holds = f"`{self.path}` holds adapters of `{recorded.policy}`"
         try:
-            base = _recorded(self.path, recorded.policy)
+            base = recorded_in(self.path, recorded.policy)
         except DataError as error:
             raise DataError(
                 f"{holds}, and {error}",
@@ -141,10 +141,10 @@ def of(rollouts: Shards, given: str | None) -> Policy:
             f"`{rollouts.path}` does not say which policy it was sampled from",
             "name the policy with --model",
         )
-    return _recorded(rollouts.path, recorded)
+    return recorded_in(rollouts.path, recorded)
 
 
-def _recorded(folder: Path, name: str) -> Policy:
+def recorded_in(folder: Path, name: str) -> Policy:
     """The policy of a name that a directory holds: a path from there, if there is one."""
     path = os.path.normpath(folder / name)
     return resolve(path if name != BUILTIN and os.path.exists(path) else name)

@@ -68,18 +68,26 @@ class Completion:
     """One sampled completion; the end-of-sequence token is its last token where it stopped."""
 
     token_ids: list[int]
-    behaviour_logp: list[float]  # nats, at the sampling temperature
+    behaviour_logp: list[float]  # nats, of what was sampled from, at the sampling temperature
     finish_reason: Literal["stop", "length", "abort"]
+    policy_logp: list[float] | None = None  # nats, of the policy where a memory was taken off it
 
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How to sample; a temperature of 0 takes the likeliest token, `top_k` 0 means all tokens."""
+    """How to sample; a temperature of 0 takes the likeliest token, `top_k` 0 means all tokens.
+
+    With `mu` above 0 from softmax((policy - mu memory) / temperature), over the tokens that the
+    policy gives at least `min_prob` times its largest probability (DLC, When Sharpening Becomes
+    Collapse, 3.2).
+    """
 
     max_new_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    mu: float = 0.0
+    min_prob: float = 0.0
 
 
 class RolloutEngine(Protocol):
@@ -87,7 +95,8 @@ class RolloutEngine(Protocol):
     """Whether it does best with the requests of several parts at once; if not, what it samples may
     depend on how its requests are cut, in the last bits."""
     own_weights: bool
-    """Whether its weights are not the trainer's own: it is then a `Resident`."""
+    """Whether its weights are not the trainer's own: it is then a `Resident`. If they are, there is
+    nothing to hand over: what it samples next is from the policy as the trainer has it then."""
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams
@@ -124,6 +133,7 @@ class Row:
     old_logp: Floats | None = None
     ref_logp: Floats | None = None
     behaviour_logp: Floats | None = None
+    sampler_logp: Floats | None = None  # the policy's, by the sampler: what the gap to it is from
     ref_topk_ids: Any = None  # int32 array [T, K], likeliest first
     ref_topk_logp: Any = None  # float32 array [T, K], nats
     columns: dict[str, float] = field(default_factory=dict)

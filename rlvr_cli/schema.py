@@ -20,6 +20,7 @@ _TEXT = pa.large_string()
 _TOKENS, _NATS = _list(pa.int32()), _list(pa.float32())
 _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
 TOP_K = ("ref_topk_ids", "ref_topk_logp")
+_ON_DEMAND = ("policy_logp",)  # there only if `only` names it
 
 _SCHEMAS = {
     "prompts": [
@@ -36,6 +37,7 @@ _SCHEMAS = {
         _field("completion", _TEXT),
         _field("token_ids", _TOKENS, null=True),
         _field("behaviour_logp", _NATS, "nats", null=True),
+        _field("policy_logp", _NATS, "nats, of the policy by the sampler, of DLC", null=True),
         _field("finish_reason", pa.string(), "stop, length or abort"),
         _field("status", pa.string(), "ok, prompt_truncated or prompt_too_long"),
         _field("seed", pa.int64(), null=True),
@@ -116,7 +118,9 @@ def schema(
     if kind not in _SCHEMAS:
         raise DataError(f"unknown shard kind `{kind}`", f"the kinds are {', '.join(KINDS)}")
     keys = {"prompt_id", "sample_index"}
-    fields = [f for f in _SCHEMAS[kind] if only is None or f.name in keys or f.name in only]
+    known = [f.name for f in _SCHEMAS[kind] if f.name not in _ON_DEMAND]
+    names = keys | set(known if only is None else only)
+    fields = [f for f in _SCHEMAS[kind] if f.name in names]
     fields = [_sized(f, top_k) if top_k and f.name in TOP_K else f for f in fields]
     return pa.schema(fields + [_field(name, pa.float64(), null=True) for name in extra])
 

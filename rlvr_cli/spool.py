@@ -18,6 +18,7 @@ _SCHEMA = pa.schema(
         pa.field("token_ids", pa.list_(pa.int32())),
         pa.field("behaviour_logp", pa.list_(pa.float32())),
         pa.field("finish_reason", pa.string()),
+        pa.field("policy_logp", pa.list_(pa.float32())),
     ]
 )
 

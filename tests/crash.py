@@ -1,6 +1,6 @@
 """Kills training runs at random moments and compares what is left with an undisturbed run.
 
-    python tests/crash.py --kills 50
+    python tests/crash.py --kills 50 [--algo grpo+dlc]
 
 Each attempt is a fork of this process, which has loaded what a run of one step loads: so the kills
 fall into the loop, not into imports. They fall within half of a run's time, so that most runs are
@@ -52,13 +52,13 @@ def content(run: Path) -> dict[str, str]:
     return found
 
 
-def prompts(folder: Path) -> config.RunConfig:
-    """The configuration, on prompts that are made in a folder."""
+def prompts(folder: Path, algo: str) -> config.RunConfig:
+    """The configuration with an objective, on prompts that are made in a folder."""
     for split, limit in (("train", "24"), ("heldout", "6")):
         words = ["--split", split, "--limit", limit, "--out", str(folder / split)]
         assert app.run(["prompts", "task:expression", *words]) == 0
-    where = {"prompts": str(folder / "train"), "heldout": str(folder / "heldout")}
-    return dataclasses.replace(CONFIG, train=dataclasses.replace(CONFIG.train, **where))
+    changed = {"prompts": str(folder / "train"), "heldout": str(folder / "heldout"), "algo": algo}
+    return dataclasses.replace(CONFIG, train=dataclasses.replace(CONFIG.train, **changed))
 
 
 def load(names: list[str]) -> None:
@@ -102,11 +102,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--algo", default=CONFIG.train.algo)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     kills = runs = 0
     with tempfile.TemporaryDirectory() as scratch:
-        chosen, modules = prompts(Path(scratch)), Path(scratch) / "modules.json"
+        chosen, modules = prompts(Path(scratch), given.algo), Path(scratch) / "modules.json"
         short = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, steps=1))
         assert attempt(Path(scratch) / "short", short, None, modules) == 0
         load(json.loads(modules.read_text()))

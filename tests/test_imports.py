@@ -48,6 +48,8 @@ MAY_IMPORT = {
     "world": BASE,
     "heads": set(),
     "policy": BASE | {"adapters", "device", "heads", "shards", "world"},
+    "remembering": BASE | {"config", "policy", "shards"},
+    "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
     "device": BASE | {"world"},
@@ -69,17 +71,17 @@ MAY_IMPORT = {
     "tasks": BASE,
     "metrics": BASE | {"metrics"},
     "similarities": BASE | {"metrics"},
-    "rollout": DATA | {"policy", "kernels", "forward", "world"},
+    "rollout": DATA | {"device", "policy", "kernels", "forward", "heads", "rollout", "world"},
     "training": DATA
     | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {"device", "isolation", "memory", "sandbox", "scoring", "shape", "world"},
+    | {"device", "isolation", "memory", "remembering", "sandbox", "scoring", "shape", "world"},
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
-    | {"stages", "world"},
+    | {"recalled", "remembering", "stages", "world"},
     "live": {
         "world",
         "config",
@@ -92,7 +94,7 @@ MAY_IMPORT = {
     },
     "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "lab"}
     | {"live", "lookup", "objective", "options", "pipeline", "policy", "report", "reporting"}
-    | {"shards", "stages", "viewer", "world"},
+    | {"remembering", "shards", "stages", "viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 

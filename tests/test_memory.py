@@ -266,6 +266,23 @@ def test_a_host_without_memory_is_a_line_and_the_command_goes_on(rlvr, copy, mon
     assert ran.err.startswith("warning: log-probs with `builtin` needs")
 
 
+def test_a_memory_model_is_held_beside_the_policy_with_its_optimizer_where_it_is_trained():
+    made = [memory.beside(LARGE, GPU, trained=trained) for trained in (False, True)]
+    assert made == [2 * LARGE.parameters, (2 + 4 + 8) * LARGE.parameters]
+
+
+def test_the_graph_engine_takes_as_many_rows_as_fit():
+    options = RolloutOptions(max_new_tokens=1024, engine="graph:rows=256")
+    needs = {}
+    for gib in (80, 16, 8):
+        place = Device("cuda", 80 << 30, gib << 30, "GPU 0")
+        needs[gib] = memory.rollout(LARGE, options, place, prompt=64, requests=4096)
+        assert needs[gib].total <= place.free
+    whole = 2 * 28 * 2 * 128 * 2 * 256 * (1024 + 64)  # keys and values, in bfloat16
+    found = [needs[gib].parts["keys and values"] for gib in (80, 16, 8)]
+    assert found[0] == whole and whole % found[2] == 0 and found[2] < found[1] <= whole
+
+
 if __name__ == "__main__":
     folder, *specs = sys.argv[1:]
     print(json.dumps({s: measured("llama", 1000, Path(folder), trainer=s) for s in specs}))

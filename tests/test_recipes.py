@@ -56,6 +56,7 @@ TABLE = {
     "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP, "dual-clip": {}}),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
+    "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),
     "grpo-n": (
         "two-stage",
         {"grpo": CLIP | COMPLETIONS, "negative-only": {}, "kl": KL, "entropy": ENTROPY},
@@ -115,9 +116,11 @@ def test_every_option_is_written_out(name):
 def test_every_knob_that_shapes_the_updates_is_written_out(name):
     raw = tomllib.loads((RECIPES / f"{name}.toml").read_text())
     assert raw["train"].keys() >= {"algo", "model", "steps", "prompts_per_step"}
-    assert raw["rollout"].keys() == {
+    of_dlc = {"memory_model", "mu"} if "dlc" in raw["train"]["algo"] else set()
+    assert raw["rollout"].keys() - of_dlc == {
         "num_generations", "max_new_tokens", "temperature", "top_p", "top_k", "max_draws",
     }  # fmt: skip
+    assert raw["rollout"].keys() >= of_dlc
     assert raw["train-step"].keys() == {
         "learning_rate", "warmup_updates", "schedule", "epochs", "mini_batch_prompts",
         "weight_decay", "max_grad_norm",

@@ -26,6 +26,7 @@ DEFAULTS = [
     "apo:k=8,lam=1.05,beta=0.1,z_floor=1e-06,clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1",
     "cispo:cap=5.0,eps=1e-06,ddof=1",
     "dapo:clip_low=0.2,clip_high=0.28,dual_clip=10.0,eps=1e-06,ddof=1",
+    "dlc",
     "dr-grpo:clip_low=0.2,clip_high=0.2",
     "dual-clip:c=3.0",
     "entropy:coef=0.0001",

@@ -12,7 +12,9 @@ def build(*, path: str = ""):
     """An engine that answers each request with the completion stored under its seed."""
     if not path:
         raise ValueError("path must name a rollouts directory, as in `replay:path=run/rollouts`")
-    return lambda policy, loaded=None, lora_rank=0: Engine(Shards.open(Path(path), "rollouts"))
+    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+        Shards.open(Path(path), "rollouts")
+    )
 
 
 class Engine:
@@ -23,7 +25,10 @@ class Engine:
         self._path = rollouts.path
         self._stored = {
             (row["seed"], tuple(row["prompt_token_ids"])): Completion(
-                row["token_ids"], row["behaviour_logp"], row["finish_reason"]
+                row["token_ids"],
+                row["behaviour_logp"],
+                row["finish_reason"],
+                row.get("policy_logp"),
             )
             for row in rollouts.table().to_pylist()
         }

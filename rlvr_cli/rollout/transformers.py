@@ -5,14 +5,15 @@ as one CUDA graph. Shapes are rounded up there, since each new one is compiled a
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from rlvr_cli import policy as policies
 from rlvr_cli.forward import fit_threads
+from rlvr_cli.kernels import dispatch
 from rlvr_cli.kernels.reference import gumbel
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
@@ -25,8 +26,8 @@ def build(*, batch_size: int = BATCH_SIZE):
     """An engine that samples `batch_size` completions at a time."""
     if batch_size < 1:
         raise ValueError("batch_size must be 1 or more")
-    return lambda policy, loaded=None, lora_rank=0: Engine(
-        loaded or policies.load(policy, frozen=True), batch_size
+    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+        loaded or policies.load(policy, frozen=True), batch_size, memory=memory
     )
 
 
@@ -34,8 +35,10 @@ class Engine:
     streams = False
     own_weights = False
 
-    def __init__(self, loaded: Loaded, batch_size: int = BATCH_SIZE) -> None:
-        self._loaded = loaded
+    def __init__(
+        self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory: Loaded | None = None
+    ) -> None:
+        self._loaded, self._memory = loaded, memory
         self._batch_size = batch_size
 
     def generate(
@@ -68,7 +71,11 @@ class Engine:
             padding, device=device
         ).unsqueeze(1)
         seed_B = torch.tensor([request.seed for request in requests], device=device)
-        sampler = GumbelSampler(seed_B, sampling)
+        memory = None
+        if sampling.mu:
+            assert self._memory, "the stage gives one"
+            memory = Memory(self._memory.model, attention_BS)
+        sampler = GumbelSampler(seed_B, sampling, memory)
         loaded.model.generate(
             input_BS,
             attention_mask=attention_BS.long(),
@@ -83,17 +90,45 @@ class Engine:
         )
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]
+        policy: list[Any] = [None] * wanted
+        if memory:
+            policy = torch.stack(sampler.policy_logp, 1)[:wanted].tolist()
         return [
-            _cut(tokens, logps, loaded.eos_ids)
-            for tokens, logps in zip(token_BT.tolist(), logp_BT.tolist(), strict=True)
+            _cut(*row, loaded.eos_ids)
+            for row in zip(token_BT.tolist(), logp_BT.tolist(), policy, strict=True)
         ]
 
 
-def _cut(tokens: list[int], logps: list[float], eos_ids: tuple[int, ...]) -> Completion:
+def _cut(
+    tokens: list[int], logps: list[float], policy: list[float] | None, eos_ids: tuple[int, ...]
+) -> Completion:
     ends = [index for index, token in enumerate(tokens) if token in eos_ids]
-    if not ends:
-        return Completion(tokens, logps, "length")
-    return Completion(tokens[: ends[0] + 1], logps[: ends[0] + 1], "stop")
+    size = ends[0] + 1 if ends else len(tokens)
+    reason: Literal["stop", "length"] = "stop" if ends else "length"
+    return Completion(tokens[:size], logps[:size], reason, policy[:size] if policy else None)
+
+
+class Memory:
+    """The memory model's logits along a batch, whose prompts are padded at the left."""
+
+    def __init__(self, model: Any, attention_BS: Tensor) -> None:
+        self._model, self._attention_BS = model, attention_BS.long()
+        self._cache = DynamicCache(config=model.config)
+
+    def logits(self, input_BS: Tensor) -> Tensor:
+        """Those of the next token [B, V], given all tokens so far."""
+        seen = self._cache.get_seq_length()
+        one_B1 = self._attention_BS.new_ones(len(input_BS), 1)
+        if seen:
+            self._attention_BS = torch.cat([self._attention_BS, one_B1], 1)
+        position_BS = (self._attention_BS.cumsum(-1) - 1).clamp(min=0)
+        return self._model(
+            input_BS[:, seen:],
+            attention_mask=self._attention_BS,
+            position_ids=position_BS[:, seen:],
+            past_key_values=self._cache,
+            logits_to_keep=1,
+        ).logits[:, -1]
 
 
 class GumbelSampler(LogitsProcessor):
@@ -104,13 +139,19 @@ class GumbelSampler(LogitsProcessor):
     of the unscaled policy.
     """
 
-    def __init__(self, seed_B: Tensor, sampling: SamplingParams) -> None:
+    def __init__(
+        self, seed_B: Tensor, sampling: SamplingParams, memory: Memory | None = None
+    ) -> None:
         self._seed_B = seed_B
         self._sampling = sampling
+        self._memory = memory
+        self.policy_logp: list[Tensor] = []
         self.token: list[Tensor] = []
         self.logp: list[Tensor] = []
 
     def __call__(self, input_ids: Any, scores: Tensor) -> Tensor:
+        if self._memory:
+            return self._less_memory(scores, self._memory.logits(input_ids))
         logp_BV = (scores.float() / (self._sampling.temperature or 1.0)).log_softmax(-1)
         logp_BV = _restrict(logp_BV, self._sampling)
         noisy_BV = logp_BV.double()
@@ -120,6 +161,18 @@ class GumbelSampler(LogitsProcessor):
         self.token.append(token_B1[:, 0])
         self.logp.append(logp_BV.gather(-1, token_B1)[:, 0])
         return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
+
+    def _less_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
+        size, sampling = min(scores.shape[-1], memory_BV.shape[-1]), self._sampling
+        drawn = dispatch.sample(
+            scores[:, :size], self._seed_B, len(self.token), memory_BV=memory_BV[:, :size],
+            mu=sampling.mu, min_prob=sampling.min_prob, temperature=sampling.temperature,
+            top_p=sampling.top_p,
+        )  # fmt: skip
+        self.token.append(drawn.token_B)
+        self.logp.append(drawn.logp_B)
+        self.policy_logp.append(drawn.policy_logp_B)
+        return torch.full_like(scores, -torch.inf).scatter(-1, drawn.token_B[:, None], 0.0)
 
 
 def _restrict(logp_BV: Tensor, sampling: SamplingParams) -> Tensor:

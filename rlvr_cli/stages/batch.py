@@ -15,8 +15,6 @@ from rlvr_cli.schema import TOP_K
 from rlvr_cli.shards import Shards
 from rlvr_cli.stages import common, logprob
 
-_OLD = {"rollout": "behaviour_logp", "stored": "old_logp"}
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -24,7 +22,7 @@ class Batch:
 
     rows: list[Row]
     prompt_ids: list[str]
-    behaviour_logp: list[np.ndarray | None]
+    sampler_logp: list[np.ndarray | None]  # the policy's, as the sampler computed them
 
 
 def read(
@@ -35,27 +33,33 @@ def read(
     options: UpdateOptions,
 ) -> Batch:
     """The kept rows with the columns that the objective and the old log-probs need."""
-    old = _OLD.get(options.old_logprobs)
+    by_sampler = "policy_logp" if _is_decoupled(rollouts) else "behaviour_logp"
+    old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
     needed = logprob.reference_columns(goal.needs) + (("old_logp",) if old == "old_logp" else ())
     _require_logprobs(logprobs, rollouts, needed, goal.top_k)
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
-    names += [*needed, *goal.columns]
+    names += [*needed, *goal.columns] + [by_sampler] * (by_sampler not in names)
     kept = [_kept(common.aligned(i, *sources), names, rollouts) for i in range(len(advantages))]
     table = pa.concat_tables(kept)
     _check_values(table, rollouts, logprobs, needed)
-    if old == "behaviour_logp":
+    if options.old_logprobs == "rollout":
         _require_behaviour(table, rollouts, "use `--old-logprobs recompute`")
     if "behaviour_logp" in goal.needs:
         hint = "this objective needs it: sample the completions with `rlvr rollout`"
         _require_behaviour(table, rollouts, hint)
-    known = table["behaviour_logp"].is_valid().to_pylist()
-    behaviour = common.arrays(table["behaviour_logp"])
+    known = table[by_sampler].is_valid().to_pylist()
+    sampled = common.arrays(table[by_sampler])
     return Batch(
         _rows(table, goal, old),
         table["prompt_id"].to_pylist(),
-        [logp_T if is_known else None for logp_T, is_known in zip(behaviour, known, strict=True)],
+        [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
+
+
+def _is_decoupled(rollouts: Shards) -> bool:
+    """Whether the rollouts were sampled from the policy less a memory, with both log-probs."""
+    return "policy_logp" in (rollouts.manifest["only"] or ())
 
 
 def _require_logprobs(
@@ -136,8 +140,8 @@ def _rows(table: pa.Table, goal: Objective, old: str | None) -> list[Row]:
             old_logp,
             ref_logp,
             behaviour_logp,
-            ref_topk_ids,
-            ref_topk_logp,
+            ref_topk_ids=ref_topk_ids,
+            ref_topk_logp=ref_topk_logp,
             columns={name: value for name, value in row.items() if value is not None},
         )
         for (

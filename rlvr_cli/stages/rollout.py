@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import device, lookup, memory, schema, seeds
+from rlvr_cli import device, lookup, memory, remembering, schema, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
@@ -20,6 +20,9 @@ from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.spool import Spool
 from rlvr_cli.stages import dynamic
+
+_OF_DLC = ("memory_model", "mu", "dlc_min_prob")
+_WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def run(
     policy: Policy,
     options: RolloutOptions,
     selection: Selection = Selection(),
+    memory: Policy | None = None,
     *,
     engine: Callable[[], RolloutEngine] | None = None,
     share: Share = WHOLE,
@@ -70,24 +74,30 @@ def run(
 ) -> Shards | None:
     """A rollouts directory: `num_generations` completions of each selected prompt, in groups.
 
+    With a `memory`, which is the model that `options.memory_model` names, they are sampled from the
+    policy less `options.mu` times it (DLC), and each token has the log-prob of the policy too.
+
     `engine` is called once, when the first part is to be made; by default the policy is loaded
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
     many, of the selection and of further draws, whose rewards differ.
     """
     check(options, selection, share)
     chosen = _chosen(prompts, selection)
-    engine = functools.cache(engine or (lambda: _load(policy, options, chosen)))
+    memory = memory if options.mu else None
+    engine = functools.cache(engine or (lambda: _load(policy, options, chosen, memory)))
     size = options.prompts_per_part
     plan = Plan(
         kind="rollouts",
         stage="rollout",
-        params={**_params(options), **vars(selection), "policy": policy.digest},
+        params={**_params(options, memory), **vars(selection), "policy": policy.digest},
         parents={"prompts": prompts},
         parts=max(1, -(-chosen.num_rows // size)),
-        paths={"policy": policy.named_from(out)},
+        paths={"policy": policy.named_from(out)}
+        | ({"memory_model": memory.named_from(out)} if memory else {}),
+        only=_WITH_POLICY_LOGP if memory else None,
     )
     if options.max_draws > 1:
-        drawn = _drawing(prompts, out, policy, options, selection, engine)
+        drawn = _drawing(prompts, out, policy, options, selection, memory, engine)
         group = size * options.num_generations
         return fill(
             out,
@@ -96,7 +106,10 @@ def run(
             summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
             on_part=on_part,
         )
-    maker = _Maker(out, chosen.to_pylist(), policy, options, selection, engine, share)
+    maker = _Maker(
+        out, chosen.to_pylist(), policy, options, selection, engine, share,
+        with_memory=memory is not None,
+    )  # fmt: skip
     return fill_streaming(
         out,
         plan,
@@ -107,17 +120,24 @@ def run(
     )
 
 
-def _load(policy: Policy, options: RolloutOptions, prompts: pa.Table) -> RolloutEngine:
-    """The policy in an engine of its own, if there is memory for it."""
+def _load(
+    policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
+) -> RolloutEngine:
+    """The policy in an engine of its own, if there is memory for it; with a memory model beside."""
+    place = device.here()
+    if memory_model:
+        held = memory.beside(shape_of(memory_model), place, trained=False)
+        place = replace(place, free=place.free - held)
     need = memory.rollout(
         shape_of(policy),
         options,
-        device.here(),
+        place,
         prompt=longest_prompt(policy, prompts["messages"]),
         requests=prompts.num_rows * options.num_generations,
     )
-    memory.require(policy, need, device.here())
-    return lookup.build("rollout", options.engine)(policy)
+    memory.require(policy, need, place)
+    beside = {"memory": policies.load(memory_model, frozen=True)} if memory_model else {}
+    return lookup.build("rollout", options.engine)(policy, **beside)
 
 
 def longest_prompt(policy: Policy, messages: pa.ChunkedArray) -> int:
@@ -135,6 +155,7 @@ def _drawing(
     policy: Policy,
     options: RolloutOptions,
     selection: Selection,
+    memory: Policy | None,
     engine: Callable[[], RolloutEngine],
 ) -> Callable[[], dynamic.Drawn]:
     """Draws, when it is first called, until enough groups are mixed; then knows them."""
@@ -145,7 +166,7 @@ def _drawing(
 
     def sample(draw: int, where: Path) -> Shards:
         once, these = replace(options, max_draws=1), replace(selection, draw=draw)
-        made = run(prompts, where, policy, once, these, engine=engine)
+        made = run(prompts, where, policy, once, these, memory=memory, engine=engine)
         assert made is not None, "all parts are of this share"
         return made
 
@@ -162,6 +183,7 @@ def check(
             "use `--num-generations 1`, or a temperature above 0",
         )
     lookup.build("rollout", options.engine)
+    remembering.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
 
@@ -186,8 +208,12 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
         )
 
 
-def _params(options: RolloutOptions) -> dict[str, Any]:
-    return {**vars(options), "engine": lookup.canonical("rollout", options.engine)}
+def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
+    """What decides the samples; a memory by its content, and nothing of DLC without one."""
+    params = {**vars(options), "engine": lookup.canonical("rollout", options.engine)}
+    if memory:
+        return params | {"memory_model": memory.digest}
+    return {name: value for name, value in params.items() if name not in _OF_DLC}
 
 
 def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
@@ -207,7 +233,10 @@ class _Maker:
         selection: Selection,
         engine: Callable[[], RolloutEngine],
         share: Share,
+        *,
+        with_memory: bool,
     ) -> None:
+        self._with_memory = with_memory
         self._out, self._prompts, self._share = out, prompts, share
         self._policy, self._options, self._selection = policy, options, selection
         self._make_engine = engine
@@ -223,6 +252,7 @@ class _Maker:
             self._options.temperature,
             self._options.top_p,
             self._options.top_k,
+            *((self._options.mu, self._options.dlc_min_prob) if self._with_memory else ()),
         )
         if engine.streams:
             yield from self._streamed(engine, rows, sampling)
@@ -277,7 +307,7 @@ class _Maker:
         return rows
 
     def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
-        aborted = Completion([], [], "abort")
+        aborted = Completion([], [], "abort", [])
         made = [completions.get(row.number, aborted) for row in rows]
         columns = {
             "prompt_id": [row.prompt_id for row in rows],
@@ -293,7 +323,10 @@ class _Maker:
             "seed": [row.request.seed for row in rows],
             "policy": [self._policy.digest] * len(rows),
         }
-        return pa.table(columns, schema.schema("rollouts"))
+        if not self._with_memory:
+            return pa.table(columns, schema.schema("rollouts"))
+        columns["policy_logp"] = [completion.policy_logp for completion in made]
+        return pa.table(columns, schema.schema("rollouts", only=_WITH_POLICY_LOGP))
 
 
 @dataclass(frozen=True)

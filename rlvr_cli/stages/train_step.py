@@ -65,6 +65,7 @@ def run(
     check(options, goal, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
+    _check_decoupled(sampled, goal, spec)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",
@@ -95,7 +96,7 @@ def run(
         world.tell(True)
         made, table = update()
         if save:
-            _save(made, out)
+            save_checkpoint(made, out)
         return table
 
     identity = None if save else hashlib.sha256(f"update {plan.fingerprint}".encode()).hexdigest()
@@ -185,6 +186,15 @@ def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
     check_sampling(rollouts.params, f"`{rollouts.path}` was sampled")
 
 
+def _check_decoupled(rollouts: Shards, goal: Objective, spec: str) -> None:
+    if rollouts.params.get("mu") and not goal.decoupled:
+        raise UsageError(
+            f"`{rollouts.path}` was sampled from the policy less {rollouts.params['mu']} times a "
+            f"memory, and {spec} is for samples of the policy itself",
+            "make the advantages with `+dlc` behind the algorithm",
+        )
+
+
 def check_sampling(params: dict[str, Any], what: str) -> None:
     """Refuses samples that are not from the policy's own distribution."""
     if params.get("temperature") == 0 or params.get("top_p", 1) < 1 or params.get("top_k", 0):
@@ -204,22 +214,22 @@ def _update(
     seed: int,
 ) -> pa.Table:
     if not batch.rows:
-        return _table([], goal)
+        return steps_table([], goal)
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
     mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
     rows, gap = list(batch.rows), None
     is_only = options.epochs == len(mini_batches[0]) == 1
     if options.old_logprobs == "recompute" and is_only:  # its own forward pass gives them
-        for i, logp_T in enumerate(batch.behaviour_logp):
-            rows[i] = dataclasses.replace(rows[i], behaviour_logp=logp_T)
+        for i, logp_T in enumerate(batch.sampler_logp):
+            rows[i] = dataclasses.replace(rows[i], sampler_logp=logp_T)
     elif options.old_logprobs == "recompute":
         for indices in mini_batches[0]:
             logps = _logps(engine, rows, indices, batch, temperature)
             for i, logp in zip(indices, logps, strict=True):
                 rows[i] = dataclasses.replace(rows[i], old_logp=logp)
     if rows[0].old_logp is not None:
-        gap = _sampler_gap(rows, batch.behaviour_logp)
+        gap = _sampler_gap(rows, batch.sampler_logp)
     longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
     records = []
     for epoch, cuts in enumerate(mini_batches):
@@ -236,8 +246,8 @@ def _update(
                 raise
             gap = sums.pop("sampler_gap_max", gap)
             made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
-            records.append(made | {"sampler_gap": gap} | _measures(sums, totals, goal))
-    return _table(records, goal)
+            records.append(made | {"sampler_gap": gap} | measures(sums, totals, goal))
+    return steps_table(records, goal)
 
 
 def _logps(
@@ -253,7 +263,7 @@ def _logps(
     return logps
 
 
-def _measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
+def measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
     """The columns of an update that come from the sums over its tokens."""
     tokens = max(totals.tokens, 1)
     shares = {}
@@ -275,7 +285,7 @@ def _measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[s
     }
 
 
-def _table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
+def steps_table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
     return pa.Table.from_pylist(records, schema.schema("steps", _share_names(goal)))
 
 
@@ -296,17 +306,17 @@ def _mini_batches(
         yield [index for name in order[start : start + size] for index in members[name]]
 
 
-def _sampler_gap(rows: list[Row], behaviour: list[np.ndarray | None]) -> float | None:
+def _sampler_gap(rows: list[Row], sampled: list[np.ndarray | None]) -> float | None:
     """The largest difference in nats between the sampler's and the trainer's log-probs."""
     gaps = [
         np.abs(np.asarray(row.old_logp, np.float64) - logp_T).max()
-        for row, logp_T in zip(rows, behaviour, strict=True)
+        for row, logp_T in zip(rows, sampled, strict=True)
         if logp_T is not None and len(logp_T)
     ]
     return float(max(gaps)) if gaps else None
 
 
-def _save(engine: TrainingEngine, out: Path) -> None:
+def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
     """Writes the checkpoint whole or not at all."""
     final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
     shutil.rmtree(temporary, ignore_errors=True)

@@ -42,11 +42,11 @@ def _is_fresh(rows: list[Row]) -> bool:
 
 def _sampler_gap(rows: list[Row], tokens: TokenBatch) -> float | None:
     """The largest difference in nats between the sampler's and the old log-probs."""
-    behaviour = [
-        [torch.nan] * len(row.token_ids) if row.behaviour_logp is None else row.behaviour_logp
+    sampled = [
+        [torch.nan] * len(row.token_ids) if row.sampler_logp is None else row.sampler_logp
         for row in rows
     ]
-    gap_BT = tokens.old_logp_BT - forward.pad(behaviour, tokens.mask_BT, tokens.old_logp_BT.dtype)
+    gap_BT = tokens.old_logp_BT - forward.pad(sampled, tokens.mask_BT, tokens.old_logp_BT.dtype)
     gap_N = gap_BT[tokens.mask_BT & ~gap_BT.isnan()]
     return float(gap_N.abs().max()) if len(gap_N) else None
 

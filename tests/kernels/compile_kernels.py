@@ -18,7 +18,13 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from rlvr_cli.kernels import triton_backward, triton_forward, triton_sample
+from rlvr_cli.kernels import (
+    attention,
+    triton_attention,
+    triton_backward,
+    triton_forward,
+    triton_sample,
+)
 from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, Tiles
 
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
@@ -124,6 +130,20 @@ def main() -> None:
         flags = dict.fromkeys(("MEMORY", "PLAUSIBLE", "NUCLEUS"), way)
         kernel = triton_sample._sample_kernel
         compile_one(f"sample, memory {way}", kernel, logits, sizes | flags, num_warps=16)
+    attention_of("bf16", full=True)
+    if everything:
+        attention_of("bf16", full=False)
+        attention_of("fp32", full=False)
+
+
+def attention_of(dtype: str, full: bool) -> None:
+    sizes = {"K": 2, "G": 6, "GP": 16, "D": 128, "DP": 128, "BLOCK": attention.BLOCK}
+    pointers = dict.fromkeys(("query", "key", "value", "keys", "values", "out"), f"*{dtype}")
+    types = pointers | {"position": "*i64", "softcap": "fp32", "window": "i32", "L": "i32"}
+    flags = {"WINDOW": full, "CAP": full, "WIDEN": False}
+    name = f"attend {dtype}{' window cap' if full else ''}"
+    kernel, options = triton_attention.attend_kernel, {"num_warps": 4, "num_stages": 3}
+    compile_one(name, kernel, types, sizes | flags, **options)
 
 
 CAPABILITY = next((int(word) for word in sys.argv[1:] if word.isdigit()), 90)

@@ -19,7 +19,14 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithm
 # ruff: noqa: E402
 from rlvr_cli import forward, objective, policy
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.kernels import dispatch, reference, triton_sample, triton_stats
+from rlvr_cli.kernels import (
+    attention,
+    dispatch,
+    reference,
+    triton_attention,
+    triton_sample,
+    triton_stats,
+)
 from rlvr_cli.kernels.checks import BadInput
 from rlvr_cli.objective import Totals
 from rlvr_cli.protocols import Row
@@ -331,3 +338,27 @@ def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
     assert float((made - truth).norm()) <= 0.03 * float(truth.norm())
     torch.testing.assert_close(made_norm, norm, rtol=0.02, atol=0)
     assert math.isfinite(metrics["loss"])
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(
+    "heads, kinds, size, window, softcap",
+    [(4, 2, 16, 0, 0.0), (6, 1, 24, 7, 0.0), (3, 3, 32, 40, 3.0)],
+)
+def test_attention_to_a_cache_is_that_of_the_reference(
+    dtype, tolerance, heads, kinds, size, window, softcap
+):
+    rng = torch.Generator("cpu").manual_seed(heads)
+    shapes = [(5, heads, size), *[(5, kinds, size)] * 2, *[(5, kinds, 128, size)] * 2]
+    values = [torch.randn(s, generator=rng, device="cpu").to(DEVICE, dtype) for s in shapes]
+    position_B = tensor([0, 1, 64, 127, 33])
+    options = {"scale": size**-0.5, "window": window, "softcap": softcap}
+    wide = [value.double() for value in values]
+    expected = attention.attend(*wide, position_B, **options)
+    for cache in values[3:]:
+        for i, place in enumerate(position_B.tolist()):
+            cache[i, :, place:] = math.nan
+    made = triton_attention.attend(*values, position_B, **options)
+    torch.testing.assert_close(made.double(), expected, rtol=tolerance, atol=tolerance)
+    for new, cache in zip(values[1:3], values[3:], strict=True):
+        assert torch.equal(cache[torch.arange(5), :, position_B], new)

@@ -90,7 +90,7 @@ def test_rows_have_what_the_objective_needs_and_nothing_else(root):
     full = read(root, goal("ref_logp", "behaviour_logp", "ref_topk", "entropy", top_k=3), STORED)
     stored = opened(root)[2].table().to_pylist()
     sampled = opened(root)[1].table()["behaviour_logp"].to_pylist()
-    assert lists(full.behaviour_logp) == sampled
+    assert lists(full.sampler_logp) == sampled
     for row, values, behaviour in zip(full.rows, stored, sampled, strict=True):
         assert lists([row.old_logp, row.ref_logp]) == [values["old_logp"], values["ref_logp"]]
         assert row.behaviour_logp.tolist() == behaviour
@@ -102,7 +102,7 @@ def test_rows_have_what_the_objective_needs_and_nothing_else(root):
 
 def test_old_log_probs_may_be_the_rollouts_own(root):
     made = read(root, goal(), ROLLOUT, logprobs=None)
-    assert lists([row.old_logp for row in made.rows]) == lists(made.behaviour_logp)
+    assert lists([row.old_logp for row in made.rows]) == lists(made.sampler_logp)
     assert {row.behaviour_logp for row in made.rows} == {None}
 
 
@@ -140,7 +140,7 @@ def test_few_rows_and_none_can_be_read(root, tmp_path, keeps):
 
     few = fill_whole(out, plan, make)
     made = batch.read(few, rollouts, logprobs, ANCHORED, STORED)
-    assert len(made.rows) == len(made.prompt_ids) == len(made.behaviour_logp) == keeps
+    assert len(made.rows) == len(made.prompt_ids) == len(made.sampler_logp) == keeps
 
 
 COLUMNS = [

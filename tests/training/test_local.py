@@ -206,7 +206,7 @@ def test_an_objective_is_given_what_it_needs_and_nothing_else():
 
 def test_rows_without_old_log_probs_have_those_of_the_same_forward_pass():
     engine, goal = start(), objective.build("quatro+kl:beta=0.1")
-    given = [dataclasses.replace(row, behaviour_logp=None) for row in rows_of(engine)]
+    given = [dataclasses.replace(row, sampler_logp=None) for row in rows_of(engine)]
     gradients = []
     for rows in (given, [dataclasses.replace(row, old_logp=None) for row in given]):
         engine.accumulate(rows, goal, TOTALS, 1.0)
@@ -219,13 +219,13 @@ def test_the_gap_to_the_sampler_is_the_largest_of_the_rows_that_have_its_log_pro
     engine = start()
     rows = [
         dataclasses.replace(
-            row, old_logp=None, behaviour_logp=None if i == 0 else np.add(row.old_logp, 0.1 * i)
+            row, old_logp=None, sampler_logp=None if i == 0 else np.add(row.old_logp, 0.1 * i)
         )
         for i, row in enumerate(rows_of(engine))
     ]
     sums = engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
     assert sums["sampler_gap_max"] == pytest.approx(0.1 * (len(rows) - 1), abs=1e-5)
-    rows = [dataclasses.replace(row, behaviour_logp=None) for row in rows]
+    rows = [dataclasses.replace(row, sampler_logp=None) for row in rows]
     assert "sampler_gap_max" not in engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
 
 

@@ -1,0 +1,249 @@
+"""Tokens/s, memory and start-up of the graph engine beside vLLM's, in one call on one machine.
+
+    python -P benchmarks/graph_engine.py MODEL_DIR --rows 256 1024 --new-tokens 1024
+    python -P benchmarks/graph_engine.py MODEL_DIR --lengths LENGTHS.json --engines graph vllm
+    python -P benchmarks/graph_engine.py MODEL_DIR --memory-model DIR2 --rows 64 256 --engines
+
+MODEL_DIR is what `gpu_step.py make` makes. Both engines are given the same prompts, seeds and
+lengths, and are asked for the log-probs of what they sample; every completion has exactly the
+length that was drawn for it, as no token ends one. Lengths are geometric with a mean of a third of
+--new-tokens, cut there, or those of a file: a JSON list, a rollouts directory, or a number a line.
+`bare` is the decoding step alone, all rows at work, over caches of the longest length; `two models`
+is the same with a memory model (DLC) beside. Each engine runs in a process of its own. One JSON
+line a measurement.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SEED = 20261128
+
+
+def say(**facts) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def requests_of(options: argparse.Namespace, rows: int):
+    """Prompts of the model's folder, `--generations` completions of each; and their lengths."""
+    import numpy as np
+    from transformers import AutoTokenizer
+
+    from rlvr_cli.protocols import Request
+
+    tokenizer = AutoTokenizer.from_pretrained(options.folder)
+    lines = (options.folder / "prompts.jsonl").read_text().splitlines()
+    texts = [json.loads(line)["prompt"] for line in lines[: -(-rows // options.generations)]]
+    ids = tokenizer(texts)["input_ids"]
+    requests = [Request(ids[i // options.generations], SEED + i) for i in range(rows)]
+    rng = np.random.default_rng(SEED)
+    if options.lengths == "geometric":
+        drawn = rng.geometric(3 / options.new_tokens, rows)
+    elif options.lengths == "fixed":
+        drawn = np.full(rows, options.new_tokens)
+    else:
+        drawn = rng.choice(lengths_in(Path(options.lengths)), rows)
+    return requests, [int(length) for length in np.clip(drawn, 1, options.new_tokens)]
+
+
+def lengths_in(path: Path) -> list[int]:
+    if path.is_dir():
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        columns = [pq.read_table(part)["token_ids"] for part in sorted(path.glob("*.parquet"))]
+        return [n for column in columns for n in pc.list_value_length(column).to_pylist()]
+    text = path.read_text()
+    return json.loads(text) if text.lstrip().startswith("[") else list(map(int, text.split()))
+
+
+def memory() -> dict[str, float]:
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    free, total = torch.cuda.mem_get_info()
+    return {
+        "in_use_gib": round((total - free) / 2**30, 1),
+        "torch_peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 1),
+    }
+
+
+def wait() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def endless(folder: Path):
+    """The policy in the precision that it samples in, with an end that is never sampled."""
+    import dataclasses
+
+    from rlvr_cli import policy as policies
+
+    loaded = policies.load(policies.resolve(str(folder)), frozen=True)
+    return dataclasses.replace(loaded, eos_ids=(-1,))
+
+
+def graph(options: argparse.Namespace) -> None:
+    from rlvr_cli.protocols import SamplingParams
+    from rlvr_cli.rollout.graph import Engine
+
+    start = time.perf_counter()
+    loaded = endless(options.folder)
+    load_s = time.perf_counter() - start
+    engine = Engine(loaded, options.slots, fuse=options.fuse)
+    start = time.perf_counter()
+    list(engine.generate(*few(options)))  # compiles kernels, captures
+    wait()
+    say(
+        engine=name_of(options),
+        load_s=round(load_s, 1),
+        start_s=round(time.perf_counter() - start, 1),
+    )
+    for rows in options.rows:
+        requests, limits = requests_of(options, rows)
+        for attempt in range(options.repeats):
+            start, made = time.perf_counter(), []
+            sampling = SamplingParams(options.new_tokens)
+            for _, completion in engine.generate(requests, sampling, limits=limits):
+                made.append(len(completion.token_ids))
+            wait()
+            tell(name_of(options), rows, attempt, made, limits, time.perf_counter() - start)
+
+
+def few(options: argparse.Namespace):
+    from rlvr_cli.protocols import SamplingParams
+
+    requests, _ = requests_of(options, min(options.slots, max(options.rows)))
+    return requests, SamplingParams(4)
+
+
+def name_of(options: argparse.Namespace) -> str:
+    return f"graph{' fused' if options.fuse else ''}, {options.slots} rows"
+
+
+def vllm(options: argparse.Namespace) -> None:
+    from dataclasses import replace
+
+    from rlvr_cli import lookup
+    from rlvr_cli import policy as policies
+    from rlvr_cli.protocols import SamplingParams
+
+    asked, _ = requests_of(options, max(options.rows))
+    length = options.new_tokens + max(len(request.prompt_token_ids) for request in asked)
+    start = time.perf_counter()
+    spec = f"vllm:max_length={length},gpu_memory={options.gpu_memory},max_sequences=1024"
+    engine = lookup.build("rollout", spec)(policies.resolve(str(options.folder)))
+    engine._eos_ids = []
+    say(engine="vllm", start_s=round(time.perf_counter() - start, 1))
+    params = engine._params
+    limit_of: dict[int, int] = {}
+
+    def limited(request, sampling):
+        """What the engine asks vLLM for, with the length of each request enforced."""
+        made = params(request, replace(sampling, max_new_tokens=limit_of[request.seed]))
+        made.ignore_eos = True
+        return made
+
+    engine._params = limited
+    for rows in options.rows:
+        requests, limits = requests_of(options, rows)
+        limit_of |= {r.seed: limit for r, limit in zip(requests, limits, strict=True)}
+        for attempt in range(options.repeats):
+            engine._llm.reset_prefix_cache()
+            start, made = time.perf_counter(), []
+            for _, completion in engine.generate(requests, SamplingParams(options.new_tokens)):
+                made.append(len(completion.token_ids))
+            tell("vllm", rows, attempt, made, limits, time.perf_counter() - start)
+
+
+def tell(
+    engine: str, rows: int, attempt: int, made: list[int], limits: list[int], s: float
+) -> None:
+    assert sorted(made) == sorted(limits), "every completion has the length asked for"
+    tokens = sum(made)
+    say(engine=engine, rows=rows, attempt=attempt, seconds=round(s, 2), tokens=tokens,
+        longest=max(made), tokens_s=round(tokens / s), **memory())  # fmt: skip
+
+
+def bare(options: argparse.Namespace) -> None:
+    """One model's steps against two models' in turn, all rows at work."""
+    from rlvr_cli.protocols import SamplingParams
+    from rlvr_cli.rollout._decoder import Decoder
+    from rlvr_cli.rollout._slots import Job, Slots
+
+    loaded = endless(options.folder)
+    other = endless(options.memory_model) if options.memory_model else None
+    steps = options.bare_steps
+    for rows in options.rows:
+        if rows > options.slots:
+            continue
+        requests, _ = requests_of(options, rows)
+        length = -(-(len(requests[0].prompt_token_ids) + options.new_tokens) // 64) * 64
+        made = {}
+        for name, memory_model in {"bare": None, "two models": other}.items():
+            if name == "two models" and memory_model is None:
+                continue
+            start = time.perf_counter()
+            models = [loaded.model] + ([memory_model.model] if memory_model else [])
+            decoders = [Decoder(model, rows, length, fuse=options.fuse) for model in models]
+            sampling = SamplingParams(options.new_tokens, mu=0.5 * (len(models) > 1))
+            slots = Slots(decoders, rows, sampling, (-1,), options.new_tokens)
+            slots.admit([Job(i, r, options.new_tokens) for i, r in enumerate(requests)])
+            wait()
+            made[name] = (slots, round(time.perf_counter() - start, 1), [])
+        for _ in range(options.repeats):
+            for slots, _, seconds in made.values():  # in turn
+                wait()
+                start, before = time.perf_counter(), slots.steps
+                while slots.steps < before + steps:
+                    slots.run()
+                wait()
+                seconds.append((time.perf_counter() - start) / (slots.steps - before))
+        for name, (_, start_s, seconds) in made.items():
+            best = min(seconds)
+            ratio = best / min(made["bare"][2])
+            say(engine=name, fused=options.fuse, rows=rows, places=length, start_s=start_s,
+                step_ms=round(1e3 * best, 3), tokens_s=round(rows / best),
+                times_bare=round(ratio, 3), **memory())  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, nargs="+", default=[256, 1024])
+    parser.add_argument("--new-tokens", type=int, default=1024)
+    parser.add_argument("--lengths", default="geometric", help="a file, `geometric` or `fixed`")
+    parser.add_argument("--generations", type=int, default=8)
+    parser.add_argument("--slots", type=int, default=256, help="rows of the graph engine")
+    parser.add_argument("--memory-model", type=Path)
+    parser.add_argument("--engines", nargs="*", default=["graph", "fused", "vllm"])
+    parser.add_argument("--bare-steps", type=int, default=128, help="0: no bare loop")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--gpu-memory", type=float, default=0.8, help="vLLM's share of the GPU")
+    parser.add_argument("--fuse", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=("graph", "vllm", "bare"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        return {"graph": graph, "vllm": vllm, "bare": bare}[options.only](options)
+    known = {"graph": ["graph"], "fused": ["graph", "--fuse"], "vllm": ["vllm"]}
+    jobs = [["--only", *known[engine]] for engine in options.engines]
+    if options.bare_steps:
+        jobs += [["--only", "bare"], ["--only", "bare", "--fuse"]]
+    environment = os.environ | {"VLLM_LOGGING_LEVEL": "ERROR"}
+    for job in jobs:
+        words = [sys.executable, "-P", __file__, *sys.argv[1:], *job]
+        if code := subprocess.run(words, env=environment).returncode:
+            say(failed=job, code=code)
+
+
+if __name__ == "__main__":
+    main()

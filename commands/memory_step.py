@@ -1,0 +1,42 @@
+"""Trains DLC's memory model on the completions of a step, ready for exact resume.
+
+The memory model is found through the rollouts, which were sampled from a policy less it. The
+trained one lies in the `_checkpoint` folder of what is made; `rlvr rollout --memory-model` takes
+either path.
+"""
+
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import config, console, options
+
+
+@options.takes(knobs=config.MemoryOptions)
+def command(
+    knobs: dict,
+    rollouts: options.Source = None,
+    out: options.Out = None,
+    memory_model: Annotated[str | None, typer.Option(help="the memory model to train")] = None,
+    micro_batch_tokens: Annotated[
+        int, typer.Option(min=1, help="padded tokens in one forward pass")
+    ] = config.UpdateOptions.micro_batch_tokens,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import remembering
+    from rlvr_cli.shards import Shards
+    from rlvr_cli.stages import memory_step
+
+    chosen = config.make(config.MemoryOptions, knobs)
+    source = Shards.open(options.source(rollouts), "rollouts")
+    out = out or source.path.parent / "memory"
+    memory = remembering.of(source, memory_model)
+    if dry_run:
+        return console.say(f"memory-step: `{memory.name}` on {source.rows} rows, into `{out}`")
+    with console.Parts("memory-step", 1) as parts:
+        made = memory_step.run(
+            source, out, memory, chosen, micro_batch_tokens=micro_batch_tokens, on_part=parts
+        )
+    text = "{updates} updates on {tokens} tokens, {loss:.4g} nats a token before the first"
+    console.conclude(parts, out, made, text, as_json=json)

@@ -1,0 +1,119 @@
+"""A static cache and one captured CUDA graph a token; rows are refilled as they end.
+
+It samples from the weights that it is given, those of a trainer in the same process say, so there
+is nothing to hand over. Without a GPU the same steps run one by one.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rlvr_cli import device
+from rlvr_cli import policy as policies
+from rlvr_cli.errors import UserError
+from rlvr_cli.forward import fit_threads
+from rlvr_cli.policy import Loaded
+from rlvr_cli.protocols import Completion, Request, SamplingParams
+from rlvr_cli.rollout._decoder import Decoder
+from rlvr_cli.rollout._slots import Job, Slots
+
+ROWS = 256
+_PLACES = 64  # what the length of the cache is rounded up to
+_SHARE = 0.9  # of the free memory, that may be filled
+_REFILL = 8  # rows are refilled as soon as one in so many is free
+
+
+def build(*, rows: int = ROWS, fuse: bool = False):
+    """An engine that decodes `rows` completions at a time, or as many as there is memory for.
+
+    `fuse` has torch.compile make fewer kernels of a step: it takes a minute or so, once a process.
+    """
+    if rows < 1:
+        raise ValueError("rows must be 1 or more")
+    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+        loaded or policies.load(policy, frozen=True), rows, fuse=fuse, memory=memory
+    )
+
+
+class Engine:
+    """A completion depends on its prompt and seed, not on its row or on what the other rows have.
+
+    Its last bits depend on the shapes that it is computed in: the number of rows, and the prompts
+    that are taken up together with its own.
+    """
+
+    own_weights = False
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        rows: int = ROWS,
+        *,
+        fuse: bool = False,
+        memory: Loaded | None = None,
+    ) -> None:
+        self._loaded, self._most, self._fuse, self._memory = loaded, rows, fuse, memory
+        self.streams = loaded.model.device.type == "cuda"
+
+    def generate(
+        self,
+        requests: list[Request],
+        sampling: SamplingParams,
+        limits: Sequence[int] | None = None,
+    ) -> Iterator[tuple[int, Completion]]:
+        """See `RolloutEngine`; with `limits`, the most tokens of each request."""
+        if not requests:
+            return
+        fit_threads(self._loaded.model)
+        limits = limits or [sampling.max_new_tokens] * len(requests)
+        waiting = deque(map(Job, range(len(requests)), requests, limits))
+        slots = self._slots(requests, sampling, max(limits))
+        made: list[tuple[int, Completion]] = []
+        while waiting or slots.busy:
+            free = len(slots.free)
+            if waiting and (not slots.busy or free * _REFILL >= slots.rows):
+                slots.admit([waiting.popleft() for _ in range(min(free, len(waiting)))])
+            slots.run()
+            yield from made  # a GPU is at work meanwhile
+            made = slots.finished()
+        yield from made
+
+    def _slots(self, requests: list[Request], sampling: SamplingParams, width: int) -> Slots:
+        longest = max(len(request.prompt_token_ids) for request in requests)
+        length = -(-(longest + width) // _PLACES) * _PLACES
+        rows = min(self._most, 1 << (len(requests) - 1).bit_length())
+        models = [self._loaded.model]
+        if sampling.mu:
+            assert self._memory, "the stage gives one"
+            models.append(self._memory.model)
+        rows = self._fitting(models, rows, length)
+        decoders = [Decoder(model, rows, length, fuse=self._fuse) for model in models]
+        return Slots(decoders, rows, sampling, self._loaded.eos_ids, width)
+
+    def _fitting(self, models: list[Any], rows: int, length: int) -> int:
+        """As many rows as there is memory for, halved until it is enough."""
+        place = device.here()
+        if place.kind != "cuda":
+            return rows
+        policies.free_unused()
+        free = _SHARE * device.here().free
+        each = sum(row_bytes(model, length) for model in models)
+        while rows * each > free:
+            if rows == 1:
+                raise UserError(
+                    f"a completion of {length} tokens needs {each >> 20} MiB, "
+                    f"{int(free) >> 20} MiB of {place.name} are free",
+                    "lower --max-new-tokens",
+                )
+            rows //= 2
+        return rows
+
+
+def row_bytes(model: Any, length: int) -> int:
+    """What a row takes of the device: keys and values, logits, and what samples from those."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    number = next(model.parameters()).element_size()
+    cache = 2 * config.num_hidden_layers * heads * size * number * length
+    return cache + 8 * config.vocab_size
