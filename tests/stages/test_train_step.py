@@ -102,7 +102,7 @@ def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(l
     batch = Batch(rows, ["a", "a"], [None] * 2)
     options = UpdateOptions(learning_rate=0.0)
     damaged = copying.deepcopy(loaded)
-    next(damaged.model.parameters()).data[9] = torch.nan  # a logit; no hidden state that is used
+    next(damaged.model.parameters()).data[50] = torch.nan  # a logit, and no hidden state
     with pytest.raises(DataError, match="a log-prob of nan to a completion of `a`"):
         train_step._update(Engine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
 
