@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rlvr_cli import heads
-from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.protocols import Floats, Row
 
@@ -178,7 +178,7 @@ def _refusals() -> Iterator[None]:
     except dispatch.Unsupported as error:
         raise UsageError(str(error), f"leave {dispatch.VARIABLE} out") from error
     except dispatch.BadInput as error:
-        raise UserError(
+        raise DataError(
             f"the policy gives no log-probs: {error}",
             "go back to an earlier checkpoint; a NaN means that its weights are damaged",
         ) from error

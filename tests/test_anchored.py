@@ -90,12 +90,19 @@ def test_the_likeliest_tokens_are_made_by_the_command_in_the_hint(rlvr, refused,
     assert rlvr("train-step", copy / "anchored").code == 0
 
 
-def test_a_policy_whose_own_log_probs_are_no_numbers_is_refused_by_a_prompt(chain, tmp_path):
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (slice(20, None), "the policy gives no log-probs: hidden_NH holds NaN in row 0"),
+        (98, "the policy gives a log-prob of nan to a completion of `"),  # no prompt has this token
+    ],
+)
+def test_a_policy_whose_own_log_probs_are_no_numbers_is_refused(chain, tmp_path, damaged, message):
     advantages, source = Shards.open(chain / "advantages"), policy.resolve("builtin")
     engine = train_step.trainer(policy.load(source), UpdateOptions(), 0)
     with torch.no_grad():
-        next(engine.loaded.model.parameters())[20:] = torch.nan
-    with pytest.raises(DataError, match="the policy gives a log-prob of nan to a completion of `"):
+        next(engine.loaded.model.parameters())[damaged] = torch.nan
+    with pytest.raises(DataError, match=message):
         train_step.run(
             advantages, tmp_path / "made", source, UpdateOptions(), engine=lambda: engine
         )
