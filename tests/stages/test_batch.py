@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -28,11 +29,12 @@ ANCHORED = goal("ref_topk", top_k=3)
 
 
 @pytest.fixture(scope="module")
-def root(chain):
-    """The chain with a logprobs directory of every column, of 5 likeliest tokens."""
-    words = ["--ref-model", "builtin", "--ref-top-k", "5", "--out", f"{chain}/full-logprobs"]
-    assert app.run(["logprob", f"{chain}/rollouts", *words]) == 0
-    return chain
+def root(chain, tmp_path_factory):
+    """A copy of the chain with a logprobs directory of every column, of 5 likeliest tokens."""
+    root = shutil.copytree(chain, tmp_path_factory.mktemp("batch") / "chain")
+    words = ["--ref-model", "builtin", "--ref-top-k", "5", "--out", f"{root}/full-logprobs"]
+    assert app.run(["logprob", f"{root}/rollouts", *words]) == 0
+    return root
 
 
 def opened(root, logprobs="full-logprobs"):
