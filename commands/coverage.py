@@ -22,9 +22,7 @@ def command(
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     solution_column: Annotated[str | None, typer.Option(help="the column of the solution")] = None,
-    micro_batch_tokens: Annotated[
-        int, typer.Option(min=1, help="padded tokens in one forward pass")
-    ] = config.UpdateOptions.micro_batch_tokens,
+    micro_batch_tokens: options.MicroBatchTokens = config.UpdateOptions.micro_batch_tokens,
     limit: options.Limit = None,
     json: options.Json = False,
 ) -> None:

@@ -22,9 +22,7 @@ def command(
             "default all that the options give"
         ),
     ] = None,
-    micro_batch_tokens: Annotated[
-        int, typer.Option(min=1, help="padded tokens in one forward pass")
-    ] = config.UpdateOptions.micro_batch_tokens,
+    micro_batch_tokens: options.MicroBatchTokens = config.UpdateOptions.micro_batch_tokens,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,

@@ -18,9 +18,7 @@ def command(
     rollouts: options.Source = None,
     out: options.Out = None,
     memory_model: Annotated[str | None, typer.Option(help="the memory model to train")] = None,
-    micro_batch_tokens: Annotated[
-        int, typer.Option(min=1, help="padded tokens in one forward pass")
-    ] = config.UpdateOptions.micro_batch_tokens,
+    micro_batch_tokens: options.MicroBatchTokens = config.UpdateOptions.micro_batch_tokens,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:

@@ -9,15 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rlvr_cli.kernels import attention
-from rlvr_cli.kernels.triton_tiles import INTERPRETED
-
-
-@triton.jit
-def _capped(score, softcap, CAP: tl.constexpr):
-    """Scores in units of log 2; tanh(x) = 2 / (1 + e^-2x) - 1"""
-    if CAP:
-        score = softcap * (2.0 / (1.0 + tl.exp2(score * (-2.0 * 1.4426950408889634) / softcap)) - 1)
-    return score * 1.4426950408889634
+from rlvr_cli.kernels.triton_tiles import INTERPRETED, capped
 
 
 @triton.jit
@@ -41,7 +33,7 @@ def attend_kernel(
     tl.store(keys + at * D + d, k_new, mask=d < D)
     tl.store(values + at * D + d, v_new, mask=d < D)
     own = tl.sum(q.to(tl.float32) * k_new.to(tl.float32)[None, :], 1) * scale
-    most = _capped(own, softcap, CAP)
+    most = capped(own, softcap, CAP) * 1.4426950408889634  # in units of log 2
     total = tl.full((GP,), 1.0, tl.float32)
     made = tl.zeros((GP, DP), tl.float32) + v_new.to(tl.float32)[None, :]
     first = tl.zeros((), tl.int64)
@@ -59,7 +51,9 @@ def attend_kernel(
         if WIDEN:  # the interpreter multiplies halves as if they were integers
             k, v = k.to(tl.float32), v.to(tl.float32)
         score = tl.dot(q.to(k.dtype), tl.trans(k), input_precision="ieee") * scale
-        score = tl.where(seen[None, :], _capped(score, softcap, CAP), -float("inf"))
+        score = tl.where(
+            seen[None, :], capped(score, softcap, CAP) * 1.4426950408889634, -float("inf")
+        )
         higher = tl.maximum(most, tl.max(score, 1))
         shrink = tl.exp2(most - higher)
         weight = tl.exp2(score - higher[:, None])

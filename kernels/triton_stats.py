@@ -17,7 +17,6 @@ from rlvr_cli.kernels.reference import TokenStats
 from rlvr_cli.kernels.triton_gradients import Upstream
 from rlvr_cli.kernels.triton_tiles import LN2, LOG2E, Product, Tiles, choose
 
-MOST_K = 64
 _STASH_SHARE = 16  # of the card's memory
 
 

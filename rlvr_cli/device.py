@@ -54,6 +54,13 @@ def host(meminfo: Path = _MEMORY) -> Device:
     return Device("cpu", kib["MemTotal"] << 10, kib["MemAvailable"] << 10)
 
 
+def free_unused() -> None:
+    """Gives memory that torch keeps for itself back to the GPU."""
+    import torch
+
+    torch.cuda.empty_cache()
+
+
 def check(found: "Unusable | None" = None) -> None:
     """Refuses to compute on the CPU in silence where there is a card that torch cannot use."""
     if found := found or unusable():

@@ -22,6 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON on
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
+MicroBatchTokens = Annotated[int, typer.Option(min=1, help="padded tokens in one forward pass")]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
 PromptsPerStep = Annotated[
     int | None, typer.Option(min=1, help="take the prompts of this step only, so many")

@@ -268,13 +268,6 @@ def context_length(policy: Policy) -> int:
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
-def free_unused() -> None:
-    """Gives memory that torch keeps for itself back to the GPU."""
-    import torch
-
-    torch.cuda.empty_cache()
-
-
 def device() -> Any:
     """The GPU of this process, or the CPU where there is none."""
     import torch

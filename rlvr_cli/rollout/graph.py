@@ -95,7 +95,7 @@ class Engine:
         place = device.here()
         if place.kind != "cuda":
             return rows
-        policies.free_unused()
+        device.free_unused()
         free = _SHARE * device.here().free
         each = sum(row_bytes(model, length) for model in models)
         while rows * each > free:

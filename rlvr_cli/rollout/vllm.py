@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from rlvr_cli import device, world
 from rlvr_cli import policy as policies
-from rlvr_cli import world
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
@@ -223,7 +223,7 @@ class Engine:
         """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
         slept = self._asleep and self._gpu
         if slept:
-            policies.free_unused()  # what the trainer's activations filled
+            device.free_unused()  # what the trainer's activations filled
             self._llm.wake_up(tags=["weights"])
         if not self._lora:
             self._load(trainer.weights())
