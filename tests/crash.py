@@ -75,6 +75,7 @@ def attempt(
     child = os.fork()
     if child == 0:
         code = 0
+        torch.set_num_threads(1)  # alone: a fork remakes torch's pool at its first use
         try:
             for _ in pipeline.Run(run, chosen).train():
                 pass
