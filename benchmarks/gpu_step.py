@@ -150,7 +150,7 @@ def _timed_files():
         timed(spool.Spool, "_write"),
         timed(shards.Shards, "part"),
         timed(batch, "read"),
-        timed(train_step, "_save"),
+        timed(train_step, "save_checkpoint"),
         timed(vllm, "_start"),
     ]
     try:

@@ -1,0 +1,288 @@
+"""One step of `rlvr train` on 1, 2, 4, 8 cards: seconds by stage, share of linear, memory, losses.
+
+    python benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
+    python -P benchmarks/scaling.py DIR --cards 1 2 4 8 --prompts 256 --new-tokens 1024
+    python -P benchmarks/scaling.py DIR --cards 2 --kill
+
+The prompts are the same for every number of cards, and so are the tokens of a step. `--kill` kills
+the last rank with SIGKILL in each phase of the second step, sees that all ranks stop with one
+message, runs the same command again, and compares what it then has with an undisturbed run: every
+part that was whole must be the same file still, every directory whole, every loss equal. The
+weights of DIR are random and its objective is nsr, as in gpu_step.py; a policy that rlvr has, such
+as builtin, is trained by --algo on the built-in task. On a CPU (`--engine transformers`) the
+processes share its cores, so their seconds say nothing. One JSON file a number of cards.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.app import main; main()"]
+STAGES = ("rollout", "hand_over", "logprob", "train_step")
+SAME = ("loss", "grad_norm", "entropy")
+
+
+def words(options: argparse.Namespace, cards: int, out: Path, save_every: int) -> list[str]:
+    folder, given = Path(options.folder), []
+    if folder.is_dir():
+        prompts = folder / "prompts"
+        if not prompts.exists():
+            made = ["prompts", folder / "prompts.jsonl", "--verifier", "number", "--out", prompts]
+            subprocess.run([*RLVR, *map(str, made)], check=True, stdout=subprocess.DEVNULL)
+        given = ["--prompts", prompts]
+    given += [
+        "--algo", options.algo, "--model", options.folder, "--steps", options.steps,
+        "--eval-every", 0, "--save-every", save_every, "--prompts-per-step", options.prompts,
+        "--prompts-per-part", max(1, options.prompts // (4 * max(options.cards))),
+        "--num-generations", options.generations, "--max-new-tokens", options.new_tokens,
+        "--engine", options.engine, "--trainer", options.trainer, "--nproc", cards,
+        "--micro-batch-tokens", options.micro_batch_tokens, "--out", out,
+    ]  # fmt: skip
+    return [*RLVR, "train", *map(str, given)]
+
+
+def start(command: list[str]) -> subprocess.Popen:
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ranks_of(process: subprocess.Popen) -> dict[int, int]:
+    """The process ids of the ranks: the children that torchrun started, or the process itself."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent != process.pid:
+                continue
+            for variable in (entry / "environ").read_text().split("\0"):
+                if variable.startswith("RANK="):
+                    found[int(variable[5:])] = int(entry.name)
+        except OSError:
+            continue  # it has ended meanwhile
+    return found or {0: process.pid}
+
+
+class Memory(threading.Thread):
+    """The most that each card, or on a CPU each process, has held, in GiB."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        super().__init__(daemon=True)
+        self._process, self._done, self.most = process, threading.Event(), {}
+
+    def run(self) -> None:
+        while not self._done.wait(0.5):
+            for name, gib in self._held().items():
+                self.most[name] = max(self.most.get(name, 0.0), round(gib, 2))
+
+    def stop(self) -> dict[str, float]:
+        self._done.set()
+        self.join()
+        return dict(sorted(self.most.items()))
+
+    def _held(self) -> dict[str, float]:
+        if cards := nvidia("index,memory.used"):
+            return {f"card {index}": float(mib) / 1024 for index, mib in cards}
+        held = {}
+        for rank, pid in ranks_of(self._process).items():
+            try:
+                status = Path(f"/proc/{pid}/status").read_text()
+            except OSError:
+                continue
+            lines = dict(line.partition(":")[::2] for line in status.splitlines())
+            if "VmHWM" in lines:
+                held[f"process {rank}"] = int(lines["VmHWM"].split()[0]) / 2**20
+        return held
+
+
+def nvidia(fields: str) -> list[list[str]]:
+    """What nvidia-smi says of each card; nothing where there is none."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return []
+    return [line.split(", ") for line in done.stdout.splitlines()]
+
+
+def measure(options: argparse.Namespace, cards: int, scratch: Path) -> dict:
+    """A run on so many cards: medians over its steps but the first, which starts the engines."""
+    running = start(words(options, cards, scratch / f"on-{cards}", 10**6))
+    memory = Memory(running)
+    memory.start()
+    _, said = running.communicate()
+    peaks = memory.stop()
+    if running.returncode:
+        sys.exit(f"{cards} cards: {said[-2000:]}")
+    steps = records(scratch / f"on-{cards}")
+    timed = [step["seconds"] for step in steps[1:]] or [step["seconds"] for step in steps]
+    return {
+        "cards": cards,
+        "seconds": {
+            name: round(median(step[name] for step in timed), 3)
+            for name in STAGES
+            if all(name in step for step in timed)
+        },
+        "memory_gib": peaks,
+        "tokens": [step["tokens"] for step in steps],
+        **{name: [step[name] for step in steps] for name in SAME},
+    }
+
+
+def records(run: Path) -> list[dict]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["step"]]
+
+
+def compared(made: list[dict]) -> list[dict]:
+    """Each run with its share of linear scaling and its differences from the first."""
+    first = made[0]
+    for one in made:
+        times = one["cards"] / first["cards"]
+        one["share_of_linear"] = {
+            name: round(first["seconds"][name] / seconds / times, 3)
+            for name, seconds in one["seconds"].items()
+            if seconds
+        }
+        one["difference"] = {name: apart(one[name], first[name]) for name in SAME}
+    return made
+
+
+def apart(ours: list[float], theirs: list[float]) -> float:
+    """The largest difference of two runs' figures, relative above 1: a loss may be 0."""
+    pairs = zip(ours, theirs, strict=True)
+    return max(abs(one - other) / max(abs(other), 1.0) for one, other in pairs)
+
+
+def kill(options: argparse.Namespace, cards: int, scratch: Path) -> list[dict]:
+    """What each killed run lost, and how it went on."""
+    undisturbed = scratch / f"undisturbed-{cards}"
+    done = subprocess.run(
+        words(options, cards, undisturbed, 1), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    expected = records(undisturbed)
+    first = expected[0]["seconds"]
+    # The file that a phase of step 2 begins behind, and how long after it to kill.
+    begins = {
+        "hand-over": ("steps/000001/update", first.get("hand_over", 0.0) / 2),
+        "rollout": ("steps/000001/update", first.get("hand_over", 0) + 0.6 * first["rollout"]),
+        "update": ("steps/000002/advantages", 0.5 * first["train_step"]),
+    }
+    return [
+        killed(options, cards, scratch / f"{phase}-{cards}", phase, *when, expected)
+        for phase, when in begins.items()
+        if phase != "hand-over" or "hand_over" in first
+    ]
+
+
+def killed(
+    options: argparse.Namespace,
+    cards: int,
+    run: Path,
+    phase: str,
+    behind: str,
+    seconds: float,
+    expected: list[dict],
+) -> dict:
+    command = words(options, cards, run, 1)
+    running = start(command)
+    while running.poll() is None and not (run / behind / "_manifest.json").exists():
+        time.sleep(0.005)
+    time.sleep(seconds)
+    ranks = ranks_of(running)
+    os.kill(ranks[max(ranks)], signal.SIGKILL)
+    moment = time.monotonic()
+    _, said = running.communicate()
+    stopped = time.monotonic() - moment
+    messages = [line for line in said.splitlines() if line.startswith("error:")]
+    parts = {path: path.stat().st_mtime_ns for path in run.rglob("part-*.parquet")}
+    code = running.returncode
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    if again.returncode:
+        sys.exit(f"killed in {phase}, did not go on: {again.stderr[-2000:]}")
+    kept = {path for path, made in parts.items()
+            if path.exists() and path.stat().st_mtime_ns == made}  # fmt: skip
+    return {
+        "cards": cards,
+        "killed_in": phase,
+        "exit_code": code,
+        "messages": messages,
+        "seconds_until_all_stopped": round(stopped, 2),
+        "parts_whole_at_the_kill": len(parts),
+        "of_them_made_again": sorted(str(path.relative_to(run)) for path in parts.keys() - kept),
+        "directories_not_whole": damaged(run),
+        "difference": {
+            name: apart([r[name] for r in records(run)], [r[name] for r in expected])
+            for name in SAME
+        },
+    }
+
+
+def damaged(run: Path) -> list[str]:
+    """The directories of a run that `rlvr check` does not find whole."""
+    from rlvr_cli import app
+
+    folders = [manifest.parent for manifest in sorted(run.rglob("_manifest.json"))]
+    with contextlib.redirect_stdout(io.StringIO()):
+        return [str(one.relative_to(run)) for one in folders if app.run(["check", str(one)])]
+
+
+def facts() -> dict:
+    from importlib.metadata import version
+
+    import torch
+
+    cards = [name for (name,) in nvidia("name")]
+    return {"machine": cards or f"CPU, {os.cpu_count()} cores", "torch": torch.__version__} | {
+        name: version(name) for name in ("transformers", "deepspeed")
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", help="what gpu_step.py made, or a policy that rlvr has")
+    parser.add_argument("--cards", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--prompts", type=int, default=256)
+    parser.add_argument("--generations", type=int, default=8)
+    parser.add_argument("--new-tokens", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--algo", default="nsr")
+    parser.add_argument("--engine", default="vllm:max_length=2048")
+    parser.add_argument("--trainer", default="deepspeed:zero=2")
+    parser.add_argument("--micro-batch-tokens", type=int, default=16384)
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
+    setting = {name: str(value) for name, value in vars(options).items()} | facts()
+    with tempfile.TemporaryDirectory() as scratch:
+        made: list[dict] = []
+        for cards in options.cards:
+            if options.kill:
+                made += kill(options, cards, Path(scratch))
+            else:
+                made = compared([*made, measure(options, cards, Path(scratch))])
+            print(json.dumps(made[-1] if not options.kill else made), flush=True)
+            name = f"scaling-{'kill-' if options.kill else ''}{cards}.json"
+            mine = [one for one in made if one["cards"] == cards]
+            (options.results / name).write_text(
+                json.dumps({"setting": setting, "found": mine}, indent=1) + "\n"
+            )
+
+
+if __name__ == "__main__":
+    main()
