@@ -122,7 +122,7 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
     evaluated = [line for line in lines if "eval" in line]
     first, last = evaluated[0], evaluated[-1]
     before, after = (
-        evaluate.run_measures(run.folder("eval", line["step"])) for line in (first, last)
+        evaluate.run_measures(run.folder.of("eval", line["step"])) for line in (first, last)
     )
     before, after = comparison.over_common_prompts(before, after)
     made = comparison.difference(before, after, "")
@@ -135,15 +135,15 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
         reporting.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
     )
     _next_steps(run, out)
-    return {"best_step": run.best_step(), "metrics": made.as_json()["metrics"]}
+    return {"best_step": run.folder.best_step(), "metrics": made.as_json()["metrics"]}
 
 
 def _next_steps(run: Run, out: Path) -> None:
-    best = run.folder("steps", run.best_step()) / "update"
-    last = run.folder("steps", run.config.train.steps) / "update"
+    best = run.folder.of("steps", run.folder.best_step()) / "update"
+    last = run.folder.of("steps", run.config.train.steps) / "update"
     other = "grpo" if run.config.train.algo.startswith("quatro") else "quatro"
     console.say("try next:")
-    if run.best_step():
+    if run.folder.best_step():
         console.say(f"  rlvr rollout {run.heldout.path} --model {best} -n 4 --out {out}/try")
     if is_builtin(run.config):
         console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")

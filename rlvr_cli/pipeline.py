@@ -1,20 +1,9 @@
-"""The loop of `train`: the same stages as the commands, over one run directory.
-
-run/config.toml  run/inputs.json  run/metrics.jsonl
-run/prompts/{train,heldout}
-run/steps/000001/{rollouts,scores,logprobs,advantages,update}
-run/steps/000001/rollouts/_draws/0/{rollouts,scores}  (with max_draws above 1)
-run/memory-model  run/steps/000001/memory  (with DLC)
-run/eval/000000/{rollouts,scores,logprobs}
-"""
+"""The loop of `train`: the same stages as the commands, over one run directory."""
 
 import contextlib
 import dataclasses
 import functools
-import json
-import shutil
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +11,11 @@ from typing import Any
 from rlvr_cli import device, files, lookup, memory, objective, remembering, world
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions, RunConfig
-from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
+from rlvr_cli.errors import UsageError
+from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Resident, RolloutEngine, TrainingEngine
 from rlvr_cli.recalled import Memory
+from rlvr_cli.run_folder import RunFolder
 from rlvr_cli.scoring.scorer import Scorer
 from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import MANIFEST, Shards, Share
@@ -42,14 +32,13 @@ from rlvr_cli.stages import (
 )
 
 BUILTIN_TASK = "expression"
-_MAY_CHANGE = ("steps", "keep")
 
 
 class Run:
     """A run directory, and the policy in memory that its stages share."""
 
     def __init__(self, path: Path, config: RunConfig) -> None:
-        self.path, self.config = path, config
+        self.folder, self.config = RunFolder(path), config
         self.goal = objective.build(config.train.algo)
         self.policy: Policy
         self.loaded: Loaded
@@ -74,20 +63,16 @@ class Run:
         Where there are several processes each of them runs this, and the leading one writes.
         """
         self.check()
-        files.make_folder(self.path)
+        files.make_folder(self.folder.path)
         with contextlib.ExitStack() as stack:
             stack.callback(self._dismiss)
             if self._world.leads:
-                stack.enter_context(files.locked(self.path / "_lock"))
-                for stale in self.path.glob("_tmp-*"):
-                    files.remove(stale)
-                self._claim()
+                stack.enter_context(self.folder.claimed(self.config))
                 self._prepare()
             world.wait()
             if not self._world.leads:
                 self._prepare()
-            last = world.tell(self._last_step() if self._world.leads else None)
-            seconds = self._mend_log(last) if self._world.leads else {}
+            last, seconds = world.tell(self._reached() if self._world.leads else None)
             self._load(last)
             yield self._settle(last, seconds) | {"seconds": {}}
             for step in range(last + 1, self.config.train.steps + 1):
@@ -143,7 +128,7 @@ class Run:
 
     def _step(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update; the seconds that each took."""
-        config, here = self.config, self.folder("steps", step)
+        config, here = self.config, self.folder.of("steps", step)
         clock = self._clock = _Clock()
         rollouts = clock(
             "rollout", self._sample, self.prompts, here / "rollouts", self._sampling, step
@@ -226,7 +211,7 @@ class Run:
 
     def _evaluate(self, step: int) -> Path:
         """Where held-out completions of the policy at a step are, scored and with log-probs."""
-        config, here = self.config, self.folder("eval", step)
+        config, here = self.config, self.folder.of("eval", step)
         options = dataclasses.replace(
             config.rollout, num_generations=config.train.eval_num_generations, max_draws=1,
             memory_model="", dlc_min_prob=0.0,
@@ -241,81 +226,40 @@ class Run:
         )  # fmt: skip
         return here
 
-    def folder(self, kind: str, step: int) -> Path:
-        return self.path / kind / f"{step:06d}"
-
-    def _claim(self) -> None:
-        """Writes the configuration, or refuses to go on with another one."""
-        path = self.path / "config.toml"
-        if path.exists():
-            before, now = _read_toml(path), tomllib.loads(self.config.to_toml())
-            changes = [
-                f"{key} was {before.get(table, {}).get(key)}, is {value}"
-                for table, values in now.items()
-                for key, value in values.items()
-                if key not in _MAY_CHANGE and before.get(table, {}).get(key) != value
-            ]
-            if changes:
-                raise UsageError(
-                    f"`{self.path}` was started with other parameters: {'; '.join(changes)}",
-                    "start another run with --out, or leave those as they were",
-                )
-        files.write_atomic(path, self.config.to_toml().encode())
-
     def _prepare(self) -> None:
         self.prompts = self._prompts("train", self.config.train.prompts)
         if self.config.train.eval_every:
             self.heldout = self._prompts("heldout", self.config.train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
         seed = self.config.train.seed
-        if memory_model := remembering.chosen(self._sampling, self.start, self.path, seed):
-            self._memory = Memory(memory_model, self.config)
-        self._claim_inputs()
-
-    def _claim_inputs(self) -> None:
-        """Keeps the digests of what the run reads, or refuses to go on with other content."""
-        path = self.path / "inputs.json"
+        model = remembering.chosen(self._sampling, self.start, self.folder.path, seed)
+        self._memory = Memory(model, self.config) if model else None
         inputs = {"policy": self.start.digest, "prompts": self.prompts.digest}
         if self.config.train.eval_every:
             inputs["heldout"] = self.heldout.digest
-        if self._memory:
-            inputs["memory_model"] = self._memory.policy.digest
-        before = json.loads(path.read_text()) if path.exists() else inputs
-        changed = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
-        if changed:
-            raise UsageError(
-                f"`{self.path}` was started from other content: {', '.join(changed)} changed",
-                "start another run with --out, or bring the old content back",
-            )
-        files.write_atomic(path, files.pretty_json(inputs))
+        if model:
+            inputs["memory_model"] = model.digest
+        self.folder.claim_inputs(inputs)
+
+    def _reached(self) -> tuple[int, dict[str, float]]:
+        """The step to go on behind, and its seconds; the log is as if the run ended there."""
+        with_memory = self._memory is not None
+        last = self.folder.last_step(with_memory=with_memory)
+        return last, self.folder.mend_log(last, with_memory=with_memory)
 
     def _prompts(self, split: str, given: str) -> Shards:
         if given:
             return Shards.open(Path(given), "prompts")
         task = lookup.canonical("tasks", f"{BUILTIN_TASK}:split={split}")
         return prompts.make_whole(
-            prompts.from_task(task), self.path / "prompts" / split, params={"task": task}
+            prompts.from_task(task), self.folder.path / "prompts" / split, params={"task": task}
         )
-
-    def _last_step(self) -> int:
-        """The newest step whose checkpoint is whole, 0 if there is none.
-
-        The steps behind it are made again, from the rollouts that they stored.
-        """
-        for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
-            whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
-            if whole and (not self._memory or Memory.is_whole(manifest.parent.parent)):
-                return int(manifest.parent.parent.name)
-        return 0
 
     def _load(self, step: int) -> None:
         """The policy of a step with its trainer; updates behind it are made again."""
         if self._world.leads:
-            for later in self.path.glob("steps/*"):
-                if int(later.name) > step:
-                    for made in (later / "update", later / "memory"):
-                        files.remove(made)
-        update = self.folder("steps", step) / "update"
+            self.folder.forget_behind(step)
+        update = self.folder.of("steps", step) / "update"
         self.policy = policies.resolve(str(update)) if step else self.start
         self._require_memory()
         self.loaded = policies.load(self.policy)
@@ -323,7 +267,7 @@ class Run:
             self.loaded, self.config.train_step, self.config.train.seed
         )
         if self._memory:
-            self._memory.load(self.folder("steps", step) if step else None)
+            self._memory.load(self.folder.of("steps", step) if step else None)
         world.wait()
 
     def _require_memory(self) -> None:
@@ -389,7 +333,8 @@ class Run:
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
-        record = {"step": step, **self._summary(step), "seconds": seconds}
+        summary = self.folder.summary(step, with_memory=self._memory is not None)
+        record = {"step": step, **summary, "seconds": seconds}
         evaluated = None
         if every and (step % every == 0 or step == steps):
             evaluated = self._evaluate(step)
@@ -397,75 +342,9 @@ class Run:
             return record
         if evaluated:
             record["eval"] = evaluate.run_measures(evaluated).intervals()
-        with open(self.path / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
-        self._prune()
+        self.folder.log(record)
+        self.folder.prune(self.config.train.keep)
         return record
-
-    def _summary(self, step: int) -> dict[str, Any]:
-        if not step:
-            return {}
-        here = self.folder("steps", step)
-        rollouts, scores, advantages, update = (
-            Shards.open(here / name).summary
-            for name in ("rollouts", "scores", "advantages", "update")
-        )
-        return {
-            **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
-            "reward": scores["reward"],
-            "missing": scores["missing"],
-            "informative": advantages["informative_share"],
-            "floored": advantages["floored"],
-            **{name: update[name] for name in update if name not in ("policy", "optimizer")},
-            **({"memory_loss": Memory.loss(here)} if self._memory else {}),
-        }
-
-    def _mend_log(self, last: int) -> dict[str, float]:
-        """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
-
-        A killed run may have left a torn line, or none, for a step that is complete; the seconds
-        of such a step are not known. The last step's line is written when that step is settled.
-        """
-        path = self.path / "metrics.jsonl"
-        found = {}
-        for line in path.read_text().splitlines() if path.exists() else []:
-            with contextlib.suppress(ValueError):
-                record = json.loads(line)
-                found[record["step"]] = record
-        lines = [
-            json.dumps(found.get(step) or {"step": step, **self._summary(step), "seconds": {}})
-            for step in range(last)
-        ]
-        files.write_atomic(path, "".join(line + "\n" for line in lines).encode())
-        return found.get(last, {}).get("seconds", {})
-
-    def _prune(self) -> None:
-        """Removes the checkpoints that are neither among the newest nor the best."""
-        best = self.folder("steps", self.best_step())
-        for kind in ("update", "memory"):
-            checkpoints = sorted(self.path.glob(f"steps/*/{kind}/{CHECKPOINT}"))
-            for checkpoint in checkpoints[: -self.config.train.keep]:
-                if checkpoint.parent.parent != best:
-                    checkpoint.rename(checkpoint.with_name("_pruned"))
-            for doomed in self.path.glob(f"steps/*/{kind}/_pruned"):
-                shutil.rmtree(doomed)
-
-    def best_step(self) -> int:
-        """The evaluated step of the highest held-out Pass@1, the earliest of equals."""
-        evaluated = {
-            int(path.parent.parent.name): Shards.open(path.parent).summary["correct"]
-            for path in sorted(self.path.glob(f"eval/*/scores/{MANIFEST}"))
-        }
-        return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text())
-    except ValueError as error:
-        raise DataError(
-            f"`{path}` is not as it was written: {error}", "start another run with --out"
-        ) from error
 
 
 class _Clock:

@@ -79,9 +79,10 @@ MAY_IMPORT = {
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
     | {"device", "isolation", "memory", "remembering", "sandbox", "scoring", "shape", "world"},
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
+    "run_folder": DATA | {"config", "policy", "recalled"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
-    | {"recalled", "remembering", "stages", "world"},
+    | {"recalled", "remembering", "run_folder", "stages", "world"},
     "live": {
         "world",
         "config",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import app, config, pipeline
+from rlvr_cli import app, config, pipeline, run_folder
 from rlvr_cli.errors import UsageError
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
@@ -129,7 +129,7 @@ def test_another_parameter_is_refused_by_name(run, capsys):
 
 def test_old_checkpoints_go_and_the_newest_and_the_best_stay(whole):
     kept = sorted(int(p.parts[-3]) for p in whole.glob("steps/*/update/_checkpoint"))
-    best = pipeline.Run(whole, config.RunConfig()).best_step()
+    best = run_folder.RunFolder(whole).best_step()
     assert kept == sorted({3, 4, best} - {0})
     assert not list(whole.rglob("_pruned"))
 

@@ -17,7 +17,7 @@ from rlvr_cli.objective import Totals
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.shards import Plan, Shards
-from rlvr_cli.stages import common, train_step
+from rlvr_cli.stages import common, train_step, updates
 
 _ALGO = "gpg"  # of advantages of 1: the mean cross-entropy of the tokens
 
@@ -106,5 +106,5 @@ def _update(
         rate = options.memory_learning_rate
         made: dict[str, Any] = {"epoch": epoch, "mini_batch": 0, "learning_rate": rate}
         made |= {"grad_norm": engine.update(rate), "sampler_gap": None}
-        records.append(made | train_step.measures(sums, totals, goal))
-    return train_step.steps_table(records, goal)
+        records.append(made | updates.measures(sums, totals, goal))
+    return updates.steps_table(records, goal)

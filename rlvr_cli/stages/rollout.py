@@ -1,7 +1,7 @@
 """The stage that samples completions of prompts."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,20 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import device, lookup, memory, remembering, schema, seeds
+from rlvr_cli import device, lookup, memory, remembering, seeds
 from rlvr_cli import policy as policies
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import UsageError
 from rlvr_cli.fill import OnPart, fill, fill_streaming
 from rlvr_cli.policy import Policy
-from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
+from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
-from rlvr_cli.spool import Spool
-from rlvr_cli.stages import dynamic
+from rlvr_cli.stages import dynamic, sampling
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
-_WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def run(
         parts=max(1, -(-chosen.num_rows // size)),
         paths={"policy": policy.named_from(out)}
         | ({"memory_model": memory.named_from(out)} if memory else {}),
-        only=_WITH_POLICY_LOGP if memory else None,
+        only=sampling.WITH_POLICY_LOGP if memory else None,
     )
     if options.max_draws > 1:
         drawn = _drawing(prompts, out, policy, options, selection, memory, engine)
@@ -106,10 +104,17 @@ def run(
             summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
             on_part=on_part,
         )
-    maker = _Maker(
-        out, chosen.to_pylist(), policy, options, selection, engine, share,
-        with_memory=memory is not None,
-    )  # fmt: skip
+    row_seed = functools.partial(seeds.row_seed, selection.seed, selection.step)
+    maker = sampling.Maker(
+        out,
+        chosen.to_pylist(),
+        policy,
+        options,
+        _sampling(options, memory),
+        row_seed,
+        engine,
+        share,
+    )
     return fill_streaming(
         out,
         plan,
@@ -216,153 +221,16 @@ def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name not in _OF_DLC}
 
 
+def _sampling(options: RolloutOptions, memory: Policy | None) -> SamplingParams:
+    of_dlc = (options.mu, options.dlc_min_prob) if memory else ()
+    return SamplingParams(
+        options.max_new_tokens, options.temperature, options.top_p, options.top_k, *of_dlc
+    )
+
+
 def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
     table = prompts.table().select(["prompt_id", "messages"])
     return table.take(selection.of(table["prompt_id"].to_pylist()))
-
-
-class _Maker:
-    """Makes parts; loads the policy when the first one is needed."""
-
-    def __init__(
-        self,
-        out: Path,
-        prompts: list[dict[str, str]],
-        policy: Policy,
-        options: RolloutOptions,
-        selection: Selection,
-        engine: Callable[[], RolloutEngine],
-        share: Share,
-        *,
-        with_memory: bool,
-    ) -> None:
-        self._with_memory = with_memory
-        self._out, self._prompts, self._share = out, prompts, share
-        self._policy, self._options, self._selection = policy, options, selection
-        self._make_engine = engine
-        self._part_rows = options.prompts_per_part * options.num_generations
-
-    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
-        """The parts, in the order that they are finished in."""
-        self._tokenizer = policies.load_tokenizer(self._policy)
-        rows = {index: self._rows(index) for index in missing}
-        engine = self._make_engine()
-        sampling = SamplingParams(
-            self._options.max_new_tokens,
-            self._options.temperature,
-            self._options.top_p,
-            self._options.top_k,
-            *((self._options.mu, self._options.dlc_min_prob) if self._with_memory else ()),
-        )
-        if engine.streams:
-            yield from self._streamed(engine, rows, sampling)
-            return
-        for index, part in rows.items():
-            asked = [row for row in part if row.status != "prompt_too_long"]
-            made = dict(engine.generate([row.request for row in asked], sampling))
-            completions = {row.number: made[i] for i, row in enumerate(asked)}
-            yield index, self._table(part, completions)
-
-    def _streamed(
-        self, engine: RolloutEngine, rows: dict[int, list["_Row"]], sampling: SamplingParams
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """All missing parts in hand at once; what is finished of them is spooled."""
-        name = f"{self._share.index}of{self._share.count}"
-        spool = Spool(self._out, name, size=self._part_rows)
-        asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
-        completions = {row.number: spool.known[row.number] for row in asked
-                       if row.number in spool.known}  # fmt: skip
-        left = [row for row in asked if row.number not in completions]
-        open_rows = {index: 0 for index in rows}
-        for row in left:
-            open_rows[row.number // self._part_rows] += 1
-
-        def finished(index: int) -> tuple[int, pa.Table]:
-            return index, self._table(rows.pop(index), completions)
-
-        for index in [index for index, count in open_rows.items() if not count]:
-            yield finished(index)
-        for at, completion in engine.generate([row.request for row in left], sampling):
-            number = left[at].number
-            completions[number] = completion
-            spool.add(number, completion)
-            open_rows[number // self._part_rows] -= 1
-            if not open_rows[number // self._part_rows]:
-                yield finished(number // self._part_rows)
-        spool.clear()
-
-    def _rows(self, index: int) -> list["_Row"]:
-        """What to sample for one part; prompts are encoded before anything is sampled."""
-        options, selection = self._options, self._selection
-        room = policies.context_length(self._policy) - options.max_new_tokens
-        start = index * options.prompts_per_part
-        rows: list[_Row] = []
-        for prompt in self._prompts[start : start + options.prompts_per_part]:
-            token_ids, status = _encode(self._tokenizer, prompt, room, options.overlong)
-            for sample in range(options.num_generations):
-                seed = seeds.row_seed(selection.seed, selection.step, prompt["prompt_id"], sample)
-                number = index * self._part_rows + len(rows)
-                request = Request(token_ids, seed)
-                rows.append(_Row(number, prompt["prompt_id"], sample, status, request))
-        return rows
-
-    def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
-        aborted = Completion([], [], "abort", [])
-        made = [completions.get(row.number, aborted) for row in rows]
-        columns = {
-            "prompt_id": [row.prompt_id for row in rows],
-            "sample_index": [row.sample_index for row in rows],
-            "prompt_token_ids": [row.request.prompt_token_ids for row in rows],
-            "completion": self._tokenizer.batch_decode(
-                [completion.token_ids for completion in made], skip_special_tokens=True
-            ),
-            "token_ids": [completion.token_ids for completion in made],
-            "behaviour_logp": [completion.behaviour_logp for completion in made],
-            "finish_reason": [completion.finish_reason for completion in made],
-            "status": [row.status for row in rows],
-            "seed": [row.request.seed for row in rows],
-            "policy": [self._policy.digest] * len(rows),
-        }
-        if not self._with_memory:
-            return pa.table(columns, schema.schema("rollouts"))
-        columns["policy_logp"] = [completion.policy_logp for completion in made]
-        return pa.table(columns, schema.schema("rollouts", only=_WITH_POLICY_LOGP))
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One row of the directory: its number there, its key, and what to ask the engine for."""
-
-    number: int
-    prompt_id: str
-    sample_index: int
-    status: str
-    request: Request
-
-
-def _encode(
-    tokenizer: Any, prompt: dict[str, str], room: int, overlong: str
-) -> tuple[list[int], str]:
-    """The prompt's token ids and its status; a chat template is applied to messages only."""
-    token_ids = policies.encode_prompt(tokenizer, prompt["prompt_id"], prompt["messages"])
-    if not token_ids:
-        raise DataError(f"prompt `{prompt['prompt_id']}` is empty", "remove it from the prompts")
-    if len(token_ids) <= room:
-        return token_ids, "ok"
-    if room < 1:
-        raise UsageError(
-            f"the new tokens leave room for {max(room, 0)} prompt tokens in the policy's context",
-            f"lower --max-new-tokens by {1 - room} or more",
-        )
-    if overlong == "error":
-        raise DataError(
-            f"prompt `{prompt['prompt_id']}` has {len(token_ids)} tokens, the policy's context "
-            f"leaves room for {room}",
-            "use `--overlong skip` or `--overlong truncate`, or fewer --max-new-tokens",
-        )
-    if overlong == "skip":
-        return token_ids, "prompt_too_long"
-    return token_ids[-room:], "prompt_truncated"
 
 
 def summarise(rollouts: Shards) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """The stage that updates a policy on advantages."""
 
-import dataclasses
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,21 +17,19 @@ from rlvr_cli import (
     memory,
     objective,
     schedule,
-    schema,
-    seeds,
     world,
 )
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.fill import OnPart, fill_whole
-from rlvr_cli.objective import Objective, Totals
+from rlvr_cli.objective import Objective
 from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import batch as batches
-from rlvr_cli.stages import common
+from rlvr_cli.stages import updates
 
 
 def run(
@@ -73,7 +69,7 @@ def run(
         _params(options, spec, seed, policy),
         parents,
         parts=1,
-        extra=_share_names(goal),
+        extra=updates.share_names(goal),
         paths={"policy": policy.named_from(out)},
     )
 
@@ -87,7 +83,7 @@ def run(
                 f"`{advantages.path}` keeps no rows to train on",
                 "look at its status and reward columns in the scores",
             )
-        return made, _update(made, batch, goal, options, sampled.params, seed)
+        return made, updates.run(made, batch, goal, options, sampled.params, seed)
 
     if not world.current().leads:
         return _follow(update, out, save)
@@ -203,117 +199,6 @@ def check_sampling(params: dict[str, Any], what: str) -> None:
             f"top_k {params.get('top_k', 0)}, not from the policy itself",
             "sample at a temperature above 0, with top_p 1 and top_k 0",
         )
-
-
-def _update(
-    engine: TrainingEngine,
-    batch: batches.Batch,
-    goal: Objective,
-    options: UpdateOptions,
-    sampling: dict[str, Any],
-    seed: int,
-) -> pa.Table:
-    if not batch.rows:
-        return steps_table([], goal)
-    temperature = sampling.get("temperature") or 1.0
-    epochs = range(options.epochs)
-    mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
-    rows, gap = list(batch.rows), None
-    is_only = options.epochs == len(mini_batches[0]) == 1
-    if options.old_logprobs == "recompute" and is_only:  # its own forward pass gives them
-        for i, logp_T in enumerate(batch.sampler_logp):
-            rows[i] = dataclasses.replace(rows[i], sampler_logp=logp_T)
-    elif options.old_logprobs == "recompute":
-        for indices in mini_batches[0]:
-            logps = _logps(engine, rows, indices, batch, temperature)
-            for i, logp in zip(indices, logps, strict=True):
-                rows[i] = dataclasses.replace(rows[i], old_logp=logp)
-    if rows[0].old_logp is not None:
-        gap = _sampler_gap(rows, batch.sampler_logp)
-    longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
-    records = []
-    for epoch, cuts in enumerate(mini_batches):
-        for number, indices in enumerate(cuts):
-            chosen = [rows[i] for i in indices]
-            tokens = sum(len(row.token_ids) for row in chosen)
-            totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
-            sums = engine.accumulate(chosen, goal, totals, temperature)
-            rate = schedule.rate(options, engine.updates)
-            try:
-                norm = engine.update(rate)
-            except UserError:
-                _logps(engine, rows, indices, batch, temperature)  # says which row it is
-                raise
-            gap = sums.pop("sampler_gap_max", gap)
-            made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
-            records.append(made | {"sampler_gap": gap} | measures(sums, totals, goal))
-    return steps_table(records, goal)
-
-
-def _logps(
-    engine: TrainingEngine,
-    rows: list[Row],
-    indices: list[int],
-    batch: batches.Batch,
-    temperature: float,
-) -> list[np.ndarray]:
-    """The policy's log-probs of rows; an error that names the first that is not finite."""
-    logps = engine.logp([rows[i] for i in indices], temperature)
-    common.require_finite(logps, [batch.prompt_ids[i] for i in indices])
-    return logps
-
-
-def measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
-    """The columns of an update that come from the sums over its tokens."""
-    tokens = max(totals.tokens, 1)
-    shares = {}
-    for name in _share_names(goal):
-        among = sums[f"{name}_among"]
-        shares[name] = sums[name] / among if among else None
-    return {
-        "loss": sums["loss"],
-        "entropy": sums["entropy"] / tokens,
-        "clip_fraction": sums["clipped"] / tokens,
-        "clamp_count": int(sums["clamped"]),
-        "ratio_mean": sums["ratio"] / tokens,
-        "ratio_min": sums["ratio_min"],
-        "ratio_max": sums["ratio_max"],
-        "kl": sums["kl"] / tokens,
-        "sequences": totals.sequences,
-        "tokens": totals.tokens,
-        **shares,
-    }
-
-
-def steps_table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
-    return pa.Table.from_pylist(records, schema.schema("steps", _share_names(goal)))
-
-
-def _share_names(goal: Objective) -> tuple[str, ...]:
-    return tuple(name for name, _ in goal.shares)
-
-
-def _mini_batches(
-    prompt_ids: list[str], options: UpdateOptions, seed: int, epoch: int
-) -> Iterator[list[int]]:
-    """Row indices of each mini-batch: whole groups, shuffled anew each epoch."""
-    members: dict[str, list[int]] = {}
-    for index, prompt_id in enumerate(prompt_ids):
-        members.setdefault(prompt_id, []).append(index)
-    order = sorted(members, key=lambda name: seeds.derive("mini-batch", seed, epoch, name))
-    size = options.mini_batch_prompts or len(order)
-    for start in range(0, len(order), size):
-        yield [index for name in order[start : start + size] for index in members[name]]
-
-
-def _sampler_gap(rows: list[Row], sampled: list[np.ndarray | None]) -> float | None:
-    """The largest difference in nats between the sampler's and the trainer's log-probs."""
-    gaps = [
-        np.abs(np.asarray(row.old_logp, np.float64) - logp_T).max()
-        for row, logp_T in zip(rows, sampled, strict=True)
-        if logp_T is not None and len(logp_T)
-    ]
-    return float(max(gaps)) if gaps else None
 
 
 def save_checkpoint(engine: TrainingEngine, out: Path) -> None:

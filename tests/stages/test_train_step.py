@@ -17,7 +17,7 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
 from rlvr_cli.shards import Shards
-from rlvr_cli.stages import common, train_step
+from rlvr_cli.stages import common, train_step, updates
 from rlvr_cli.stages.batch import Batch
 from rlvr_cli.training.local import Engine
 
@@ -78,7 +78,7 @@ def test_the_shares_of_the_objective_are_columns_and_null_among_nothing(loaded):
 
     goal = replace(objective.build("grpo"), shares=(("gains", gains), ("never", never)))
     options = UpdateOptions(mini_batch_prompts=1, learning_rate=0.0, micro_batch_tokens=1)
-    made = train_step._update(Engine(loaded, options), batch, goal, options, {}, 0)
+    made = updates.run(Engine(loaded, options), batch, goal, options, {}, 0)
     by_tokens = dict(zip(made["tokens"].to_pylist(), made["gains"].to_pylist(), strict=True))
     assert by_tokens == {4: 0.75, 2: 0.0}
     assert made["never"].to_pylist() == [None, None]
@@ -104,7 +104,7 @@ def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(l
     damaged = copying.deepcopy(loaded)
     next(damaged.model.parameters()).data[50] = torch.nan  # a logit, and no hidden state
     with pytest.raises(DataError, match="a log-prob of nan to a completion of `a`"):
-        train_step._update(Engine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
+        updates.run(Engine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
 
 
 def test_the_shares_are_in_the_summary(rlvr, copy):

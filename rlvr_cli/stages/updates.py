@@ -1,0 +1,141 @@
+"""Optimizer updates on one batch: epochs of mini-batches, and what each was like."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rlvr_cli import schedule, schema, seeds
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import UserError
+from rlvr_cli.objective import Objective, Totals
+from rlvr_cli.protocols import Row, TrainingEngine
+from rlvr_cli.stages import batch as batches
+from rlvr_cli.stages import common
+
+
+def run(
+    engine: TrainingEngine,
+    batch: batches.Batch,
+    goal: Objective,
+    options: UpdateOptions,
+    sampling: dict[str, Any],
+    seed: int,
+) -> pa.Table:
+    """One record an update. `sampling` is how the rollouts were sampled: their params."""
+    if not batch.rows:
+        return steps_table([], goal)
+    temperature = sampling.get("temperature") or 1.0
+    epochs = range(options.epochs)
+    mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
+    rows = _with_old(engine, batch, options, mini_batches[0], temperature)
+    gap = _sampler_gap(rows, batch.sampler_logp) if rows[0].old_logp is not None else None
+    longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
+    records = []
+    for epoch, cuts in enumerate(mini_batches):
+        for number, indices in enumerate(cuts):
+            chosen = [rows[i] for i in indices]
+            tokens = sum(len(row.token_ids) for row in chosen)
+            totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
+            sums = engine.accumulate(chosen, goal, totals, temperature)
+            rate = schedule.rate(options, engine.updates)
+            try:
+                norm = engine.update(rate)
+            except UserError:
+                _logps(engine, rows, indices, batch, temperature)  # says which row it is
+                raise
+            gap = sums.pop("sampler_gap_max", gap)
+            made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
+            records.append(made | {"sampler_gap": gap} | measures(sums, totals, goal))
+    return steps_table(records, goal)
+
+
+def _with_old(
+    engine: TrainingEngine,
+    batch: batches.Batch,
+    options: UpdateOptions,
+    mini_batches: list[list[int]],
+    temperature: float,
+) -> list[Row]:
+    """The rows with what the old log-probs are, or with what a sole update needs to see them."""
+    rows = list(batch.rows)
+    if options.old_logprobs != "recompute":
+        return rows
+    if options.epochs == len(mini_batches) == 1:  # its own forward pass gives them
+        return [
+            dataclasses.replace(row, sampler_logp=logp_T)
+            for row, logp_T in zip(rows, batch.sampler_logp, strict=True)
+        ]
+    for indices in mini_batches:
+        logps = _logps(engine, rows, indices, batch, temperature)
+        for i, logp in zip(indices, logps, strict=True):
+            rows[i] = dataclasses.replace(rows[i], old_logp=logp)
+    return rows
+
+
+def _logps(
+    engine: TrainingEngine,
+    rows: list[Row],
+    indices: list[int],
+    batch: batches.Batch,
+    temperature: float,
+) -> list[np.ndarray]:
+    """The policy's log-probs of rows; an error that names the first that is not finite."""
+    logps = engine.logp([rows[i] for i in indices], temperature)
+    common.require_finite(logps, [batch.prompt_ids[i] for i in indices])
+    return logps
+
+
+def measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
+    """The columns of an update that come from the sums over its tokens."""
+    tokens = max(totals.tokens, 1)
+    shares = {}
+    for name in share_names(goal):
+        among = sums[f"{name}_among"]
+        shares[name] = sums[name] / among if among else None
+    return {
+        "loss": sums["loss"],
+        "entropy": sums["entropy"] / tokens,
+        "clip_fraction": sums["clipped"] / tokens,
+        "clamp_count": int(sums["clamped"]),
+        "ratio_mean": sums["ratio"] / tokens,
+        "ratio_min": sums["ratio_min"],
+        "ratio_max": sums["ratio_max"],
+        "kl": sums["kl"] / tokens,
+        "sequences": totals.sequences,
+        "tokens": totals.tokens,
+        **shares,
+    }
+
+
+def steps_table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
+    return pa.Table.from_pylist(records, schema.schema("steps", share_names(goal)))
+
+
+def share_names(goal: Objective) -> tuple[str, ...]:
+    return tuple(name for name, _ in goal.shares)
+
+
+def _mini_batches(
+    prompt_ids: list[str], options: UpdateOptions, seed: int, epoch: int
+) -> Iterator[list[int]]:
+    """Row indices of each mini-batch: whole groups, shuffled anew each epoch."""
+    members: dict[str, list[int]] = {}
+    for index, prompt_id in enumerate(prompt_ids):
+        members.setdefault(prompt_id, []).append(index)
+    order = sorted(members, key=lambda name: seeds.derive("mini-batch", seed, epoch, name))
+    size = options.mini_batch_prompts or len(order)
+    for start in range(0, len(order), size):
+        yield [index for name in order[start : start + size] for index in members[name]]
+
+
+def _sampler_gap(rows: list[Row], sampled: list[np.ndarray | None]) -> float | None:
+    """The largest difference in nats between the sampler's and the trainer's log-probs."""
+    gaps = [
+        np.abs(np.asarray(row.old_logp, np.float64) - logp_T).max()
+        for row, logp_T in zip(rows, sampled, strict=True)
+        if logp_T is not None and len(logp_T)
+    ]
+    return float(max(gaps)) if gaps else None
