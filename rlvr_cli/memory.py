@@ -20,7 +20,7 @@ from rlvr_cli.policy import Policy
 from rlvr_cli.shape import Shape, activations, cache, forward, logits, widest
 
 _SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
-_BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
+BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
 _LIVE = 1_000_000_000  # elements of weights that ZeRO-3 gathers at a time
 _PREFILL_TOKENS = 16384  # of prompts that the graph engine takes at a time
 _VLLM_RESTING = 2 << 30  # what stays of vLLM while it sleeps: captured graphs and workspaces
@@ -65,7 +65,7 @@ def beside(shape: Shape, device: Device, *, trained: bool) -> int:
 
 
 def _bucket(shape: Shape) -> int:
-    return min(_BUCKET, shape.parameters)
+    return min(BUCKET, shape.parameters)
 
 
 def _named(weights: int, masters: int, moments: int) -> dict[str, int]:

@@ -73,7 +73,8 @@ MAY_IMPORT = {
     "similarities": BASE | {"metrics"},
     "rollout": DATA | {"device", "policy", "kernels", "forward", "heads", "rollout", "world"},
     "training": DATA
-    | {"adapters", "config", "policy", "kernels", "forward", "objective", "training", "world"},
+    | {"adapters", "config", "policy", "kernels", "forward", "memory", "objective", "training"}
+    | {"world"},
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}

@@ -19,6 +19,7 @@ from torch import Tensor
 from rlvr_cli import forward, world
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UsageError
+from rlvr_cli.memory import BUCKET
 from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Row
@@ -27,7 +28,6 @@ from rlvr_cli.training._batch import Precision
 from rlvr_cli.training._checkpoint import Trained
 
 Offload = Literal["none", "optimizer", "all"]
-_BUCKET = 500_000_000  # elements of gradients that are sent at a time
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -62,7 +62,7 @@ def build(
                 "use deepspeed:zero=1, which on one process is the same, or precision=float32",
             )
         configuration = _configuration(options, zero, offload, dtype)
-        bucket = min(_BUCKET, loaded.model.num_parameters())  # allocated, however little is sent
+        bucket = min(BUCKET, loaded.model.num_parameters())  # allocated, however little is sent
         configuration["zero_optimization"]["reduce_bucket_size"] = bucket
         return Engine(loaded, options, seed, configuration)
 
