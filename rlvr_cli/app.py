@@ -3,6 +3,7 @@
 import ast
 import difflib
 import importlib
+import logging
 import os
 import shlex
 import signal
@@ -154,6 +155,7 @@ def main() -> None:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
+    logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
     sys.exit(run(sys.argv[1:]))
 
 

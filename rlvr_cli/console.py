@@ -118,7 +118,7 @@ class Parts:
             return
         if self._bar:
             self._bar.update(self._task, completed=done)
-        elif time.monotonic() - self._said > _PLAIN_EVERY_S:
+        elif done < self._parts and time.monotonic() - self._said > _PLAIN_EVERY_S:
             self._said = time.monotonic()
             rate = (done - self.counts["kept"]) / (self._said - self._start)
             say(f"{self.name}: {done} of {self._parts} parts, {rate:.2g} parts/s")

@@ -72,7 +72,6 @@ def build(
 def _import() -> Any:
     """DeepSpeed, told not to compile what makes sums over a few CPU processes quicker."""
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
-    os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "error")
     with contextlib.redirect_stdout(io.StringIO()):
         import deepspeed
         import deepspeed.ops
