@@ -14,8 +14,6 @@ processes share its cores, so their seconds say nothing. One JSON file a number 
 """
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import signal
@@ -231,12 +229,22 @@ def killed(
 
 
 def damaged(run: Path) -> list[str]:
-    """The directories of a run that `rlvr check` does not find whole."""
-    from rlvr_cli import app
+    """What of a run is not whole: every part against its checksum, every kept checkpoint."""
+    from rlvr_cli.errors import DataError
+    from rlvr_cli.policy import checkpoint_state
+    from rlvr_cli.shards import Shards
 
-    folders = [manifest.parent for manifest in sorted(run.rglob("_manifest.json"))]
-    with contextlib.redirect_stdout(io.StringIO()):
-        return [str(one.relative_to(run)) for one in folders if app.run(["check", str(one)])]
+    found = []
+    for manifest in sorted(run.rglob("_manifest.json")):
+        try:
+            shards = Shards.open(manifest.parent)
+            for index in range(len(shards)):
+                shards.part(index)
+            if shards.kind == "steps" and checkpoint_state(shards) == "damaged":
+                found.append(str(manifest.parent))
+        except DataError as error:
+            found.append(str(error))
+    return found
 
 
 def facts() -> dict:
