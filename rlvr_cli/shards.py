@@ -23,6 +23,12 @@ from rlvr_cli import files, schema
 from rlvr_cli.errors import DataError, UsageError
 
 MANIFEST = "_manifest.json"
+_NEXT = {  # what is made of a kind, and the command that makes it
+    "prompts": {"rollouts": "rollout {}"},
+    "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
+    "scores": {"advantages": "advantage {} --algo grpo"},
+    "advantages": {"steps": "train-step {}"},
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,14 @@ class Plan:
         return schema.schema(self.kind, self.extra, self.only, top_k=top_k)
 
 
+def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
+    """How to come from the kind that is there to one that is wanted."""
+    for made, command in _NEXT.get(kind, {}).items():
+        if made in wanted:
+            return f"make {made} of it with `rlvr {command.format(path)}`, or name others"
+    return "name another directory"
+
+
 @dataclass(frozen=True)
 class Shards:
     """A complete directory, as its manifest describes it."""
@@ -102,7 +116,7 @@ class Shards:
         if kinds and manifest["kind"] not in kinds:
             raise DataError(
                 f"`{path}` holds {manifest['kind']}, {' or '.join(kinds)} were expected",
-                "name another directory",
+                _way(path, manifest["kind"], kinds),
             )
         return Shards(path, manifest)
 

@@ -106,7 +106,9 @@ def test_a_k_above_the_smallest_group_is_refused(refused, known):
 
 
 def test_another_directory_than_scores_is_refused(refused, known):
-    assert "scores were expected" in refused(3, "eval-passk", known / "rollouts")
+    said = refused(3, "eval-passk", known / "rollouts")
+    assert "scores were expected" in said
+    assert f"make scores of it with `rlvr score {known / 'rollouts'}`" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(
