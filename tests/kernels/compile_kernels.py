@@ -2,7 +2,7 @@
 
     python -P tests/kernels/compile_kernels.py [CAPABILITY, 90 by default] [all]
 
-One kernel a line: shared memory, tensor cores' and copy engine's instructions, registers, spills.
+One kernel a line: shared memory, registers, spills, the card's own instructions in it.
 test_triton.py runs it with every feature on; `all` adds other dtypes and plain pointers.
 """
 
@@ -31,6 +31,7 @@ DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
 INTEGERS = "N V K W first groups position stride stride_x stride_w stride_e stride_d stride_m"
 FLOATS = "scale cap mu spread top_p by_cap inverse"
 IDS = "target topk ids seeds token source count"
+MARKS = ("wgmma", "cp.async.bulk.tensor", "mma.sync", "lg2.approx")
 TYPES = {
     **dict.fromkeys(INTEGERS.split(), "i32"),
     **dict.fromkeys(FLOATS.split(), "fp32"),
@@ -64,7 +65,7 @@ def compile_one(
             capture_output=True, text=True, check=True,
         ).stderr  # fmt: skip
     used = re.findall(r"Used \d+ registers|\d+ bytes spill stores", said)
-    marks = [word for word in ("wgmma", "cp.async.bulk.tensor", "mma.sync") if word in ptx]
+    marks = [word for word in MARKS if word in ptx]
     print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
 
 
