@@ -57,7 +57,7 @@ def stash_kernel(
 @triton.jit(do_not_specialize=["N", "first"])
 def slice_kernel(
     x, w, stride_x, stride_w, bias, scale, cap, N, V,
-    made, stride_d, target, logsumexp2, a, b, g, first, W, by_cap, inverse,
+    made, stride_d, target, target_logit, logsumexp2, a, b, g, first, W, by_cap, inverse,
     H: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     TMA: tl.constexpr, BIAS: tl.constexpr, CAP: tl.constexpr, WIDEN: tl.constexpr,
     DTYPE: tl.constexpr,
@@ -74,13 +74,16 @@ def slice_kernel(
     logp2 = tl.maximum(tl.minimum(logp2, 0.0), _LEAST_LOG2)
     a_rows = tl.load(a + rows, mask=inside, other=0.0) * inverse
     b_rows = tl.load(b + rows, mask=inside, other=0.0) * inverse
-    d = tl.exp2(logp2) * (a_rows[:, None] + b_rows[:, None] * logp2)
-    at = tl.load(target + rows, mask=inside, other=-1).to(tl.int32) - first - column
-    if tl.max(((at >= 0) & (at < BN)).to(tl.int32), 0) > 0:  # few tiles hold a target
-        g_rows = tl.load(g + rows, mask=inside, other=0.0) * inverse
-        d += tl.where(at[:, None] == tl.arange(0, BN)[None, :], g_rows[:, None], 0.0)
+    by_p = a_rows[:, None] + b_rows[:, None] * logp2
     if CAP:
-        d *= _slope(logits, by_cap, 1.0, CAP)
+        by_p *= _slope(logits, by_cap, 1.0, CAP)
+    d = tl.exp2(logp2) * by_p
+    at = tl.load(target + rows, mask=inside, other=-1).to(tl.int32) - first - column
+    here = (at >= 0) & (at < BN)
+    if tl.sum(here.to(tl.int32), 0) > 0:  # few tiles hold a target
+        logit = tl.load(target_logit + rows, mask=inside, other=0.0)
+        g_rows = tl.load(g + rows, mask=inside, other=0.0) * _slope(logit, by_cap, inverse, CAP)
+        d += tl.where(at[:, None] == tl.arange(0, BN)[None, :], g_rows[:, None], 0.0)
     store_tile(made, stride_d, d.to(DTYPE), row, column, N, W, BM, BN, TMA)
 
 

@@ -251,6 +251,7 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
         product.output(made_NW),
         made_NW.stride(0),
         rows.target_N,
+        rows.target_logit_N,
         rows.logsumexp2_N,
         rows.a_N,
         rows.b_N,
