@@ -11,7 +11,6 @@ exponentials that the forward pass kept (3 products in all), `recompute` makes t
 slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -20,37 +19,10 @@ from torch import Tensor
 
 from rlvr_cli.kernels.triton_backward import chosen_kernel, slice_kernel, stash_kernel
 from rlvr_cli.kernels.triton_tiles import LN2, Product
+from rlvr_cli.kernels.triton_upstream import Upstream, later, sources
 
 _SLICE_BYTES = 1 << 28
 _SLICE_COLUMNS = 8192
-
-
-class Upstream(NamedTuple):
-    """What a row's gradient needs; logits in units of log 2."""
-
-    target_N: Tensor
-    target_logit_N: Tensor
-    logsumexp2_N: Tensor
-    a_N: Tensor
-    b_N: Tensor
-    g_N: Tensor
-    q_N: Tensor
-    topk_NK: Tensor
-    anchor_logit_NK: Tensor
-    entropy: bool  # whether its gradient is asked for, or b is 0
-
-    def take(self, rows: Tensor) -> "Upstream":
-        values = {name: value for name, value in self._asdict().items() if name != "entropy"}
-        return self._replace(**{name: value[rows] for name, value in values.items()})
-
-    def active(self) -> Tensor:
-        """Rows whose gradient is not exactly zero; those of NaN among them."""
-        return (self.a_N != 0) | (self.b_N != 0) | (self.g_N != 0) | (self.q_N != 0)
-
-    def scaled(self, by: Tensor) -> "Upstream":
-        return self._replace(
-            a_N=self.a_N * by, b_N=self.b_N * by, g_N=self.g_N * by, q_N=self.q_N * by
-        )
 
 
 class Gradients(NamedTuple):
@@ -72,10 +44,9 @@ def stash(
     Rows without gradient are left out: their number is known to the GPU first, and waited for
     when the gradient by the logits is under way.
     """
-    active_N = upstream.active()
-    count_1 = active_N.sum()[None]
-    waited = _later(count_1)
-    source_N = _sources(active_N, count_1)
+    active_N = upstream.active_N
+    source_N, count_1 = sources(active_N)
+    waited = later(count_1)
     unit = _unit(product, upstream)
     form_in_place(product, _scaled(upstream, unit), stash_NV, largest_JN, source_N, count_1)
     count = waited()
@@ -92,35 +63,6 @@ def stash(
         by_bias_V = _times_unit(made_NV.sum(0, dtype=torch.float32), unit)
         whole = whole._replace(bias_V=_padded(product, by_bias_V))
     return whole
-
-
-def _later(value_1: Tensor) -> Callable[[], int]:
-    """The value on the host, waited for when it is asked for, and for no later work."""
-    if not value_1.is_cuda:
-        return lambda: int(value_1)
-    host_1 = torch.empty_like(value_1, device="cpu", pin_memory=True)
-    host_1.copy_(value_1, non_blocking=True)
-    event = torch.cuda.Event()
-    event.record()
-
-    def wait() -> int:
-        event.synchronize()
-        return int(host_1)
-
-    return wait
-
-
-def _sources(active_N: Tensor, count_1: Tensor) -> Tensor:
-    """For each of the first count rows itself, or the next active one from behind them.
-
-    So no row is written that another is made of.
-    """
-    index_N = torch.arange(len(active_N), device=active_N.device)
-    inside_N = index_N < count_1
-    spare_N, hole_N = active_N & ~inside_N, ~active_N & inside_N
-    spares = index_N.new_zeros(len(index_N) + 1)
-    spares.scatter_(0, spare_N.cumsum(0) * spare_N, index_N)  # place 0 is for what is no spare
-    return torch.where(hole_N, spares[hole_N.cumsum(0)], index_N)
 
 
 def form_in_place(
@@ -177,7 +119,7 @@ def _put_chosen(
         made_NW.stride(0),
         source_N,
         count_1,
-        *rows[:-1],
+        *rows[:9],
         first,
         made_NW.shape[1],
         _by_cap(product),
@@ -200,7 +142,7 @@ def recompute(
 
     Rows without gradient are left out.
     """
-    active_N = upstream.active()
+    active_N = upstream.active_N
     source_N = active_N.nonzero()[:, 0]
     count = len(active_N)
     if len(source_N) < count:
@@ -219,7 +161,7 @@ def recompute(
     width = _slice_width(product)
     buffer = torch.empty(len(hidden_NH) * width, dtype=dtype, device=device)
     every_N = torch.arange(len(hidden_NH), device=device)
-    count_1 = torch.full((1,), len(hidden_NH), device=device)
+    count_1 = torch.full((1,), len(hidden_NH), dtype=torch.int32, device=device)
     for first in range(0, size if len(hidden_NH) else 0, width):
         wide = min(width, size - first)
         # The copy engine needs rows at multiples of 16 bytes.
