@@ -36,9 +36,18 @@ class Upstream(NamedTuple):
         values = {name: value for name, value in self._asdict().items() if name != "entropy"}
         return self._replace(**{name: value[rows] for name, value in values.items()})
 
-    def scaled(self, by: Tensor) -> "Upstream":
+    def unit(self, dtype: torch.dtype) -> Tensor | None:
+        """For float16, whose range is small: the size of the largest gradient, a power of 2."""
+        if dtype != torch.float16 or not len(self.g_N):
+            return None
+        most = torch.stack([value.abs().max() for value in (self.a_N, self.b_N, self.g_N)]).max()
+        return torch.exp2(most.log2().ceil())
+
+    def over(self, unit: Tensor | None) -> "Upstream":
+        if unit is None:
+            return self
         return self._replace(
-            a_N=self.a_N * by, b_N=self.b_N * by, g_N=self.g_N * by, q_N=self.q_N * by
+            a_N=self.a_N / unit, b_N=self.b_N / unit, g_N=self.g_N / unit, q_N=self.q_N / unit
         )
 
 
