@@ -10,7 +10,13 @@ from kernel_methods import Problem, differentiated, loss_of, make, ours
 from kernel_timing import SHAPES, clean, first_line, floor_ms, median_ms, peak_gib
 from torch import Tensor
 
-from rlvr_cli.kernels import reference, triton_forward, triton_gradients, triton_stats
+from rlvr_cli.kernels import (
+    reference,
+    triton_forward,
+    triton_gradients,
+    triton_stats,
+    triton_upstream,
+)
 from rlvr_cli.kernels.triton_tiles import Product, Tiles
 
 DEVICE = "cuda"
@@ -61,7 +67,7 @@ def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
             product = product_of(problem, Tiles())
             rows_made = triton_forward.forward(product, problem.target_N, stash=True)
             upstream, source_N = upstream_of(problem, rows_made)
-            count_1 = torch.full((1,), count, device=DEVICE)
+            count_1 = torch.full((1,), count, dtype=torch.int32, device=DEVICE)
             for wide in (1024, 2048, 4096, 8192):
                 tried(
                     "pass over the stash",
@@ -92,9 +98,9 @@ def upstream_of(problem: Problem, rows: Any) -> tuple[Any, Tensor]:
     """Gradients of all statistics for every row; what the stash holds matters not to their time."""
     one_N = torch.ones_like(rows.logp_N)
     logits_NK = torch.zeros(problem.topk_NK.shape, device=one_N.device)
-    upstream = triton_gradients.Upstream(
+    upstream = triton_upstream.Upstream(
         problem.target_N, rows.target_N, rows.logsumexp2_N, one_N, one_N, one_N, one_N,
-        problem.topk_NK, logits_NK, True,
+        problem.topk_NK, logits_NK, one_N.int(), True,
     )  # fmt: skip
     return upstream, torch.arange(len(one_N), device=one_N.device)
 

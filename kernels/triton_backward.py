@@ -6,7 +6,9 @@ Shapes: N tokens, V vocabulary, W columns of a slice.
 import triton
 import triton.language as tl
 
-from rlvr_cli.kernels.triton_tiles import logits_tile, place, store_tile
+from rlvr_cli.kernels.triton_tiles import log2_of_share, logits_tile, place, store_tile
+
+_LEAST_LOG2 = tl.constexpr(-200.0)  # of a probability that is 0 in float32, and finite
 
 
 @triton.jit
@@ -30,31 +32,32 @@ def stash_kernel(
     """
     row = tl.program_id(1).to(tl.int64)
     origin = tl.load(source + row)
-    tiles = tl.program_id(0) * R + tl.arange(0, R)
-    columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
-    inside = (columns < V) & (row < tl.load(count))
-    power = tl.load(stash + origin * stride + columns, mask=inside, other=0.0).to(tl.float32)
-    shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
-    rest = shift - tl.load(logsumexp2 + origin)
-    share = tl.exp2(rest) * inverse
-    times = tl.load(a + origin) + tl.zeros_like(rest)
-    if ENTROPY:
-        times += tl.load(b + origin) * rest
-    d = power * (share * times)[:, None]
-    if ENTROPY or CAP:
-        power_log2 = tl.log2(power)
+    if row < tl.load(count):
+        tiles = tl.program_id(0) * R + tl.arange(0, R)
+        columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
+        inside = columns < V
+        power = tl.load(stash + origin * stride + columns, mask=inside, other=0.0).to(tl.float32)
+        shift = tl.load(largest + tiles.to(tl.int64) * N + origin, mask=tiles < J, other=0.0)
+        rest = tl.maximum(shift - tl.load(logsumexp2 + origin), _LEAST_LOG2)
+        share = tl.exp2(rest) * inverse
+        times = tl.load(a + origin) + tl.zeros_like(rest)
         if ENTROPY:
-            d += power * ((share * tl.load(b + origin))[:, None] * power_log2)
-        if CAP:
-            d *= _slope(power_log2 + shift[:, None], by_cap, 1.0, CAP)
-        d = tl.where(power > 0, d, 0.0)
-    tl.store(stash + row * stride + columns, d.to(stash.dtype.element_ty), mask=inside)
+            times += tl.load(b + origin) * rest
+        by_power = (share * times)[:, None] + tl.zeros_like(power)
+        if ENTROPY or CAP:
+            power_log2 = log2_of_share(power, stash.dtype.element_ty != tl.float32)
+            if ENTROPY:
+                by_power += (share * tl.load(b + origin))[:, None] * power_log2
+            if CAP:
+                by_power *= _slope(power_log2 + shift[:, None], by_cap, 1.0, CAP)
+        d = power * by_power
+        tl.store(stash + row * stride + columns, d.to(stash.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["N", "first"])
 def slice_kernel(
     x, w, stride_x, stride_w, bias, scale, cap, N, V,
-    made, stride_d, target, logsumexp2, a, b, g, first, W, by_cap, inverse,
+    made, stride_d, target, target_logit, logsumexp2, a, b, g, first, W, by_cap, inverse,
     H: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     TMA: tl.constexpr, BIAS: tl.constexpr, CAP: tl.constexpr, WIDEN: tl.constexpr,
     DTYPE: tl.constexpr,
@@ -67,15 +70,20 @@ def slice_kernel(
     )  # fmt: skip
     rows = row + tl.arange(0, BM)
     inside = rows < N
-    logp2 = tl.minimum(logits - tl.load(logsumexp2 + rows, mask=inside, other=0.0)[:, None], 0.0)
-    a_rows = tl.load(a + rows, mask=inside, other=0.0)
-    b_rows = tl.load(b + rows, mask=inside, other=0.0)
-    p = tl.exp2(logp2)
-    d = tl.where(p > 0, p * (a_rows[:, None] + b_rows[:, None] * logp2), 0.0)
-    at = tl.load(target + rows, mask=inside, other=-1).to(tl.int32) - first
-    here = at[:, None] == (column + tl.arange(0, BN))[None, :]
-    d += tl.where(here, tl.load(g + rows, mask=inside, other=0.0)[:, None], 0.0)
-    d *= _slope(logits, by_cap, inverse, CAP)
+    logp2 = logits - tl.load(logsumexp2 + rows, mask=inside, other=0.0)[:, None]
+    logp2 = tl.maximum(tl.minimum(logp2, 0.0), _LEAST_LOG2)
+    a_rows = tl.load(a + rows, mask=inside, other=0.0) * inverse
+    b_rows = tl.load(b + rows, mask=inside, other=0.0) * inverse
+    by_p = a_rows[:, None] + b_rows[:, None] * logp2
+    if CAP:
+        by_p *= _slope(logits, by_cap, 1.0, CAP)
+    d = tl.exp2(logp2) * by_p
+    at = tl.load(target + rows, mask=inside, other=-1).to(tl.int32) - first - column
+    here = (at >= 0) & (at < BN)
+    if tl.sum(here.to(tl.int32), 0) > 0:  # few tiles hold a target
+        logit = tl.load(target_logit + rows, mask=inside, other=0.0)
+        g_rows = tl.load(g + rows, mask=inside, other=0.0) * _slope(logit, by_cap, inverse, CAP)
+        d += tl.where(at[:, None] == tl.arange(0, BN)[None, :], g_rows[:, None], 0.0)
     store_tile(made, stride_d, d.to(DTYPE), row, column, N, W, BM, BN, TMA)
 
 

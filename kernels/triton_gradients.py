@@ -11,46 +11,19 @@ exponentials that the forward pass kept (3 products in all), `recompute` makes t
 slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
+from rlvr_cli.kernels.products import add_product, set_product, times_unit, wide_product
 from rlvr_cli.kernels.triton_backward import chosen_kernel, slice_kernel, stash_kernel
 from rlvr_cli.kernels.triton_tiles import LN2, Product
+from rlvr_cli.kernels.triton_upstream import Upstream, later, sources
 
 _SLICE_BYTES = 1 << 28
 _SLICE_COLUMNS = 8192
-
-
-class Upstream(NamedTuple):
-    """What a row's gradient needs; logits in units of log 2."""
-
-    target_N: Tensor
-    target_logit_N: Tensor
-    logsumexp2_N: Tensor
-    a_N: Tensor
-    b_N: Tensor
-    g_N: Tensor
-    q_N: Tensor
-    topk_NK: Tensor
-    anchor_logit_NK: Tensor
-    entropy: bool  # whether its gradient is asked for, or b is 0
-
-    def take(self, rows: Tensor) -> "Upstream":
-        values = {name: value for name, value in self._asdict().items() if name != "entropy"}
-        return self._replace(**{name: value[rows] for name, value in values.items()})
-
-    def active(self) -> Tensor:
-        """Rows whose gradient is not exactly zero; those of NaN among them."""
-        return (self.a_N != 0) | (self.b_N != 0) | (self.g_N != 0) | (self.q_N != 0)
-
-    def scaled(self, by: Tensor) -> "Upstream":
-        return self._replace(
-            a_N=self.a_N * by, b_N=self.b_N * by, g_N=self.g_N * by, q_N=self.q_N * by
-        )
 
 
 class Gradients(NamedTuple):
@@ -72,55 +45,25 @@ def stash(
     Rows without gradient are left out: their number is known to the GPU first, and waited for
     when the gradient by the logits is under way.
     """
-    active_N = upstream.active()
-    count_1 = active_N.sum()[None]
-    waited = _later(count_1)
-    source_N = _sources(active_N, count_1)
-    unit = _unit(product, upstream)
-    form_in_place(product, _scaled(upstream, unit), stash_NV, largest_JN, source_N, count_1)
+    active_N = upstream.active_N
+    source_N, count_1 = sources(active_N)
+    waited = later(count_1)
+    unit = upstream.unit(product.hidden_NH.dtype)
+    form_in_place(product, upstream.over(unit), stash_NV, largest_JN, source_N, count_1)
     count = waited()
     made_NV, source_N = stash_NV[:count], source_N[:count]
     hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
     whole = Gradients(None, None, None)
     if needs[0]:
-        by_hidden_NH = _times_unit(_wide(made_NV, product.head_VH[: product.size]), unit)
+        by_hidden_NH = times_unit(wide_product(made_NV, product.head_VH[: product.size]), unit)
         by_hidden_NH = by_hidden_NH.to(product.hidden_NH.dtype)
         whole = whole._replace(hidden_NH=_spread(by_hidden_NH, source_N, len(active_N)))
     if needs[1]:
         whole = whole._replace(head_VH=_by_head(product, made_NV, hidden_NH, unit, main_VH))
     if needs[2]:
-        by_bias_V = _times_unit(made_NV.sum(0, dtype=torch.float32), unit)
+        by_bias_V = times_unit(made_NV.sum(0, dtype=torch.float32), unit)
         whole = whole._replace(bias_V=_padded(product, by_bias_V))
     return whole
-
-
-def _later(value_1: Tensor) -> Callable[[], int]:
-    """The value on the host, waited for when it is asked for, and for no later work."""
-    if not value_1.is_cuda:
-        return lambda: int(value_1)
-    host_1 = torch.empty_like(value_1, device="cpu", pin_memory=True)
-    host_1.copy_(value_1, non_blocking=True)
-    event = torch.cuda.Event()
-    event.record()
-
-    def wait() -> int:
-        event.synchronize()
-        return int(host_1)
-
-    return wait
-
-
-def _sources(active_N: Tensor, count_1: Tensor) -> Tensor:
-    """For each of the first count rows itself, or the next active one from behind them.
-
-    So no row is written that another is made of.
-    """
-    index_N = torch.arange(len(active_N), device=active_N.device)
-    inside_N = index_N < count_1
-    spare_N, hole_N = active_N & ~inside_N, ~active_N & inside_N
-    spares = index_N.new_zeros(len(index_N) + 1)
-    spares.scatter_(0, spare_N.cumsum(0) * spare_N, index_N)  # place 0 is for what is no spare
-    return torch.where(hole_N, spares[hole_N.cumsum(0)], index_N)
 
 
 def form_in_place(
@@ -177,7 +120,7 @@ def _put_chosen(
         made_NW.stride(0),
         source_N,
         count_1,
-        *rows[:-1],
+        *rows[:9],
         first,
         made_NW.shape[1],
         _by_cap(product),
@@ -200,15 +143,15 @@ def recompute(
 
     Rows without gradient are left out.
     """
-    active_N = upstream.active()
+    active_N = upstream.active_N
     source_N = active_N.nonzero()[:, 0]
     count = len(active_N)
     if len(source_N) < count:
         upstream = upstream.take(source_N)
         product = product._replace(hidden_NH=product.hidden_NH[source_N])
     hidden_NH, head_VH, size = product.hidden_NH, product.head_VH, product.size
-    unit = _unit(product, upstream)
-    rows = _scaled(upstream, unit)
+    unit = upstream.unit(product.hidden_NH.dtype)
+    rows = upstream.over(unit)
     device, dtype = hidden_NH.device, hidden_NH.dtype
     by_hidden_NH = torch.zeros(hidden_NH.shape, device=device) if needs[0] else None
     by_head_VH = None
@@ -219,7 +162,7 @@ def recompute(
     width = _slice_width(product)
     buffer = torch.empty(len(hidden_NH) * width, dtype=dtype, device=device)
     every_N = torch.arange(len(hidden_NH), device=device)
-    count_1 = torch.full((1,), len(hidden_NH), device=device)
+    count_1 = torch.full((1,), len(hidden_NH), dtype=torch.int32, device=device)
     for first in range(0, size if len(hidden_NH) else 0, width):
         wide = min(width, size - first)
         # The copy engine needs rows at multiples of 16 bytes.
@@ -228,19 +171,19 @@ def recompute(
         _put_chosen(product, rows, made_NW, every_N, count_1, first, target=False)
         cut = slice(first, first + wide)
         if by_hidden_NH is not None:
-            _add_product(by_hidden_NH, made_NW, head_VH[cut])
+            add_product(by_hidden_NH, made_NW, head_VH[cut])
         if main_VH is not None and needs[1]:
-            _add_product(main_VH[cut], made_NW.t(), hidden_NH, unit)
+            add_product(main_VH[cut], made_NW.t(), hidden_NH, unit)
         elif by_head_VH is not None:
-            _set_product(by_head_VH[cut], made_NW.t(), hidden_NH, unit)
+            set_product(by_head_VH[cut], made_NW.t(), hidden_NH, unit)
         if by_bias_V is not None:
             by_bias_V[cut] = made_NW.sum(0, dtype=torch.float32)
     del buffer
     if by_hidden_NH is not None:
-        made = _times_unit(by_hidden_NH, unit).to(dtype)
+        made = times_unit(by_hidden_NH, unit).to(dtype)
         by_hidden_NH = _spread(made, source_N, count)
     if by_bias_V is not None:
-        by_bias_V = _padded(product, _times_unit(by_bias_V, unit))
+        by_bias_V = _padded(product, times_unit(by_bias_V, unit))
     return Gradients(by_hidden_NH, by_head_VH, by_bias_V)
 
 
@@ -251,6 +194,7 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
         product.output(made_NW),
         made_NW.stride(0),
         rows.target_N,
+        rows.target_logit_N,
         rows.logsumexp2_N,
         rows.a_N,
         rows.b_N,
@@ -276,50 +220,6 @@ def _by_cap(product: Product) -> float:
     return LN2 * product.temperature / (product.softcap or 1.0)
 
 
-def _unit(product: Product, upstream: Upstream) -> Tensor | None:
-    """For float16, whose range is small: the size of the largest gradient, a power of 2."""
-    if product.hidden_NH.dtype != torch.float16 or not len(upstream.g_N):
-        return None
-    sizes = (upstream.a_N, upstream.b_N, upstream.g_N)
-    most = torch.stack([value.abs().max() for value in sizes]).max()
-    return torch.exp2(most.log2().ceil())
-
-
-def _scaled(upstream: Upstream, unit: Tensor | None) -> Upstream:
-    return upstream if unit is None else upstream.scaled(1 / unit)
-
-
-def _times_unit(value: Tensor, unit: Tensor | None) -> Tensor:
-    return value if unit is None else value * unit
-
-
-def _wide(left: Tensor, right: Tensor) -> Tensor:
-    """The product with float32 sums and result; cuBLAS may else add parts of it in half."""
-    if left.dtype == torch.float32:
-        return left @ right
-    if left.is_cuda:
-        return torch.mm(left, right, out_dtype=torch.float32)
-    return left.float() @ right.float()
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor, unit: Tensor | None = None) -> None:
-    """total += unit left right, in float32."""
-    if unit is not None:
-        total.add_(_wide(left, right) * unit)
-    elif left.is_cuda and left.dtype != torch.float32:
-        torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
-    else:
-        total.addmm_(left.float(), right.float())
-
-
-def _set_product(made: Tensor, left: Tensor, right: Tensor, unit: Tensor | None) -> None:
-    """made = unit left right, rounded once."""
-    if unit is None and made.dtype == left.dtype and left.is_cuda:
-        torch.mm(left, right, out=made)
-    else:
-        made.copy_(_times_unit(_wide(left, right), unit))
-
-
 def _by_head(
     product: Product,
     made_NV: Tensor,
@@ -330,11 +230,11 @@ def _by_head(
     """Into `main_VH`, a float32 sum of gradients, if there is one, else a new tensor."""
     head_VH, size = product.head_VH, product.size
     if main_VH is not None:
-        _add_product(main_VH[:size], made_NV.t(), hidden_NH, unit)
+        add_product(main_VH[:size], made_NV.t(), hidden_NH, unit)
         return None
     made_VH = torch.empty_like(head_VH, dtype=_head_dtype(head_VH))
     made_VH[size:] = 0
-    _set_product(made_VH[:size], made_NV.t(), hidden_NH, unit)
+    set_product(made_VH[:size], made_NV.t(), hidden_NH, unit)
     return made_VH
 
 

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rlvr_cli.kernels import checks, reference, triton_forward, triton_gradients
+from rlvr_cli.kernels import checks, reference, triton_forward, triton_gradients, triton_upstream
 from rlvr_cli.kernels.reference import TokenStats
-from rlvr_cli.kernels.triton_gradients import Upstream
-from rlvr_cli.kernels.triton_tiles import LN2, LOG2E, Product, Tiles, choose
+from rlvr_cli.kernels.triton_tiles import LOG2E, Product, Tiles, choose
 
 _STASH_SHARE = 16  # of the card's memory
 
@@ -148,7 +147,9 @@ class _TokenStats(torch.autograd.Function):
         if rows is None:
             raise RuntimeError("the gradient of token_stats was asked for twice")
         product = _product(hidden_NH, head_VH, bias_V, ctx.numbers)
-        upstream = _upstream(by, made, rows, target_N, topk_NK, anchor_NK)
+        upstream = triton_upstream.upstream(
+            by, rows, target_N, topk_NK, anchor_NK, made[4] if made[4:] else None
+        )
         needs = ctx.needs_input_grad[:3]
         main_VH = getattr(head_VH, "main_grad", None)
         if main_VH is not None and main_VH.dtype != torch.float32:
@@ -160,41 +161,6 @@ class _TokenStats(torch.autograd.Function):
         else:
             gradients = triton_gradients.recompute(product, upstream, needs, main_VH)
         return (*gradients, *[None] * 6)
-
-
-def _upstream(
-    by: tuple[Tensor | None, ...],
-    made: list[Tensor],
-    rows: triton_forward.Rows,
-    target_N: Tensor,
-    topk_NK: Tensor | None,
-    anchor_NK: Tensor | None,
-) -> Upstream:
-    """The numbers of each row of which its gradient by the logits is made."""
-    zero_N = torch.zeros_like(rows.logp_N)
-    by_logp, by_entropy, _, by_sum, by_anchor = (
-        zero_N if value is None else value.float() for value in (*by, *[None] * (5 - len(by)))
-    )
-    if topk_NK is None or anchor_NK is None:
-        topk_NK = target_N.new_empty(len(target_N), 0)
-        anchor_NK, q_N = zero_N[:, None][:, :0], zero_N
-    else:
-        anchor_N = made[4]
-        empty_N = anchor_N.isneginf()
-        by_anchor = by_anchor.masked_fill(empty_N, 0.0)
-        q_N = by_anchor * (-anchor_N).masked_fill(empty_N, 0.0).exp()
-    return Upstream(
-        target_N,
-        rows.target_N,
-        rows.logsumexp2_N,
-        a_N=by_sum - by_logp - by_entropy * rows.entropy_N - by_anchor,
-        b_N=by_entropy * -LN2,
-        g_N=by_logp.contiguous(),
-        q_N=q_N,
-        topk_NK=topk_NK,
-        anchor_logit_NK=anchor_NK,
-        entropy=by[1] is not None,
-    )
 
 
 @torch.no_grad()

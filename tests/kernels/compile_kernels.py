@@ -2,7 +2,7 @@
 
     python -P tests/kernels/compile_kernels.py [CAPABILITY, 90 by default] [all]
 
-One kernel a line: shared memory, tensor cores' and copy engine's instructions, registers, spills.
+One kernel a line: shared memory, registers, spills, the card's own instructions in it.
 test_triton.py runs it with every feature on; `all` adds other dtypes and plain pointers.
 """
 
@@ -24,17 +24,21 @@ from rlvr_cli.kernels import (
     triton_backward,
     triton_forward,
     triton_sample,
+    triton_upstream,
 )
 from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, Tiles
 
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
-INTEGERS = "N V K W first groups position stride stride_x stride_w stride_e stride_d stride_m"
+INTEGERS = "N V K W first groups steps position stride stride_x stride_w stride_e stride_d stride_m"
 FLOATS = "scale cap mu spread top_p by_cap inverse"
-IDS = "target topk ids seeds token source count"
+IDS = "target topk ids seeds token source"
+COUNTS = "count active rank"
+MARKS = ("wgmma", "cp.async.bulk.tensor", "mma.sync", "lg2.approx")
 TYPES = {
     **dict.fromkeys(INTEGERS.split(), "i32"),
     **dict.fromkeys(FLOATS.split(), "fp32"),
     **dict.fromkeys(IDS.split(), "*i64"),
+    **dict.fromkeys(COUNTS.split(), "*i32"),
 }
 
 
@@ -64,7 +68,7 @@ def compile_one(
             capture_output=True, text=True, check=True,
         ).stderr  # fmt: skip
     used = re.findall(r"Used \d+ registers|\d+ bytes spill stores", said)
-    marks = [word for word in ("wgmma", "cp.async.bulk.tensor", "mma.sync") if word in ptx]
+    marks = [word for word in MARKS if word in ptx]
     print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
 
 
@@ -122,6 +126,9 @@ def main() -> None:
         products("fp32", _FLOAT32, tma, False)
         others(64, True)
         others(0, False)
+    flags = dict.fromkeys(("LOGP", "ENTROPY", "SUM", "ANCHOR"), True)
+    compile_one("upstream", triton_upstream.upstream_kernel, {}, flags | {"BLOCK": 256})
+    compile_one("source", triton_upstream.source_kernel, {}, {"BLOCK": 256})
     join = {"J": 594, "BJ": 32, "BR": 32}
     compile_one("join", triton_forward._join_kernel, {}, join, num_warps=4)
     sizes = {"V": 151936, "BLOCK": 4096, "SEARCH": 1024}

@@ -26,6 +26,7 @@ from rlvr_cli.kernels import (
     triton_attention,
     triton_sample,
     triton_stats,
+    triton_upstream,
 )
 from rlvr_cli.kernels.checks import BadInput
 from rlvr_cli.objective import Totals
@@ -168,6 +169,17 @@ def test_rows_without_upstream_gradient_are_left_out_exactly(stash_bytes):
     torch.testing.assert_close(made[1:], alone[1:], rtol=1e-5, atol=1e-6)
     _, none = gradients(triton_stats.token_stats, values, target, ids, 0 * by, **options)
     assert not any(value.any() for value in none)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.97, 1.0])
+def test_each_active_row_has_one_place_among_the_first_and_the_first_keep_theirs(share):
+    rng = torch.Generator("cpu").manual_seed(0)
+    for rows in (1, 7, 300):
+        active = torch.rand(rows, generator=rng, device="cpu") < share
+        source, count = triton_upstream.sources(active.int().to(DEVICE))
+        place, made = range(int(count)), source[: int(count)].tolist()
+        assert sorted(made) == active.nonzero()[:, 0].tolist()
+        assert all(one == other or one >= len(made) for one, other in zip(made, place, strict=True))
 
 
 @pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])

@@ -1,10 +1,13 @@
 """Runs every ZeRO stage on the built-in policy; one JSON object on stdout, from rank 0.
 
-python tests/training/deepspeed_worker.py FOLDER SPEC...
+python tests/training/deepspeed_worker.py FOLDER SPEC... [kernels=NAME...]
+
+For every `kernels` FOLDER/NAME.pt has the whole gradients that these make under ZeRO-3.
 """
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import torch
 
 from rlvr_cli import lookup, objective, policy, world
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.kernels import dispatch
 from rlvr_cli.objective import Totals
 from rlvr_cli.protocols import Row
 
@@ -66,10 +70,31 @@ def run(spec, folder):
     }
 
 
+def accumulated(spec):
+    """An engine with the gradient of rows that need no pass for their old log-probs."""
+    engine = start(spec)
+    rows = [dataclasses.replace(row, old_logp=[-4.0] * len(row.token_ids)) for row in ROWS]
+    engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
+    return engine
+
+
+def gradients(kernels, folder):
+    from deepspeed.utils import safe_get_full_grad
+
+    os.environ[dispatch.VARIABLE] = kernels
+    named = accumulated("deepspeed:zero=3")._trained.named.items()
+    made = {name: safe_get_full_grad(parameter) for name, parameter in named}
+    if world.current().leads:
+        torch.save(made, folder / f"{kernels}.pt")
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    folder, *specs = sys.argv[1:]
+    folder, *words = sys.argv[1:]
+    specs = [word for word in words if not word.startswith("kernels=")]
     made = {spec: run(spec, Path(folder) / str(number)) for number, spec in enumerate(specs)}
+    for word in words[len(specs) :]:
+        gradients(word.removeprefix("kernels="), Path(folder))
     if world.current().leads:
         print(json.dumps(made))
 

@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
 pytest.importorskip("deepspeed")
@@ -18,6 +20,9 @@ SPECS = [
     "deepspeed:zero=3,offload=all",
 ]
 HALF = "deepspeed:zero=2,precision=bfloat16"
+FOLDER = Path(sys.prefix) / "triton"  # where `make test` puts it
+BESIDE = importlib.util.find_spec("triton") is not None
+KERNELS = ["reference", *(["triton"] if BESIDE or (FOLDER / "triton").exists() else [])]
 
 
 def worker():
@@ -30,7 +35,9 @@ def worker():
 def ran(folder, processes, specs):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     words = [sys.executable, "-P", *(launcher if processes > 1 else []), str(WORKER), str(folder)]
-    done = subprocess.run([*words, *specs], capture_output=True, text=True)
+    paths = [os.environ.get("PYTHONPATH", ""), *([] if BESIDE else [str(FOLDER)])]
+    beside = {"PYTHONPATH": ":".join(filter(None, paths)), "TRITON_INTERPRET": "1"}
+    done = subprocess.run([*words, *specs], env=os.environ | beside, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
@@ -42,7 +49,9 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(folders):
-    return {n: ran(folder, n, [*SPECS, HALF]) for n, folder in folders.items()}
+    kernels = [f"kernels={name}" for name in KERNELS]
+    specs = {1: [*SPECS, HALF], 2: [*SPECS, HALF, *kernels]}
+    return {n: ran(folder, n, specs[n]) for n, folder in folders.items()}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,19 @@ def test_a_resumed_engine_goes_on_exactly(made, spec, processes):
     found = made[processes][spec]
     assert found["resumed_logp"] == found["ahead"]
     assert found["resumed"] == found["said"][2:]
+
+
+@pytest.mark.parametrize("kernels", ["reference", "triton"])
+def test_a_divided_head_has_the_gradient_of_plain_torch_by_all_kernels(made, folders, kernels):
+    """ZeRO-3 gathers what a kernel reads, and its hooks share out what a kernel makes."""
+    if kernels not in KERNELS:
+        pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
+    found = torch.load(folders[2] / f"{kernels}.pt")
+    expected = {name: p.grad for name, p in worker().accumulated("local")._master.items()}
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert gradient.any()
+        assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
 def test_bfloat16_follows_float32_within_its_rounding(made, expected):
