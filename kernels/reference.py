@@ -9,9 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlvr_cli.kernels import checks, chunks
+from rlvr_cli.kernels import checks, chunks, sizes
 
-_CHUNK_ELEMENTS = 1 << 24
 _GPU_FACTOR = 8  # a GPU needs larger products to be busy
 
 
@@ -68,7 +67,7 @@ def _head(
 
 def _cuts(count: int, head_VH: Tensor) -> list[slice]:
     """Runs of rows whose logits are few enough to be in memory at once; one run at least."""
-    elements = _CHUNK_ELEMENTS * (_GPU_FACTOR if head_VH.is_cuda else 1)
+    elements = sizes.CHUNK_ELEMENTS * (_GPU_FACTOR if head_VH.is_cuda else 1)
     rows = max(1, elements // head_VH.shape[0])
     return [slice(start, start + rows) for start in range(0, max(1, count), rows)]
 

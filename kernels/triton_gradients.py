@@ -18,11 +18,11 @@ import triton
 from torch import Tensor
 
 from rlvr_cli.kernels.products import add_product, set_product, times_unit, wide_product
+from rlvr_cli.kernels.sizes import SLICE_BYTES
 from rlvr_cli.kernels.triton_backward import chosen_kernel, slice_kernel, stash_kernel
 from rlvr_cli.kernels.triton_tiles import LN2, Product
 from rlvr_cli.kernels.triton_upstream import Upstream, later, sources
 
-_SLICE_BYTES = 1 << 28
 _SLICE_COLUMNS = 8192
 
 
@@ -212,7 +212,7 @@ def _slice_width(product: Product) -> int:
     """Whole tiles: 8,192 columns, or as many as take 256 MiB; 2,048 at least on a GPU."""
     columns = product.tiles.columns
     row_bytes = max(1, len(product.hidden_NH)) * product.hidden_NH.element_size()
-    wide = min(_SLICE_COLUMNS, max(2048, _SLICE_BYTES // row_bytes), product.size)
+    wide = min(_SLICE_COLUMNS, max(2048, SLICE_BYTES // row_bytes), product.size)
     return -(-wide // columns) * columns
 
 

@@ -14,9 +14,8 @@ from torch.autograd.function import once_differentiable
 
 from rlvr_cli.kernels import checks, reference, triton_forward, triton_gradients, triton_upstream
 from rlvr_cli.kernels.reference import TokenStats
+from rlvr_cli.kernels.sizes import STASH_SHARE
 from rlvr_cli.kernels.triton_tiles import LOG2E, Product, Tiles, choose
-
-_STASH_SHARE = 16  # of the card's memory
 
 
 def token_stats(
@@ -66,7 +65,7 @@ def _stash_bytes(hidden_NH: Tensor) -> int:
     """A share of all memory, not of what is free: the gradient's bits must not depend on that."""
     if not hidden_NH.is_cuda:
         return 1 << 30
-    return torch.cuda.get_device_properties(hidden_NH.device).total_memory // _STASH_SHARE
+    return torch.cuda.get_device_properties(hidden_NH.device).total_memory // STASH_SHARE
 
 
 def _product(

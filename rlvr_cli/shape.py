@@ -11,13 +11,10 @@ from rlvr_cli import adapters
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.device import Device
 from rlvr_cli.errors import DataError
+from rlvr_cli.kernels import sizes
 from rlvr_cli.policy import Policy
 
-# As in kernels/: what the CPU's chunks of logits and the GPU's kernels hold at a time.
-_CHUNK = 1 << 24  # elements
-_CHUNK_BYTES = 5  # of each: the logit in float32, and what is made of a piece at a time
-_STASH_SHARE = 16  # of a GPU's memory
-_SLICE = 1 << 28
+_CHUNK_BYTES = 5  # of each logit: itself in float32, and what is made of a piece at a time
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def widest(
     head = size * shape.head * shape.head_trained
     gradients = size * (shape.intermediate + 2 * shape.hidden) + 4 * shape.hidden
     layer = tokens * (gradients + (_layer(shape, size) if recompute else 0))
-    again = device.kind == "cuda" or predicted * shape.vocabulary > _CHUNK
+    again = device.kind == "cuda" or predicted * shape.vocabulary > sizes.CHUNK_ELEMENTS
     return max(_logits(shape, predicted, size, device) + head * again, layer + head)
 
 
@@ -127,12 +124,16 @@ def _logits(shape: Shape, tokens: int, size: int, device: Device) -> int:
     if device.kind != "cuda":
         return logits(shape, tokens, device)
     stash = size * tokens * shape.vocabulary
-    return stash if stash <= device.total // _STASH_SHARE else _SLICE + 4 * tokens * shape.hidden
+    return (
+        stash
+        if stash <= device.total // sizes.STASH_SHARE
+        else sizes.SLICE_BYTES + 4 * tokens * shape.hidden
+    )
 
 
 def logits(shape: Shape, tokens: int, device: Device) -> int:
     """What a pass without gradient holds of the logits: nothing on a GPU, elsewhere a chunk."""
-    rows = max(1, _CHUNK // shape.vocabulary)
+    rows = max(1, sizes.CHUNK_ELEMENTS // shape.vocabulary)
     chunk = _CHUNK_BYTES * min(tokens, rows) * shape.vocabulary
     return 0 if device.kind == "cuda" else chunk
 

@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
     "device": BASE | {"world"},
-    "shape": BASE | {"adapters", "config", "device", "policy"},
+    "shape": BASE | {"adapters", "config", "device", "kernels", "policy"},
     "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
     "doctor": DATA
     | {"config", "device", "doctor", "memory", "objective", "policy", "shape"}

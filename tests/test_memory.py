@@ -18,7 +18,7 @@ from rlvr_cli import app, lookup, memory, objective, policy, shape
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
 from rlvr_cli.device import Device
 from rlvr_cli.errors import Advice, UserError
-from rlvr_cli.kernels import reference
+from rlvr_cli.kernels import reference, sizes
 from rlvr_cli.objective import Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -127,7 +127,7 @@ def test_with_deepspeed_it_is_within_a_seventh(tmp_path):
 @pytest.mark.parametrize("chunks", [1, 4])
 def test_statistics_of_tokens_take_little_more_than_a_chunk_of_logits(monkeypatch, dtype, chunks):
     rows, size, hidden = 64, 8192, 32
-    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", rows * size)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", rows * size)
     rng = torch.Generator().manual_seed(0)
     hidden_NH = torch.randn(chunks * rows, hidden, generator=rng).to(dtype).requires_grad_()
     head_VH = torch.randn(size, hidden, generator=rng).to(dtype).requires_grad_()

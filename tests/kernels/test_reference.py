@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 from torch import tensor
 
-from rlvr_cli.kernels import reference
+from rlvr_cli.kernels import reference, sizes
 from rlvr_cli.kernels.reference import gumbel, token_stats
 
 SIZES = [(1, 8, 11), (7, 16, 63), (5, 4, 252)]
@@ -107,7 +107,7 @@ def test_chunks_of_rows_change_nothing(monkeypatch, chunk_rows, entropy_gradient
 
     whole = token_stats(*values[:2], values[3], bias_V=values[2])
     by_whole = gradients(*values, entropy_gradient=entropy_gradient, of=mix)
-    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 21 * chunk_rows)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
     chunked = token_stats(*values[:2], values[3], bias_V=values[2])
     by_chunked = gradients(*values, entropy_gradient=entropy_gradient, of=mix)
     for one, other in zip((*chunked[:3], *by_chunked), (*whole[:3], *by_whole), strict=True):
@@ -117,7 +117,7 @@ def test_chunks_of_rows_change_nothing(monkeypatch, chunk_rows, entropy_gradient
 def test_a_vocabulary_beyond_the_chunk_size_is_done_row_by_row(monkeypatch):
     hidden, head, bias, target = problem(4, 8, 21)
     whole = token_stats(hidden, head, target, bias_V=bias)
-    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 5)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 5)
     chunked = token_stats(hidden, head, target, bias_V=bias)
     for one, other in zip(chunked[:3], whole[:3], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)

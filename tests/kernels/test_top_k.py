@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import tensor
 
-from rlvr_cli.kernels import reference
+from rlvr_cli.kernels import sizes
 from rlvr_cli.kernels.reference import token_stats, top_k
 
 
@@ -170,7 +170,7 @@ def test_the_other_statistics_have_the_same_bits_with_an_anchor_as_without():
 def test_chunks_of_rows_change_no_anchor_and_no_gradient(monkeypatch, chunk_rows):
     values, ids = problem(7, 8, 21), ids_of(7, 21, 5)
     whole, by_whole = anchors(values, ids), by_logits(values, ids)
-    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 21 * chunk_rows)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
     torch.testing.assert_close(anchors(values, ids), whole, rtol=1e-12, atol=0)
     torch.testing.assert_close(by_logits(values, ids), by_whole, rtol=1e-12, atol=1e-16)
 
@@ -250,7 +250,7 @@ def test_a_nan_among_the_logits_shows_in_the_log_probs():
 def test_chunks_change_no_top_k(monkeypatch, chunk_rows):
     hidden, head, bias, _ = problem(7, 8, 21)
     whole = top_k(hidden, head, 4, bias_V=bias)
-    monkeypatch.setattr(reference, "_CHUNK_ELEMENTS", 21 * chunk_rows)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
     made = top_k(hidden, head, 4, bias_V=bias)
     assert torch.equal(made[0], whole[0])
     torch.testing.assert_close(made[1], whole[1], rtol=1e-12, atol=0)
