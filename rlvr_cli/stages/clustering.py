@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli import files, lookup
+from rlvr_cli import files, heap, lookup
 from rlvr_cli.metrics import ucc
 from rlvr_cli.metrics.clusters import Clusters, of_texts
 from rlvr_cli.metrics.ucc import Linkage
@@ -61,9 +61,13 @@ def of_tally(
         workers = 1
     workers = workers or len(os.sched_getaffinity(0))
     if workers == 1:
+        heap.keep_freed()
         return list(map(work, texts))
     chunk = max(1, len(texts) // (CHUNKS * workers))
-    with _one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    spawned = ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=heap.keep_freed
+    )
+    with _one_thread(), spawned as pool:
         return list(pool.map(work, texts, chunksize=chunk))
 
 
