@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
+    "heap": set(),
     "device": BASE | {"world"},
     "shape": BASE | {"adapters", "config", "device", "policy"},
     "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
@@ -77,7 +78,17 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {"device", "isolation", "memory", "remembering", "sandbox", "scoring", "shape", "world"},
+    | {
+        "device",
+        "heap",
+        "isolation",
+        "memory",
+        "remembering",
+        "sandbox",
+        "scoring",
+        "shape",
+        "world",
+    },
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "pipeline": DATA
     | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
