@@ -45,7 +45,7 @@ def command(
         evaluate.pass_measures(tallied, ks), evaluate.majority_measures(tallied, ks)
     )
     parts = console.Parts("eval-passk", 1)
-    params = {"k": ks} | {key: majority[key] for key in ("equality",) if majority}
+    params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
     made = (
         evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
     )

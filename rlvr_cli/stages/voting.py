@@ -111,7 +111,7 @@ def ballot(tallied: Tally, scores: Shards | None, given: str | None, largest: in
         )
     if silent := [_name(spec) for spec, kind in kinds.items() if kind == "none"]:
         return Ballot(tallied, "none", f"`{silent[0]}` extracts no answers to vote on")
-    if len(mute) == len(kinds):
+    if mute and len(mute) == len(kinds):
         return Ballot(tallied, "text", f"`{mute[0]}` does not say which answers are equal")
     judges = {
         spec: partial(Judge, spec, lookup.build("verifiers", spec), kind)
@@ -147,8 +147,8 @@ class _Asked:
 
 
 def _asked(scores: Shards | None, given: str | None) -> _Asked:
-    text = given or (scores.params["verifier"] if scores else None)
-    one = rewards.deciding(text) if text else None
+    text = scores.params["verifier"] if scores and given is None else given
+    one = None if text is None else rewards.deciding(text)
     if scores is None:
         return _Asked(one, {})
     try:

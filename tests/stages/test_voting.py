@@ -121,6 +121,7 @@ def test_verifiers_without_equality_are_refused_by_name(refused, jsonl):
     for name in ("expression", "code"):
         err = refused(2, "eval-passk", source, "--equality", name)
         assert f"`{name}` does not say which answers are equal" in err
+    assert "unknown verifier" in refused(2, "eval-passk", source, "--equality", "")
     err = refused(2, "eval-passk", jsonl({"id": 1, "correct": True}), "--equality", "math")
     assert "no extracted answers" in err
 
