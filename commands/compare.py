@@ -17,16 +17,18 @@ from rlvr_cli import console, options
 def command(
     runs: Annotated[list[Path], typer.Argument(help="runs, scores directories or files")],
     plot: Annotated[bool, typer.Option("--plot", help="draw the curves and the frontier")] = False,
+    equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import reporting
-    from rlvr_cli.stages import comparison
+    from rlvr_cli.stages import comparison, voting
 
-    sides, made = comparison.contrasts(runs)
+    sides, made = comparison.contrasts(runs, equality=equality)
     points = comparison.frontier(sides)
     if json:
         first, *others = [one.as_json() for one in made]
-        summary = {**first, "others": others, "frontier": points}
+        majorities = [side.majority for side in sides]
+        summary = {**first, "others": others, "frontier": points, "majorities": majorities}
         return console.result(runs[-1], summary, as_json=True)
     out = console.stdout()
     for one in made:
@@ -36,6 +38,10 @@ def command(
         out.print(reporting.comparison_table(["first", "second"], rows, "second - first"))
         out.print(reporting.flips_table(one.buckets))
         for line in reporting.solved(one.gained, one.lost, one.crossings, one.ahead):
+            out.print(line, markup=False, soft_wrap=True)
+    for side in sides:
+        if side.majority:
+            line = f"`{side.path}`, {voting.described(side.majority)}"
             out.print(line, markup=False, soft_wrap=True)
     out.print(reporting.frontier_table(points))
     if plot:

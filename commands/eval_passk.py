@@ -6,7 +6,8 @@ Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a 
 quoted pattern) with one completion a row or one list a row, in bounded memory. A completion without
 a verdict is excluded, and counted. A k above the smallest n is refused. Maj@k, where extracted
 answers are stored, is the chance that the commonest answer of k completions is correct, ties
-shared; all correct answers are one.
+shared; all correct answers are one, wrong ones are one where the verifier of the scores holds them
+equal (`--equality`).
 """
 
 from typing import Annotated
@@ -25,25 +26,32 @@ def command(
     correct_column: options.CorrectColumn = None,
     extracted_column: options.ExtractedColumn = None,
     source_column: options.SourceColumn = None,
+    equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import reporting
-    from rlvr_cli.stages import evaluate
+    from rlvr_cli.stages import evaluate, voting
 
     path = options.source(source)
     tallied, scores = evaluate.tally(
-        path, id_column=id_column, correct_column=correct_column,
+        path, answers=equality != "none", id_column=id_column, correct_column=correct_column,
         extracted_column=extracted_column, source_column=source_column,
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
+    ballot = voting.ballot(tallied, scores, equality, max(ks, default=0))
+    with console.Parts("eval-passk", 1, ballot.answers, "answers") as progress:
+        tallied, majority = ballot.counted(progress.advance)
     measures = evaluate.joined(
         evaluate.pass_measures(tallied, ks), evaluate.majority_measures(tallied, ks)
     )
-    parts, params = console.Parts("eval-passk", 1), {"k": ks}
+    parts = console.Parts("eval-passk", 1)
+    params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
     made = (
         evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
     )
     summary = evaluate.summary(tallied, measures) | {"estimator": evaluate.PASS_ESTIMATOR}
+    if majority:
+        summary |= {"majority": majority, "remark": voting.described(majority)}
     curve = evaluate.pass_curve(tallied) if plot else {}
     drawn = reporting.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
     console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts, plot=drawn)

@@ -33,6 +33,10 @@ def command(
     source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
+    import os
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: prompts have the cores
+
     from rlvr_cli import reporting
     from rlvr_cli.stages import clustering, evaluate
 

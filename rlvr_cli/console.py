@@ -190,6 +190,8 @@ def evaluation(
         print(plot, file=where.file)
     notes = summary.get("notes") or _notes(summary)
     where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    if remark := summary.get("remark"):
+        where.print(remark, soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
         unit = lengths["unit"]
         text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")

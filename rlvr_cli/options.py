@@ -57,6 +57,13 @@ CompletionColumn = Annotated[str | None, typer.Option(help="the column of the co
 CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
 ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]
 SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt's data set")]
+Equality = Annotated[
+    str | None,
+    typer.Option(
+        help="what holds wrong answers equal in Maj@k: a verifier, text, or none for no Maj@k "
+        "\\[default: the verifier of the scores, else text]"
+    ),
+]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
 _SHORT = {"num_generations": ["-n"]}

@@ -55,6 +55,15 @@ class Isolated:
     runs_code: bool = False  # whether it executes what a model wrote
 
 
+Equality = Callable[[str], str] | Literal["text", "none"]
+"""What a file of `verifiers/` says, as its `EQUALITY`, of two answers that it extracts.
+
+A function that makes the completion which gives an answer and no more: the one is then verified
+with the other as its gold. `text`: only equal texts are equal. `none`: what it extracts is no
+answer, and there is nothing to vote on.
+"""
+
+
 @dataclass(frozen=True)
 class Request:
     """One completion to sample."""

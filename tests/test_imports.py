@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
+    "heap": set(),
     "device": BASE | {"world"},
     "shape": BASE | {"adapters", "config", "device", "kernels", "policy"},
     "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
@@ -78,7 +79,17 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {"device", "isolation", "memory", "remembering", "sandbox", "scoring", "shape", "world"},
+    | {
+        "device",
+        "heap",
+        "isolation",
+        "memory",
+        "remembering",
+        "sandbox",
+        "scoring",
+        "shape",
+        "world",
+    },
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "run_folder": DATA | {"config", "policy", "recalled"},
     "pipeline": DATA

@@ -1,8 +1,8 @@
 r"""Words and symbols of texts, split and counted with numpy.
 
 The tokens of a text are the matches of `\w+|[^\w\s]` in its lower case: words, and every other
-symbol by itself, as a completion may be `3*8`. Shapes: C code units of all texts, N tokens, E
-pairs of a text and a term in it, D texts, V terms.
+symbol by itself, as a completion may be `3*8`. Shapes: C characters of all texts, A those that are
+not ASCII, N tokens, E pairs of a text and a term in it, D texts, V terms.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvr_cli.metrics.characters import REST, SYMBOL, WORD, lowered
+from rlvr_cli.metrics.characters import SYMBOL, WORD, Characters, lowered
 
 _ODD, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93  # odd, so that they have inverses
-_MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], dtype=np.uint64)
-_SHORT = 8  # characters of a token that are looked at whether it has them or not
+_EIGHT = 8  # characters that are hashed at once
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(_EIGHT + 1)], dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,25 @@ def tokenize(texts: Sequence[str]) -> Tokens:
     """The tokens of each text.
 
     A token's number comes from a 64-bit hash of its characters, so two of 10,000 different tokens
-    meet once in 10^11 calls; two that fit in eight bytes never do.
+    meet once in 10^11 calls; two of up to eight ASCII characters never do.
     """
-    code_C, class_C, end_D = lowered(texts)
-    start_N, end_N = _bounds(class_C)
-    term_N, terms = _numbered(_hashes(code_C, start_N, end_N - start_N))
-    tokens_D = np.diff(np.searchsorted(start_N, end_D), prepend=0)
+    found = lowered(texts)
+    start_N, end_N = _bounds(found.kind_C)
+    hash_N = _hashes(found.byte_C, start_N, end_N - start_N)
+    _add_others(hash_N, found, start_N)
+    term_N, terms = _numbered(hash_N)
+    tokens_D = np.diff(np.searchsorted(start_N, found.end_D), prepend=0)
     text_N = np.repeat(np.arange(len(texts), dtype=np.int32), tokens_D)
     return Tokens(term_N, text_N, len(texts), terms)
 
 
-def _bounds(class_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(kind_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each token starts and ends, [N]; behind the last of all there is space."""
-    before_C = np.zeros_like(class_C)
-    before_C[1:] = class_C[:-1]
-    word_C, was_word_C = class_C == WORD, before_C == WORD
-    start_N = np.flatnonzero((word_C & ~was_word_C) | (class_C == SYMBOL))
-    end_N = np.flatnonzero((was_word_C & ~word_C) | ((before_C >= SYMBOL) & (class_C != REST)))
+    before_C = np.zeros_like(kind_C)
+    before_C[1:] = kind_C[:-1]
+    word_C, was_word_C = kind_C == WORD, before_C == WORD
+    start_N = np.flatnonzero((word_C & ~was_word_C) | (kind_C == SYMBOL))
+    end_N = np.flatnonzero((was_word_C & ~word_C) | (before_C == SYMBOL))
     return start_N, end_N
 
 
@@ -92,29 +94,37 @@ def _numbered(hash_N: np.ndarray) -> tuple[np.ndarray, int]:
     return term_N, terms
 
 
-def _hashes(code_C: np.ndarray, start_N: np.ndarray, size_N: np.ndarray) -> np.ndarray:
+def _hashes(byte_C: np.ndarray, start_N: np.ndarray, size_N: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each token, eight bytes at a time: h = mix(h ^ bytes), mix a bijection.
 
     No token holds a zero beside others, so shorter ones are filled up with zeros.
     """
-    width, each = code_C.itemsize, 8 // code_C.itemsize
-    masks = _MASKS[::width]
-    # The eight bytes from each unit on, as one number.
-    eight_C = np.ndarray(len(code_C) - each + 1, "<u8", code_C, strides=(width,)).copy()
-    hash_N = np.zeros(len(start_N), dtype=np.uint64)
-    for offset in range(0, _SHORT, each):
-        found_N = eight_C.take(start_N + offset, mode="clip")
-        found_N &= masks.take(size_N - offset, mode="clip")
-        hash_N = _mixed(found_N ^ hash_N)
-    offset, long = _SHORT, np.flatnonzero(size_N > _SHORT)
+    # The eight bytes from each one on, as one number.
+    eight_C = np.ndarray(len(byte_C) - _EIGHT + 1, "<u8", byte_C, strides=(1,)).copy()
+    found_N = eight_C.take(start_N)
+    found_N &= _MASKS.take(size_N, mode="clip")
+    hash_N = _mixed(found_N)
+    offset, long = _EIGHT, np.flatnonzero(size_N > _EIGHT)
     while len(long):
         size = size_N.take(long)
         found = eight_C.take(start_N.take(long) + offset)
-        found &= masks.take(size - offset, mode="clip")
+        found &= _MASKS.take(size - offset, mode="clip")
         hash_N[long] = _mixed(found ^ hash_N.take(long))
-        offset += each
+        offset += _EIGHT
         long = long.take(np.flatnonzero(size > offset))
     return hash_N
+
+
+def _add_others(hash_N: np.ndarray, found: Characters, start_N: np.ndarray) -> None:
+    """Adds to the hash of each token what its characters are that are not ASCII, and where."""
+    if not len(found.other_A):
+        return
+    token_A = np.searchsorted(start_N, found.other_A, side="right") - 1
+    place_A = (found.other_A - start_N.take(token_A)).astype(np.uint64)
+    other_A = _mixed(_mixed(place_A << np.uint64(32) | found.point_A))
+    first = np.flatnonzero(np.diff(token_A, prepend=-1))
+    tokens = token_A.take(first)
+    hash_N[tokens] = _mixed(hash_N.take(tokens) ^ np.bitwise_xor.reduceat(other_A, first))
 
 
 def _mixed(value: np.ndarray) -> np.ndarray:

@@ -51,6 +51,11 @@ def canonical(text: str) -> str:
     return "+".join(f"{weight:g}*{spec}" for weight, spec in parts)
 
 
+def deciding(text: str) -> str:
+    """The spec of the first part, which decides whether a completion is correct."""
+    return _parse(text)[0][1]
+
+
 def _parse(text: str) -> list[tuple[float, str]]:
     parts = []
     for piece in text.split("+"):

@@ -6,7 +6,7 @@ Shapes: N correct completions of a prompt.
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli import files, lookup
+from rlvr_cli import files, heap, lookup
 from rlvr_cli.metrics import ucc
 from rlvr_cli.metrics.clusters import Clusters, of_texts
 from rlvr_cli.metrics.ucc import Linkage
 from rlvr_cli.stages.tallies import Tally
 
 MANY_TEXTS = 20_000
-CHUNKS = 32  # for each process, as prompts differ in length
+CHUNKS = 64  # for each process, as prompts differ in length
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+Work = Callable[[list[str]], Clusters]
 WITHOUT_WORKERS = ("embedding",)  # one model in memory, which uses all cores itself
 
 
@@ -60,11 +61,39 @@ def of_tally(
     if alone or sum(map(len, texts)) < MANY_TEXTS:
         workers = 1
     workers = workers or len(os.sched_getaffinity(0))
+    heap.keep_freed()
     if workers == 1:
         return list(map(work, texts))
-    chunk = max(1, len(texts) // (CHUNKS * workers))
-    with _one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(work, texts, chunksize=chunk))
+    size = max(1, len(texts) // (CHUNKS * workers))
+    return _shared(work, [texts[i : i + size] for i in range(0, len(texts), size)], workers)
+
+
+def _shared(work: Work, chunks: list[list[list[str]]], workers: int) -> list[Clusters]:
+    """The work on all chunks: this process begins with the first, the others with the last.
+
+    It is one of the workers, as it has the texts already, unless its own BLAS would take the cores
+    of the others.
+    """
+    takes_part = os.environ.get(BLAS_THREADS) == "1"
+    with (
+        _one_thread(),
+        ProcessPoolExecutor(
+            workers - takes_part, mp_context=get_context("spawn"), initializer=heap.keep_freed
+        ) as pool,
+    ):
+        try:
+            futures = [pool.submit(_each, work, chunk) for chunk in reversed(chunks)]
+            made: list[Clusters] = []
+            for chunk, future in zip(chunks, reversed(futures), strict=True):
+                mine = takes_part and future.cancel()
+                made += _each(work, chunk) if mine else future.result()
+            return made
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _each(work: Work, chunk: list[list[str]]) -> list[Clusters]:
+    return list(map(work, chunk))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Shapes: P prompts, K values of k.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.metrics import bootstrap, contrast
 from rlvr_cli.shards import MANIFEST, Shards
-from rlvr_cli.stages import evaluate
+from rlvr_cli.stages import evaluate, voting
 from rlvr_cli.stages.evaluate import Measures, finite
 from rlvr_cli.stages.tallies import Tally, chosen
 
@@ -80,6 +80,7 @@ class Side:
     path: Path
     tally: Tally
     own: Measures | None = None
+    majority: dict[str, Any] = field(default_factory=dict)  # how votes were counted
 
     @cached_property
     def smallest(self) -> int:
@@ -118,19 +119,24 @@ def compare(first: Path, second: Path) -> Comparison:
     return contrasts([first, second])[1][0].metrics
 
 
-def contrasts(paths: Sequence[Path]) -> tuple[list[Side], list[Contrast]]:
-    """The sides with their prompts in one order, and each after the first against the first."""
+def contrasts(
+    paths: Sequence[Path], *, equality: str | None = None
+) -> tuple[list[Side], list[Contrast]]:
+    """The sides with their prompts in one order, and each after the first against the first.
+
+    `equality` is what holds wrong answers equal: see `voting.ballot`.
+    """
     if len(paths) < 2:
         raise UsageError(
             f"compare takes two arguments or more, {len(paths)} was given",
             "name two runs, scores directories or files: `rlvr compare A B`",
         )
-    first, *others = [load(path) for path in paths]
+    first, *others = [load(path, equality) for path in paths]
     sides = [first, *(_ordered(first, other) for other in others)]
     return sides, [_contrast(first, other) for other in sides[1:]]
 
 
-def load(path: Path) -> Side:
+def load(path: Path, equality: str | None = None) -> Side:
     """A run by its last evaluation, a scores directory, or files of another tool."""
     evaluations = sorted(path.glob(f"eval/*/logprobs/{MANIFEST}"))
     if evaluations:
@@ -141,9 +147,11 @@ def load(path: Path) -> Side:
         return Side(path, chosen(tallied, [rows[name] for name in own.prompt_id]), own)
     if (path / "eval").exists() or (path / "config.toml").exists():
         raise DataError(f"`{path}` has no complete evaluation", "go on with its `rlvr train`")
-    tallied, _ = evaluate.tally(path, texts="if there")
+    tallied, scores = evaluate.tally(path, texts="if there", answers=equality != "none")
     evaluate.require_measurable(tallied)
-    return Side(path, tallied)
+    ballot = voting.ballot(tallied, scores, equality, int(tallied.n_P.min()))
+    tallied, majority = ballot.counted()
+    return Side(path, tallied, majority=majority)
 
 
 def _ordered(first: Side, other: Side) -> Side:

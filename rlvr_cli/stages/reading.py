@@ -20,6 +20,7 @@ def tally(
     path: Path,
     *,
     texts: bool | Literal["if there"] = False,
+    answers: bool = True,
     id_column: str | None = None,
     correct_column: str | None = None,
     completion_column: str | None = None,
@@ -29,11 +30,12 @@ def tally(
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
     Files are streamed; what is kept is counts by prompt, and the correct texts if asked for.
-    `texts` may be `if there`: files without completions are then no error.
+    `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
+    answers are not counted.
     """
     if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
         scores = Shards.open(path, "scores")
-        return of_scores(scores, texts=bool(texts)), scores
+        return of_scores(scores, texts=bool(texts), answers=answers), scores
     columns = Columns(
         id=id_column,
         correct=correct_column,
@@ -43,7 +45,7 @@ def tally(
     )
     wanted = {"correct", "reward", "extracted", "source", "sample"}
     stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
-    tallying = Tallying(texts=bool(texts))
+    tallying = Tallying(texts=bool(texts), answers=answers)
     for batch in stream:
         tallying.add(batch)
     _require_columns(stream, texts=texts is True)
@@ -70,9 +72,9 @@ def _require_columns(stream: Stream, *, texts: bool) -> None:
         )
 
 
-def of_scores(scores: Shards, *, texts: bool = False) -> Tally:
+def of_scores(scores: Shards, *, texts: bool = False, answers: bool = True) -> Tally:
     """The tally of a scores directory, a part at a time."""
-    tallying = Tallying(texts=texts)
+    tallying = Tallying(texts=texts, answers=answers)
     for batch in _batches(scores, texts=texts):
         tallying.add(batch)
     return tallying.done()

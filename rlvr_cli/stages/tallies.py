@@ -4,6 +4,7 @@ Shapes: N completions of a batch, U prompts in it, R runs of rows of one prompt,
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +25,8 @@ LONG_RUN = 32  # rows of one prompt behind one another, from which on they are s
 class Tally:
     """What is known of each prompt's completions; those without a verdict are excluded.
 
-    A prompt without any verdict is left out of all means, and named. Wrong completions with equal
-    extracted answers are one class of answers, all correct ones are one.
+    A prompt without any verdict is left out of all means, and named. All correct completions are
+    one class of answers, wrong ones are classes by what they answer.
     """
 
     prompt_id: list[str]
@@ -35,14 +36,19 @@ class Tally:
     texts: list[list[str]] | None  # of the correct completions
     left_out: list[str]  # the prompts without any verdict
     source: list[str | None] = field(default_factory=list)
-    wrong: list[list[int]] | None = None  # the sizes of the classes of wrong answers
+    votes: list[Mapping[str, int]] | None = None  # of each wrong answer
     repeated: int = 0  # rows with the prompt and the sample index of an earlier row
+
+    @property
+    def wrong(self) -> list[list[int]] | None:
+        """The sizes of the classes of wrong answers; None if nobody extracted an answer."""
+        return None if self.votes is None else [sorted(v.values()) for v in self.votes]
 
     @property
     def silent_P(self) -> np.ndarray:
         """Completions with a verdict and without an answer."""
-        assert self.wrong is not None
-        return self.n_P - self.correct_P - np.array([sum(sizes) for sizes in self.wrong])
+        assert self.votes is not None
+        return self.n_P - self.correct_P - np.array([sum(v.values()) for v in self.votes])
 
 
 class Tallying:
@@ -57,7 +63,7 @@ class Tallying:
         self._parts: list[pa.Table] = []
         self._codes: dict[tuple[str | None, str], int] = {}  # only where details are kept
         self._texts: dict[int, list[str]] | None = {} if texts else None
-        self._wrong: dict[int, Counter[str]] | None = {} if answers else None
+        self._votes: dict[int, Counter[str]] | None = {} if answers else None
         self._samples: list[np.ndarray] = []
 
     def add(self, batch: Batch) -> None:
@@ -83,7 +89,7 @@ class Tallying:
         self, batch: Batch, id_N: np.ndarray, used_U: np.ndarray, columns: dict[str, Any]
     ) -> None:
         """Texts, answers and sample indices, where they are asked for and there."""
-        answers = self._wrong is not None and batch.extracted is not None
+        answers = self._votes is not None and batch.extracted is not None
         if self._texts is None and not answers and batch.sample is None:
             return
         codes = self._codes
@@ -114,7 +120,7 @@ class Tallying:
             pairs = zip(sources, measured["id"].to_pylist(), strict=True)
             codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
-        wrong = self._wrong or None  # nobody extracted an answer
+        votes = self._votes or None  # nobody extracted an answer
         return Tally(
             measured["name"].to_pylist(),
             wrong_P + right_P,
@@ -123,7 +129,7 @@ class Tallying:
             None if texts is None else [texts.get(code, []) for code in codes],
             left_out,
             sources,
-            None if wrong is None else [sorted(wrong.get(code, {}).values()) for code in codes],
+            None if votes is None else [votes.get(code, {}) for code in codes],
             self._repeats(),
         )
 
@@ -136,7 +142,7 @@ class Tallying:
             self._texts.setdefault(code, []).append(text or "")
 
     def _count_answers(self, extracted: pa.Array, code_N: np.ndarray, wrong_N: np.ndarray) -> None:
-        assert self._wrong is not None
+        assert self._votes is not None
         answer_N, answers = _encoded(extracted)
         texts = answers.to_pylist()
         pair_U, count_U = np.unique(
@@ -145,9 +151,9 @@ class Tallying:
         pairs = zip(pair_U.tolist(), count_U.tolist(), strict=True)
         for (code, answer), count in ((divmod(p, len(answers)), count) for p, count in pairs):
             if (text := texts[answer]) is not None:
-                self._wrong.setdefault(code, Counter())[text] += count
+                self._votes.setdefault(code, Counter())[text] += count
         if pc.any(pc.is_valid(extracted)).as_py():
-            self._wrong.setdefault(-1, Counter())  # some answer was extracted, if of no wrong one
+            self._votes.setdefault(-1, Counter())  # some answer was extracted, if of no wrong one
 
     def _repeats(self) -> int:
         key_N = np.sort(np.concatenate(self._samples)) if self._samples else np.zeros(0)
@@ -231,6 +237,6 @@ def chosen(tallied: Tally, rows: list[int], *, left_out: list[str] | None = None
         None if tallied.texts is None else [tallied.texts[p] for p in rows],
         tallied.left_out if left_out is None else left_out,
         [tallied.source[p] for p in rows],
-        None if tallied.wrong is None else [tallied.wrong[p] for p in rows],
+        None if tallied.votes is None else [tallied.votes[p] for p in rows],
         tallied.repeated,
     )

@@ -8,7 +8,9 @@ import string
 from typing import Any
 
 from rlvr_cli.answers import letters
-from rlvr_cli.protocols import Verdict, Verifier
+from rlvr_cli.protocols import Equality, Verdict, Verifier
+
+EQUALITY: Equality = str  # a letter alone is a completion
 
 
 def build(*, options: int = 0) -> Verifier:

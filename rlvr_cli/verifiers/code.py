@@ -9,8 +9,10 @@ import re
 import sys
 from typing import Any, Literal
 
-from rlvr_cli.protocols import Isolated, Limits, Verdict
+from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.sandbox import launch
+
+EQUALITY: Equality = "none"  # what it extracts is why a program failed
 
 _LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.protocols import Isolated, Limits, Verdict
+from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
+
+EQUALITY: Equality = "text"  # whether an answer of a user's function can be its gold is not known
 
 
 def build(

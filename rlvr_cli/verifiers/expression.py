@@ -6,9 +6,10 @@ from fractions import Fraction
 from operator import add, mul, sub, truediv
 from typing import Any
 
-from rlvr_cli.protocols import Verdict, Verifier
+from rlvr_cli.protocols import Equality, Verdict, Verifier
 
 MAX_LENGTH = 200
+EQUALITY: Equality = "text"  # its golds are numbers, its answers are not
 
 _ALPHABET = re.compile(r"[-+*/() 0-9]*")
 _TOKEN = re.compile(r"[1-9][0-9]*|[-+*/()0]")

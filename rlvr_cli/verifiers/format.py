@@ -4,7 +4,9 @@ import re
 from typing import Any, Literal
 
 from rlvr_cli.answers import boxed
-from rlvr_cli.protocols import Verdict, Verifier
+from rlvr_cli.protocols import Equality, Verdict, Verifier
+
+EQUALITY: Equality = "none"
 
 _THINK = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<rest>.*)", re.DOTALL)
 _TAGS = ("<think>", "</think>")

@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from rlvr_cli.answers import boxed, plain
-from rlvr_cli.protocols import Isolated, Limits, Verdict
+from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 
 Choice = Literal["lenient", "strict"]
 
 _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
-_LOGIC = "1"  # raised with each change of what this file or `answers` decides
+_LOGIC = "2"  # raised with each change of what this file or `answers` decides
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,15 @@ def build(
     )
 
 
+def _stated(answer: str) -> str:
+    """A completion that gives this answer; an empty one if its braces do not match."""
+    text = f"\\boxed{{{answer}}}"
+    return text if boxed.last_box(text) == (boxed.last_box(answer) or answer) else ""
+
+
+EQUALITY: Equality = _stated
+
+
 @functools.cache
 def _version() -> str:
     return " ".join([_LOGIC, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)])
@@ -122,6 +131,8 @@ def _fault_of(gold: str, options: _Options) -> str | None:
         return "it is empty"
     if len(text) > options.max_length:
         return f"it has {len(text)} characters, more than max_length={options.max_length}"
+    if not _stated(gold):
+        return "its braces do not match"
     if plain.number(text) is not None or plain.in_base(text) or _is_words(text):
         return None
     parsed = _parsed(_bare(text, options))

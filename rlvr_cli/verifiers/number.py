@@ -4,10 +4,11 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from rlvr_cli.protocols import Verdict, Verifier
+from rlvr_cli.protocols import Equality, Verdict, Verifier
 
 _TAIL = 2000  # characters at the end of a completion that are read
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d{1,100})(?:\.\d{1,100})?(?![\w])")
+EQUALITY: Equality = str  # a number alone is a completion
 
 
 def build() -> Verifier:

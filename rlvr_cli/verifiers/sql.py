@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from rlvr_cli.answers import query
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.protocols import Isolated, Limits, Verdict
+from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
+
+EQUALITY: Equality = "none"  # what it extracts is why a query is wrong
 
 _LOGIC = "1"  # raised with each change of what this file decides
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")

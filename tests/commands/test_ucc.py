@@ -87,7 +87,9 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
     assert "similarity was jaccard, is tfidf" in refused(2, "ucc", known / "scores", *out)
 
 
-def test_shared_work_gives_the_same_clusters(known, monkeypatch):
+@pytest.mark.parametrize("threads", ["1", "2"])  # of BLAS: with one this process takes part
+def test_shared_work_gives_the_same_clusters(known, monkeypatch, threads):
+    monkeypatch.setenv(clustering.BLAS_THREADS, threads)
     tallied, _ = evaluate.tally(known / "scores", texts=True)
     alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True)
     monkeypatch.setattr(clustering, "MANY_TEXTS", 0)

@@ -142,7 +142,7 @@ def test_gold_and_answer_are_not_interchangeable():
 
 
 @pytest.mark.parametrize(
-    "gold", ["", "   ", r"\frac{}{}", r"\foo{", "[]{", "x" * 1001, r"\boxed{}"]
+    "gold", ["", "   ", r"\frac{}{}", r"\foo{", "[]{", "a} b{", "x" * 1001, r"\boxed{}"]
 )
 @pytest.mark.parametrize("completion", [box("5"), "no answer at all"])
 def test_a_gold_that_does_not_parse_is_a_fault_whatever_was_answered(gold, completion):
