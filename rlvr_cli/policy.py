@@ -8,13 +8,14 @@ import functools
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli import adapters, heads, world
 from rlvr_cli import device as devices
-from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.errors import Advice, DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
 BUILTIN = "builtin"
@@ -320,7 +321,28 @@ def _load_model(policy: Policy) -> Any:
             f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
             "copy or save the model again",
         )
+    if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
+        _cap_attention(model, policy)
     return model.eval().to(device())
+
+
+def _cap_attention(model: Any, policy: Policy) -> None:
+    """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
+
+    With sdpa it leaves them as they are, in silence.
+    """
+    if model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation("eager")
+        _say_slower(policy.name)
+
+
+@functools.cache
+def _say_slower(name: str) -> None:
+    warnings.warn(
+        f"`{name}` caps its attention scores, so its attention is eager: it takes longer",
+        Advice,
+        stacklevel=2,
+    )
 
 
 def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
