@@ -142,7 +142,7 @@ class Slots:
             sources = outside[start : start + _MOVED]
             self._move(sources, inside[start : start + len(sources)])
         self.rows = fewer
-        if self._looks:  # rows had other numbers at the last one
+        if self._looks:  # one behind the moves: what is read next has moved by then
             self._looks[-1] = self._look()
 
     def _move(self, sources: list[int], rows: list[int]) -> None:

@@ -144,13 +144,16 @@ def test_as_many_rows_as_are_asked_for_stay(endless, decoded, pace):
     assert [count for count, _ in _runs(decoded)] == [32, 16, 8]
 
 
+@pytest.mark.parametrize(
+    "longest, runs", [(40, [[8, 2], [4, 13], [1, 25]]), (30, [[8, 2], [4, 28]])]
+)
 def test_rows_stay_where_too_few_tokens_are_left_to_pay_for_a_capture(
-    endless, decoded, monkeypatch
+    endless, decoded, monkeypatch, longest, runs
 ):
     monkeypatch.setitem(_slots.PACE, "cpu", Pace(1, 0, 20))
-    sampling, limits = SamplingParams(40), [2] * 4 + [15] * 2 + [40]
+    sampling, limits = SamplingParams(40), [2] * 4 + [15] * 2 + [longest]
     sample(Engine(endless, 8, least_rows=1), requests_of(endless, 7), sampling, limits)
-    assert _runs(decoded) == [[8, 2], [4, 13], [1, 25]]
+    assert _runs(decoded) == runs
 
 
 def test_the_same_requests_have_the_same_bits_again(policy, pace):
