@@ -388,7 +388,7 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, m
         made = dict(engine.generate(requests, sampling, limits))
         found.append([made[i] for i in range(len(requests))])
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, found[0], strict=True)]
-    logps = local.Engine(own, UpdateOptions()).logp(rows, 1.5)
+    logps = local.Engine(own, UpdateOptions(), precision="float32").logp(rows, 1.5)
     for few, all_, logp_T, limit in zip(*found, logps, limits, strict=True):
         assert few.token_ids == all_.token_ids and len(few.token_ids) == limit
         assert few.behaviour_logp == pytest.approx(all_.behaviour_logp, abs=1e-4)
