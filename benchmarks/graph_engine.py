@@ -1,19 +1,22 @@
 """Tokens/s, memory and start-up of the graph engine beside vLLM's, in one call on one machine.
 
     python -P benchmarks/graph_engine.py MODEL_DIR --rows 256 1024 --new-tokens 1024
-    python -P benchmarks/graph_engine.py MODEL_DIR --lengths LENGTHS.json --engines graph vllm
+    python -P benchmarks/graph_engine.py MODEL_DIR --lengths geometric LENGTHS.json
     python -P benchmarks/graph_engine.py MODEL_DIR --memory-model DIR2 --rows 64 256 --engines
+    python -P benchmarks/graph_engine.py MODEL_DIR --only vllm    # one engine, in this process
 
 MODEL_DIR is what `gpu_step.py make` makes. Both engines are given the same prompts, seeds and
 lengths, and are asked for the log-probs of what they sample; every completion has exactly the
 length that was drawn for it, as no token ends one. Lengths are geometric with a mean of a third of
 --new-tokens, cut there, or those of a file: a JSON list, a rollouts directory, or a number a line.
-`bare` is the decoding step alone, all rows at work, over caches of the longest length; `two models`
-is the same with a memory model (DLC) beside. Each engine runs in a process of its own. One JSON
-line a measurement.
+`all rows` is the graph engine that decodes all its rows until the last one ends. `bare` is the
+decoding step alone, all rows at work, over caches of the longest length; `two models` is the same
+with a memory model (DLC) beside. `start_s` has the compiling and the first capture. Each engine
+runs in a process of its own. One JSON line a measurement.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -28,7 +31,7 @@ def say(**facts) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def requests_of(options: argparse.Namespace, rows: int):
+def requests_of(options: argparse.Namespace, rows: int, lengths: str = "fixed"):
     """Prompts of the model's folder, `--generations` completions of each; and their lengths."""
     import numpy as np
     from transformers import AutoTokenizer
@@ -41,12 +44,12 @@ def requests_of(options: argparse.Namespace, rows: int):
     ids = tokenizer(texts)["input_ids"]
     requests = [Request(ids[i // options.generations], SEED + i) for i in range(rows)]
     rng = np.random.default_rng(SEED)
-    if options.lengths == "geometric":
+    if lengths == "geometric":
         drawn = rng.geometric(3 / options.new_tokens, rows)
-    elif options.lengths == "fixed":
+    elif lengths == "fixed":
         drawn = np.full(rows, options.new_tokens)
     else:
-        drawn = rng.choice(lengths_in(Path(options.lengths)), rows)
+        drawn = rng.choice(lengths_in(Path(lengths)), rows)
     return requests, [int(length) for length in np.clip(drawn, 1, options.new_tokens)]
 
 
@@ -97,7 +100,7 @@ def graph(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     loaded = endless(options.folder)
     load_s = time.perf_counter() - start
-    engine = Engine(loaded, options.slots, fuse=options.fuse)
+    engine = Engine(loaded, options.slots, least_rows=options.least_rows, fuse=options.fuse)
     start = time.perf_counter()
     list(engine.generate(*few(options)))  # compiles kernels, captures
     wait()
@@ -106,15 +109,16 @@ def graph(options: argparse.Namespace) -> None:
         load_s=round(load_s, 1),
         start_s=round(time.perf_counter() - start, 1),
     )
-    for rows in options.rows:
-        requests, limits = requests_of(options, rows)
+    for rows, lengths in itertools.product(options.rows, options.lengths):
+        requests, limits = requests_of(options, rows, lengths)
         for attempt in range(options.repeats):
             start, made = time.perf_counter(), []
             sampling = SamplingParams(options.new_tokens)
             for _, completion in engine.generate(requests, sampling, limits=limits):
                 made.append(len(completion.token_ids))
             wait()
-            tell(name_of(options), rows, attempt, made, limits, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            tell(name_of(options), lengths, attempt, made, limits, seconds)
 
 
 def few(options: argparse.Namespace):
@@ -125,7 +129,8 @@ def few(options: argparse.Namespace):
 
 
 def name_of(options: argparse.Namespace) -> str:
-    return f"graph{' fused' if options.fuse else ''}, {options.slots} rows"
+    down = f", down to {options.least_rows}" if options.least_rows < options.slots else ""
+    return f"graph{' fused' if options.fuse else ''}, {options.slots} rows{down}"
 
 
 def vllm(options: argparse.Namespace) -> None:
@@ -152,24 +157,25 @@ def vllm(options: argparse.Namespace) -> None:
         return made
 
     engine._params = limited
-    for rows in options.rows:
-        requests, limits = requests_of(options, rows)
+    for rows, lengths in itertools.product(options.rows, options.lengths):
+        requests, limits = requests_of(options, rows, lengths)
         limit_of |= {r.seed: limit for r, limit in zip(requests, limits, strict=True)}
         for attempt in range(options.repeats):
             engine._llm.reset_prefix_cache()
             start, made = time.perf_counter(), []
             for _, completion in engine.generate(requests, SamplingParams(options.new_tokens)):
                 made.append(len(completion.token_ids))
-            tell("vllm", rows, attempt, made, limits, time.perf_counter() - start)
+            tell("vllm", lengths, attempt, made, limits, time.perf_counter() - start)
 
 
 def tell(
-    engine: str, rows: int, attempt: int, made: list[int], limits: list[int], s: float
+    engine: str, lengths: str, attempt: int, made: list[int], limits: list[int], s: float
 ) -> None:
     assert sorted(made) == sorted(limits), "every completion has the length asked for"
     tokens = sum(made)
-    say(engine=engine, rows=rows, attempt=attempt, seconds=round(s, 2), tokens=tokens,
-        longest=max(made), tokens_s=round(tokens / s), **memory())  # fmt: skip
+    say(engine=engine, rows=len(made), lengths=Path(lengths).name, attempt=attempt,
+        seconds=round(s, 2), tokens=tokens, longest=max(made), tokens_s=round(tokens / s),
+        **memory())  # fmt: skip
 
 
 def bare(options: argparse.Namespace) -> None:
@@ -196,6 +202,7 @@ def bare(options: argparse.Namespace) -> None:
             sampling = SamplingParams(options.new_tokens, mu=0.5 * (len(models) > 1))
             slots = Slots(decoders, rows, sampling, (-1,), options.new_tokens)
             slots.admit([Job(i, r, options.new_tokens) for i, r in enumerate(requests)])
+            slots.run()  # compiles, captures
             wait()
             made[name] = (slots, round(time.perf_counter() - start, 1), [])
         for _ in range(options.repeats):
@@ -221,20 +228,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--new-tokens", type=int, default=1024)
-    parser.add_argument("--lengths", default="geometric", help="a file, `geometric` or `fixed`")
+    parser.add_argument(
+        "--lengths", nargs="+", default=["geometric"], help="files, `geometric` or `fixed`"
+    )
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--slots", type=int, default=256, help="rows of the graph engine")
+    parser.add_argument("--least-rows", type=int, default=8, help="that it decodes at last")
     parser.add_argument("--memory-model", type=Path)
-    parser.add_argument("--engines", nargs="*", default=["graph", "fused", "vllm"])
+    parser.add_argument("--engines", nargs="*", default=["graph", "fused", "all", "vllm"])
     parser.add_argument("--bare-steps", type=int, default=128, help="0: no bare loop")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--gpu-memory", type=float, default=0.8, help="vLLM's share of the GPU")
-    parser.add_argument("--fuse", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--only", choices=("graph", "vllm", "bare"), help=argparse.SUPPRESS)
+    parser.add_argument("--fuse", action="store_true")
+    parser.add_argument("--only", choices=("graph", "vllm", "bare"))
     options = parser.parse_args()
     if options.only:
         return {"graph": graph, "vllm": vllm, "bare": bare}[options.only](options)
-    known = {"graph": ["graph"], "fused": ["graph", "--fuse"], "vllm": ["vllm"]}
+    every = ["graph", "--least-rows", str(options.slots)]
+    known = {"graph": ["graph"], "fused": ["graph", "--fuse"], "all": every, "vllm": ["vllm"]}
     jobs = [["--only", *known[engine]] for engine in options.engines]
     if options.bare_steps:
         jobs += [["--only", "bare"], ["--only", "bare", "--fuse"]]

@@ -8,13 +8,14 @@ import functools
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli import adapters, heads, world
 from rlvr_cli import device as devices
-from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.errors import Advice, DataError, UsageError, UserError
 from rlvr_cli.shards import Shards
 
 BUILTIN = "builtin"
@@ -290,7 +291,7 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     model = _load_model(policy.base or policy)
     decodable = vocabulary(tokenizer, eos_ids)
     _check_head(model, policy, decodable)
-    _leave_out(model, decodable)
+    _leave_out(model, policy, decodable)
     if policy.base:
         adapters.attach(model, policy.path)
     if frozen and model.device.type == "cuda":
@@ -320,7 +321,28 @@ def _load_model(policy: Policy) -> Any:
             f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
             "copy or save the model again",
         )
+    if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
+        _cap_attention(model, policy)
     return model.eval().to(device())
+
+
+def _cap_attention(model: Any, policy: Policy) -> None:
+    """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
+
+    With sdpa it leaves them as they are, in silence.
+    """
+    if model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation("eager")
+        _say_slower(policy.name)
+
+
+@functools.cache
+def _say_slower(name: str) -> None:
+    warnings.warn(
+        f"`{name}` caps its attention scores, so its attention is eager: it takes longer",
+        Advice,
+        stacklevel=2,
+    )
 
 
 def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
@@ -328,7 +350,7 @@ def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
     return max(0, *tokenizer.get_vocab().values(), *eos_ids) + 1
 
 
-def _leave_out(model: Any, decodable: int) -> None:
+def _leave_out(model: Any, policy: Policy, decodable: int) -> None:
     """Gives the ids behind `decodable`, which pad the output head, a logit of -inf.
 
     In place, by a bias that no checkpoint holds where the head has none of its own. All that
@@ -339,6 +361,12 @@ def _leave_out(model: Any, decodable: int) -> None:
     head = model.get_output_embeddings()
     if decodable >= head.weight.shape[0]:
         return
+    if heads.of(model).softcap is not None:
+        raise DataError(
+            f"`{policy.path}` caps its logits, and {head.weight.shape[0] - decodable} of them are "
+            "of no token: capped, they could be sampled",
+            f"save it again behind `model.resize_token_embeddings({decodable})`",
+        )
     if head.bias is None:
         bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)
         del head.bias

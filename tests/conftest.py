@@ -5,12 +5,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 from rlvr_cli import app, policy
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 LONGEST = (
     "test_train.py", "test_deepspeed.py", "test_world.py", "test_vllm.py",

@@ -14,7 +14,7 @@ from rlvr_cli import app, lookup, objective, policy, remembering
 from rlvr_cli.config import RolloutOptions, UpdateOptions
 from rlvr_cli.protocols import Request, SamplingParams
 from rlvr_cli.rollout import graph, transformers
-from rlvr_cli.rollout._slots import draw
+from rlvr_cli.rollout._step import draw
 from rlvr_cli.shards import Shards
 from rlvr_cli.stages import batch, rollout
 

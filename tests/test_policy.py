@@ -4,11 +4,13 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, Gemma2Config
 
 from rlvr_cli import forward, policy
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import Advice, DataError
 from rlvr_cli.protocols import Request, Row, SamplingParams
+from rlvr_cli.rollout.graph import Engine as Graph
 from rlvr_cli.rollout.transformers import Engine as Sampler
 from rlvr_cli.training.local import Engine as Trainer
 
@@ -91,3 +93,54 @@ def test_a_checkpoint_of_a_padded_policy_holds_its_rows_and_nothing_new(padded, 
     assert after.keys() == before.keys()
     assert after["model.embed_tokens.weight"].shape == (128, 128)
     policy.load(policy.resolve(str(tmp_path / "made")))
+
+
+def test_capped_logits_of_no_token_are_refused(copied):
+    """tanh(-inf) is -1: a bias cannot leave them out."""
+    config = Gemma2Config(
+        vocab_size=128, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=8, attn_logit_softcapping=None,
+    )  # fmt: skip
+    AutoModelForCausalLM.from_config(config).save_pretrained(copied)
+    with pytest.raises(DataError, match="caps its logits, and 29 of them are of no token") as said:
+        policy.load(policy.resolve(str(copied)))
+    assert "resize_token_embeddings(99)" in said.value.hint
+
+
+def test_attention_scores_are_capped_by_all_that_samples_trains_or_evaluates(copied):
+    vocabulary = len(policy.load_tokenizer(policy.resolve("builtin")))
+    config = Gemma2Config(
+        vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=64,
+        query_pre_attn_scalar=4, sliding_window=5, attn_logit_softcapping=2.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    model.save_pretrained(copied)
+    with pytest.warns(Advice, match="its attention is eager") as said:
+        own = policy.load(policy.resolve(str(copied)))
+        policy.load(policy.resolve(str(copied)))
+    assert len(said) == 1
+
+    requests = [Request([5 + n, *range(2, 2 + n)], n) for n in range(8)]
+    for engine in (Sampler(own), Graph(own, 4)):
+        made = dict(engine.generate(requests, SamplingParams(12)))
+        rows = [Row(r.prompt_token_ids, made[i].token_ids) for i, r in enumerate(requests)]
+        trained = Trainer(own, UpdateOptions()).logp(rows, 1.0)
+        for i, row in enumerate(rows):
+            exact = {name: _logp(model, name, row) for name in ("eager", "sdpa")}
+            assert made[i].behaviour_logp == pytest.approx(exact["eager"], abs=1e-5)
+            assert trained[i] == pytest.approx(exact["eager"], abs=1e-5)
+            assert exact["sdpa"] != pytest.approx(exact["eager"], abs=1e-2)
+
+
+def _logp(model, attention, row):
+    model.set_attn_implementation(attention)
+    token_ids = torch.tensor([[*row.prompt_token_ids, *row.token_ids]])
+    with torch.no_grad():
+        logp_SV = model(token_ids).logits[0].log_softmax(-1)
+    first = len(row.prompt_token_ids)
+    return logp_SV[first - 1 : -1].gather(-1, token_ids[0, first:, None])[:, 0].tolist()

@@ -1,31 +1,22 @@
 """A causal language model that decodes one token of each row at a time, over a static cache.
 
-Any model of transformers whose attention goes through its AttentionInterface: what is registered
-there takes the cache from the keyword arguments of the model's forward.
-
-Shapes: B rows of the cache, R rows that get a prompt, P distinct prompts among them, S tokens of
-the longest, H query heads, K key heads, D head size, L places of the cache, V vocabulary.
+Shapes: B rows that are decoded, R rows that get a prompt, P distinct prompts among them, S tokens
+of the longest, K key heads, D head size, L places of the cache, V vocabulary.
 """
 
 import contextlib
-import functools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
 
 from rlvr_cli import heads
 from rlvr_cli.errors import UsageError
-from rlvr_cli.kernels import dispatch
+from rlvr_cli.rollout._attend import INSTEAD, Cached, Heads, attending, causal
+from rlvr_cli.rollout._fused import fused
 
-_NAME = "rlvr-static"
 _PREFILL_TOKENS = 16384  # of prompts in one forward pass
-_INSTEAD = "sample with --engine transformers or --engine vllm"
-
-
-_attending: list["Decoder"] = []  # those whose models look into their caches now
 
 
 class Decoder:
@@ -36,20 +27,25 @@ class Decoder:
 
     def __init__(self, model: Any, rows: int, length: int, *, fuse: bool = False) -> None:
         _check(model)
-        self.model, self._rows, self._length = model, rows, length
-        self._decode = _fused() if fuse else _forward
+        self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
         self.device = next(model.parameters()).device
         self._cache: dict[int, tuple[Tensor, Tensor]] = {}
+        with attending(model):  # its layers make their caches
+            self._prefill([(0,)], [[0]])
 
-    def layer(self, index: int, key: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of a layer, [B, K, L, D]; made when its first key is seen.
-
-        That is [R, K, S, D] or [B, K, D].
-        """
-        if index not in self._cache:
-            shape = (self._rows, key.shape[1], self._length, key.shape[-1])
-            self._cache[index] = (key.new_zeros(shape), key.new_zeros(shape))
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """The keys and values of a layer, [B, K, L, D]."""
         return self._cache[index]
+
+    def put(self, index: int, prompts: Heads, row_R: Tensor, source_R: Tensor) -> None:
+        """Puts a layer's keys and values of prompts [P, K, S, D] where rows have their own."""
+        both = (prompts.key, prompts.value)
+        if index not in self._cache:
+            shapes = [(self._rows, new.shape[1], self._length, new.shape[3]) for new in both]
+            keys, values = (new.new_zeros(s) for new, s in zip(both, shapes, strict=True))
+            self._cache[index] = (keys, values)
+        for cache_BKLD, new_PKSD in zip(self._cache[index], both, strict=True):
+            cache_BKLD[row_R, :, : new_PKSD.shape[2]] = new_PKSD[source_R]
 
     @torch.no_grad()
     def prefill(self, prompts: list[list[int]], rows: list[int]) -> None:
@@ -68,21 +64,38 @@ class Decoder:
             self._prefill(chunk, [members[prompt] for prompt in chunk])
             start += count
 
+    @torch.no_grad()
     def _prefill(self, prompts: list[tuple[int, ...]], rows: list[list[int]]) -> None:
         longest = max(map(len, prompts))
         padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
-        input_PS = torch.tensor(padded, device=self.device)
         source = [i for i, members in enumerate(rows) for _ in members]
-        source_R = torch.tensor(source, device=self.device)
-        row_R = torch.tensor([row for members in rows for row in members], device=self.device)
-        place_PS = torch.arange(longest, device=self.device)[None].expand_as(input_PS)
-        _forward(self.model, input_PS, place_PS, _Prompts(self, row_R, source_R))
+        row_R = sent([row for members in rows for row in members], self.device)
+        place_PS = torch.arange(longest, device=self.device)[None].expand(len(prompts), -1)
+        prompts_of = _Prompts(self, row_R, sent(source, self.device))
+        _forward(self.model, sent(padded, self.device), place_PS, prompts_of)
 
     def logits(self, token_B: Tensor, position_B: Tensor) -> Tensor:
-        """The next-token logits [B, V] behind `token_B`, which takes the place `position_B`."""
-        place = _Places(_attending.index(self), position_B)
-        hidden_B1H = self._decode(self.model, token_B[:, None], position_B[:, None], place)
+        """The next-token logits [B, V] behind `token_B`, which takes the place `position_B`.
+
+        Of the first rows, as many as there are tokens.
+        """
+        with fused(self.model) if self._fuse else contextlib.nullcontext():
+            places = _Places(self, position_B)
+            hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], places)
         return heads.of(self.model).wide_logits(hidden_B1H[:, 0])
+
+    def move(self, source_R: Tensor, row_R: Tensor, places: int) -> None:
+        """Gives rows what other rows, none of them the same, have in their first places."""
+        for caches in self._cache.values():
+            for cache_BKLD in caches:
+                cache_BKLD[row_R, :, :places] = cache_BKLD[source_R, :, :places]
+
+
+def sent(values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
+    """A tensor of numbers on the device; the host does not wait until a GPU has it."""
+    pinned = device.type == "cuda"
+    made = torch.tensor(values, dtype=dtype, device="cpu", pin_memory=pinned)
+    return made.to(device, non_blocking=True)
 
 
 def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
@@ -91,131 +104,30 @@ def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> 
     ).last_hidden_state
 
 
-@functools.cache
-def _fused() -> Any:
-    """`_forward`, compiled; values are rounded where eager torch rounds them."""
-    return torch.compile(_forward, dynamic=False, options={"emulate_precision_casts": True})
-
-
-@torch.library.custom_op("rlvr::attend", mutates_args=())
-def _attend(
-    query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor, position_B: Tensor, number: int,
-    layer: int, scale: float, window: int, softcap: float,
-) -> Tensor:  # fmt: skip
-    """`kernels.attention.attend` in the cache of a decoder, which torch.compile does not see."""
-    cache = _attending[number].layer(layer, key_BKD)
-    return dispatch.attend(
-        query_BHD, key_BKD, value_BKD, *cache, position_B,
-        scale=scale, window=window, softcap=softcap,
-    )  # fmt: skip
-
-
-@_attend.register_fake
-def _(query_BHD: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
-
-
 class _Places:
-    """A new token of each row at its own place, of the decoder that attends as this number."""
+    """A new token of each row at its own place."""
 
-    def __init__(self, number: int, position_B: Tensor) -> None:
-        self._number, self._position_B = number, position_B
+    def __init__(self, decoder: Decoder, position_B: Tensor) -> None:
+        self._decoder, self._position_B = decoder, position_B
 
-    def __call__(
-        self, layer: int, query_BH1D: Tensor, key_BK1D: Tensor, value_BK1D: Tensor,
-        scale: float, window: int, softcap: float,
-    ) -> Tensor:  # fmt: skip
-        new = (query_BH1D[:, :, 0], key_BK1D[:, :, 0], value_BK1D[:, :, 0])
-        options = (self._number, layer, scale, window, softcap)
-        return _attend(*new, self._position_B, *options)[:, None]
+    def of(self, layer: int) -> Cached:
+        count = len(self._position_B)
+        keys_BKLD, values_BKLD = (cache[:count] for cache in self._decoder.layer(layer))
+        return Cached(keys_BKLD, values_BKLD, self._position_B)
+
+    def attend(self, layer: int, new: Heads) -> Tensor:
+        return self.of(layer).attend(layer, new)
 
 
 class _Prompts:
-    """Prompts from place 0, padded at the right, where no token before sees the padding."""
+    """Prompts from place 0, which take their places in the caches of rows."""
 
     def __init__(self, decoder: Decoder, row_R: Tensor, source_R: Tensor) -> None:
         self._decoder, self._row_R, self._source_R = decoder, row_R, source_R
 
-    def __call__(
-        self, layer: int, query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor,
-        scale: float, window: int, softcap: float,
-    ) -> Tensor:  # fmt: skip
-        keys_BKLD, values_BKLD = self._decoder.layer(layer, key_PKSD)
-        length = key_PKSD.shape[2]
-        keys_BKLD[self._row_R, :, :length] = key_PKSD[self._source_R]
-        values_BKLD[self._row_R, :, :length] = value_PKSD[self._source_R]
-        made_PHSD = _causal(query_PHSD, key_PKSD, value_PKSD, scale, window, softcap)
-        return made_PHSD.transpose(1, 2)
-
-
-def _causal(
-    query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor,
-    scale: float, window: int, softcap: float,
-) -> Tensor:  # fmt: skip
-    """The attention of whole prompts, [P, H, S, D]."""
-    length = query_PHSD.shape[2]
-    place_S = torch.arange(length, device=query_PHSD.device)
-    seen_SS = place_S[:, None] >= place_S
-    if window:
-        seen_SS &= place_S[:, None] - place_S < window
-    if not softcap:
-        narrow = 0 < window < length
-        return torch.nn.functional.scaled_dot_product_attention(
-            query_PHSD, key_PKSD, value_PKSD, attn_mask=seen_SS if narrow else None,
-            is_causal=not narrow, scale=scale, enable_gqa=True,
-        )  # fmt: skip
-    group = query_PHSD.shape[1] // key_PKSD.shape[1]
-    key_PHSD, value_PHSD = (v.repeat_interleave(group, 1) for v in (key_PKSD, value_PKSD))
-    score_PHSS = (query_PHSD @ key_PHSD.mT).float() * scale
-    score_PHSS = (score_PHSS / softcap).tanh() * softcap
-    weight_PHSS = score_PHSS.masked_fill(~seen_SS, -torch.inf).softmax(-1)
-    return weight_PHSS.to(value_PHSD.dtype) @ value_PHSD
-
-
-def _attention(
-    module: Any,
-    query_RHSD: Tensor,
-    key_RKSD: Tensor,
-    value_RKSD: Tensor,
-    attention_mask: Any = None,
-    *,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    static: Any = None,
-    s_aux: Any = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """What transformers calls in every layer; [R, S, H, D]."""
-    if static is None or s_aux is not None:
-        raise UsageError(
-            f"the attention of {type(module).__name__} does not go with a static cache", _INSTEAD
-        )
-    made_RSHD = static(
-        module.layer_idx, query_RHSD, key_RKSD, value_RKSD,
-        query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling,
-        sliding_window or 0, softcap or 0.0,
-    )  # fmt: skip
-    return made_RSHD, None
-
-
-AttentionInterface.register(_NAME, _attention)
-
-
-@contextlib.contextmanager
-def attending(*decoders: Decoder) -> Iterator[None]:
-    """Lets the models, which a trainer may hold too, attend to these caches for a while."""
-    models = [decoder.model for decoder in decoders]
-    before = [model.config._attn_implementation for model in models]
-    for model in models:
-        model.set_attn_implementation(_NAME)
-    _attending[:] = decoders
-    try:
-        yield
-    finally:
-        _attending.clear()
-        for model, name in zip(models, before, strict=True):
-            model.set_attn_implementation(name)
+    def attend(self, layer: int, prompts: Heads) -> Tensor:
+        self._decoder.put(layer, prompts, self._row_R, self._source_R)
+        return causal(prompts)
 
 
 def _check(model: Any) -> None:
@@ -226,7 +138,7 @@ def _check(model: Any) -> None:
         raise UsageError(
             f"layers of {type(model).__name__} are of kind {others[0]}, which the graph engine "
             "does not know",
-            _INSTEAD,
+            INSTEAD,
         )
     rope = getattr(config, "rope_parameters", None) or {}
     kind = rope.get("rope_type", "default")
@@ -234,5 +146,5 @@ def _check(model: Any) -> None:
         raise UsageError(
             f"positions of {type(model).__name__} are of kind {kind}, which depends on the longest "
             "row and cannot be captured",
-            _INSTEAD,
+            INSTEAD,
         )

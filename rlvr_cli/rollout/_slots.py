@@ -1,20 +1,34 @@
-"""Rows that are decoded together, each at its own place; a row that ends makes room for the next.
+"""Rows that are decoded together, each at its own place.
 
-Shapes: B rows, V vocabulary, T tokens of the longest completion, E ends of a completion.
+A row that ends makes room for the next; when nothing waits, fewer rows are decoded as they end.
 """
 
+import contextlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from rlvr_cli.kernels import dispatch
-from rlvr_cli.kernels.reference import Sample, seeds_at
 from rlvr_cli.protocols import Completion, Request, SamplingParams
-from rlvr_cli.rollout._decoder import Decoder, attending
+from rlvr_cli.rollout._attend import attending
+from rlvr_cli.rollout._decoder import Decoder, sent
+from rlvr_cli.rollout._step import State, Step
 
-_BURST = 8  # steps on a GPU between two looks at which rows have ended
+_MOVED = 32  # rows of the cache that are copied together
+
+
+class Pace(NamedTuple):
+    """How the host keeps up with a device."""
+
+    burst: int  # steps between two looks at which rows have ended
+    late: int  # looks that it is behind, so that the device always has a burst to do
+    worth: int  # tokens that a row must have left for fewer rows to be worth a capture
+
+
+PACE = {"cuda": Pace(burst=4, late=1, worth=128), "cpu": Pace(burst=1, late=0, worth=1)}
 
 
 @dataclass(frozen=True)
@@ -26,12 +40,41 @@ class Job:
     limit: int
 
 
-class Slots:
-    """The state of `rows` completions on the device, and the step that gives each a token.
+@dataclass(frozen=True)
+class _Row:
+    """What a row has to do, and the step before its first."""
 
-    On a GPU the step is captured once as a CUDA graph and replayed. A row that has ended, or has
-    had nothing to do yet, goes through the step as well; it reads nothing of its cache. A
-    memory model behind the policy takes the same step, on a GPU beside it within one graph.
+    job: Job
+    start: int
+
+    def places(self, steps: int) -> int:
+        """The most places that it has filled in the cache after so many steps."""
+        return len(self.job.request.prompt_token_ids) - 1 + self.made(steps)
+
+    def made(self, steps: int) -> int:
+        return min(steps - self.start, self.job.limit)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Which rows had ended at a step, in the host's memory as soon as `event` has happened."""
+
+    done_B: Tensor
+    indices: dict[int, int]  # of the jobs, by the rows that had them
+    event: Any
+
+    def ended(self) -> set[int]:
+        """The jobs of rows that had ended; waits for the step."""
+        if self.event:
+            self.event.synchronize()
+        is_done = self.done_B.tolist()
+        return {index for row, index in self.indices.items() if is_done[row]}
+
+
+class Slots:
+    """At most `rows` completions on the device. A memory model behind the policy steps with it.
+
+    No fewer than `least` rows are decoded together.
     """
 
     def __init__(
@@ -41,25 +84,18 @@ class Slots:
         sampling: SamplingParams,
         ends: Sequence[int],
         width: int,
+        *,
+        least: int = 1,
     ) -> None:
-        self._decoders, self._sampling, self._width = decoders, sampling, width
-        self._policy, self._memory = decoders[0], decoders[1] if len(decoders) > 1 else None
-        self.steps = 0
-        device = self._policy.device
-        self._side = torch.cuda.Stream() if self._memory and device.type == "cuda" else None
-
-        def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=device)
-
-        self._token_B, self._position_B, self._count_B = zeros(rows), zeros(rows), zeros(rows)
-        self._limit_B, self._seed_B = zeros(rows), zeros(rows)
-        self._done_B = torch.ones(rows, dtype=torch.bool, device=device)
-        self._ends_E = torch.tensor(list(ends), device=device)
-        self._tokens_BT = zeros(rows, width + 1)  # the last column is that of ended rows
-        self._logps_2BT = zeros(2, rows, width + 1, dtype=torch.float32)
-        self._jobs: dict[int, Job] = {}
-        self.rows = rows
-        self._graph = self._capture() if device.type == "cuda" else None
+        self._decoders, self._two, self._ends = decoders, len(decoders) > 1, set(ends)
+        self._device = decoders[0].device
+        self._pace = PACE[self._device.type]
+        self._state = State.of(rows, width, self._device)
+        self._step = Step(decoders, self._state, sampling, sent(list(ends), self._device))
+        self._reader = torch.cuda.Stream() if self._device.type == "cuda" else None
+        self._jobs: dict[int, _Row] = {}
+        self._looks: deque[_Look] = deque()
+        self.rows, self._least, self.steps = rows, least, 0
 
     @property
     def free(self) -> list[int]:
@@ -72,131 +108,95 @@ class Slots:
     def admit(self, jobs: Sequence[Job]) -> None:
         """Gives free rows something to do. All but a prompt's last token go into the cache now."""
         rows = self.free[: len(jobs)]
-        self._jobs |= dict(zip(rows, jobs, strict=True))
+        for row, job in zip(rows, jobs, strict=True):
+            self._jobs[row] = _Row(job, self.steps)
         prompts = [list(map(int, job.request.prompt_token_ids)) for job in jobs]
-        with attending(*self._decoders):
+        with attending(*(decoder.model for decoder in self._decoders)):
             for decoder in self._decoders:
                 decoder.prefill([prompt[:-1] for prompt in prompts], rows)
-        row_R = torch.tensor(rows, device=self._done_B.device)
+        row_R, state = sent(rows, self._device), self._state
         for state_B, values in (
-            (self._token_B, [prompt[-1] for prompt in prompts]),
-            (self._position_B, [len(prompt) - 1 for prompt in prompts]),
-            (self._limit_B, [job.limit for job in jobs]),
-            (self._seed_B, [job.request.seed for job in jobs]),
-            (self._count_B, [0] * len(jobs)),
-            (self._done_B, [False] * len(jobs)),
+            (state.token_B, [prompt[-1] for prompt in prompts]),
+            (state.position_B, [len(prompt) - 1 for prompt in prompts]),
+            (state.limit_B, [job.limit for job in jobs]),
+            (state.seed_B, [job.request.seed for job in jobs]),
+            (state.count_B, [0] * len(jobs)),
+            (state.done_B, [False] * len(jobs)),
         ):
-            state_B[row_R] = torch.tensor(values, dtype=state_B.dtype, device=state_B.device)
+            state_B[row_R] = sent(values, self._device, state_B.dtype)
+
+    def shrink(self) -> None:
+        """Halves the rows as often as those at work have room in half of them, and it pays."""
+        fewer = self.rows
+        while len(self._jobs) <= (half := -(-fewer // 2)) >= self._least and half < fewer:
+            fewer = half
+        left = max((row.job.limit - row.made(self.steps) for row in self._jobs.values()), default=0)
+        if fewer == self.rows or left < self._pace.worth:
+            return
+        outside = sorted(
+            (row for row in self._jobs if row >= fewer),
+            key=lambda row: self._jobs[row].places(self.steps),
+        )
+        inside = [row for row in self.free if row < fewer]
+        for start in range(0, len(outside), _MOVED):
+            sources = outside[start : start + _MOVED]
+            self._move(sources, inside[start : start + len(sources)])
+        self.rows = fewer
+        if self._looks:  # one behind the moves: what is read next has moved by then
+            self._looks[-1] = self._look()
+
+    def _move(self, sources: list[int], rows: list[int]) -> None:
+        """Gives rows that have ended what others, in the order of their places, have."""
+        source_R, row_R = sent(sources, self._device), sent(rows, self._device)
+        for decoder in self._decoders:
+            decoder.move(source_R, row_R, self._jobs[sources[-1]].places(self.steps))
+        for value in self._state:
+            value[row_R] = value[source_R]
+        for source, row in zip(sources, rows, strict=True):
+            self._jobs[row] = self._jobs.pop(source)
 
     def run(self) -> None:
         """Gives every row that has not ended its next tokens; on a GPU this does not wait."""
-        if self._graph:
-            for _ in range(_BURST):
-                self._graph.replay()
-            self.steps += _BURST
-        else:
-            with attending(*self._decoders):
-                self._step()
-            self.steps += 1
+        self._step.run(self.rows, self._pace.burst)
+        self.steps += self._pace.burst
+        self._looks.append(self._look())
+
+    def _look(self) -> _Look:
+        done_B = self._state.done_B[: self.rows].to("cpu", copy=True, non_blocking=True)
+        event = None
+        if self._reader:
+            event = torch.cuda.Event()
+            event.record()
+        return _Look(done_B, {row: at.job.index for row, at in self._jobs.items()}, event)
 
     def finished(self) -> list[tuple[int, Completion]]:
-        """The index and the completion of each row that has ended since the last call."""
-        is_done = self._done_B.tolist()
-        rows = [row for row in self._jobs if is_done[row]]
-        if not rows:
+        """The index and the completion of each row that had ended at the look before the last.
+
+        Without a GPU, at the last. It is read beside the burst that is at work, which leaves ended
+        rows as they are.
+        """
+        if len(self._looks) <= self._pace.late:
             return []
-        row_R = torch.tensor(rows, device=self._done_B.device)
-        counts = self._count_B[row_R].tolist()
+        ended = self._looks.popleft().ended()
+        rows = [row for row, at in self._jobs.items() if at.job.index in ended]
+        with torch.cuda.stream(self._reader) if self._reader else contextlib.nullcontext():
+            return self._read(rows) if rows else []
+
+    def _read(self, rows: list[int]) -> list[tuple[int, Completion]]:
+        row_R, state = sent(rows, self._device), self._state
+        counts = state.count_B[row_R].tolist()
         longest = max(counts)
-        tokens = self._tokens_BT[row_R, :longest].tolist()
-        logps, policy_logps = self._logps_2BT[:, row_R, :longest].tolist()
-        ends = set(self._ends_E.tolist())
+        tokens, logps, policy_logps = (
+            value_BT[row_R, :longest].tolist()
+            for value_BT in (state.tokens_BT, state.logps_BT, state.policy_logps_BT)
+        )
         made = []
         for i, (row, count) in enumerate(zip(rows, counts, strict=True)):
             completion = Completion(
                 tokens[i][:count],
                 logps[i][:count],
-                "stop" if tokens[i][count - 1] in ends else "length",
-                policy_logps[i][:count] if self._memory else None,
+                "stop" if tokens[i][count - 1] in self._ends else "length",
+                policy_logps[i][:count] if self._two else None,
             )
-            made.append((self._jobs.pop(row).index, completion))
+            made.append((self._jobs.pop(row).job.index, completion))
         return made
-
-    @torch.no_grad()
-    def _step(self) -> None:
-        position_B = torch.where(self._done_B, 0, self._position_B)
-        logits_BV, memory_BV = self._logits(position_B)
-        seed_B = seeds_at(self._seed_B, self._count_B)
-        drawn = draw(logits_BV, seed_B, self._sampling, memory_BV=memory_BV)
-        column_B1 = torch.where(self._done_B, self._width, self._count_B)[:, None]
-        self._tokens_BT.scatter_(1, column_B1, drawn.token_B[:, None])
-        self._logps_2BT[0].scatter_(1, column_B1, drawn.logp_B[:, None])
-        self._logps_2BT[1].scatter_(1, column_B1, drawn.policy_logp_B[:, None])
-        live_B = ~self._done_B
-        self._token_B.copy_(torch.where(live_B, drawn.token_B, self._token_B))
-        self._position_B.add_(live_B)
-        self._count_B.add_(live_B)
-        ended_B = (drawn.token_B[:, None] == self._ends_E).any(-1)
-        self._done_B.logical_or_(ended_B | (self._count_B >= self._limit_B))
-
-    def _logits(self, position_B: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Those of both models; on a GPU the memory's are made on a stream of their own."""
-        if self._memory is None:
-            return self._policy.logits(self._token_B, position_B), None
-        if self._side is None:
-            logits_BV = self._policy.logits(self._token_B, position_B)
-            return common(logits_BV, self._memory.logits(self._token_B, position_B))
-        here = torch.cuda.current_stream()
-        self._side.wait_stream(here)
-        with torch.cuda.stream(self._side):
-            memory_BV = self._memory.logits(self._token_B, position_B)
-        logits_BV = self._policy.logits(self._token_B, position_B)
-        here.wait_stream(self._side)
-        return common(logits_BV, memory_BV)
-
-    def _capture(self) -> torch.cuda.CUDAGraph:
-        """The step as a graph. Every row has ended, so that the steps before change nothing."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        graph = torch.cuda.CUDAGraph()
-        with attending(*self._decoders):
-            with torch.cuda.stream(stream):  # compiles kernels and makes the caches
-                for _ in range(2):
-                    self._step()
-            torch.cuda.current_stream().wait_stream(stream)
-            with torch.cuda.graph(graph):
-                self._step()
-        return graph
-
-
-def common(logits_BV: Tensor, memory_BV: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens that both output heads have; those behind are padding and never sampled."""
-    size = min(logits_BV.shape[-1], memory_BV.shape[-1])
-    return logits_BV[:, :size], memory_BV[:, :size]
-
-
-def draw(
-    logits_BV: Tensor,
-    seed_B: Tensor,
-    sampling: SamplingParams,
-    *,
-    memory_BV: Tensor | None = None,
-) -> Sample:
-    """A token of each row, with the noise of its seed at position 0; the likeliest at temperature 0
-
-    From the policy less `mu` times the memory where there is one. Log-probs are those of the
-    distribution sampled from: after temperature, top-k and top-p; at temperature 0, of the unscaled
-    policy.
-    """
-    if sampling.top_k:
-        kept = logits_BV.topk(min(sampling.top_k, logits_BV.shape[-1]), -1)
-        left_BV = torch.full_like(logits_BV, -torch.inf)
-        logits_BV = left_BV.scatter(-1, kept.indices, kept.values)
-    if sampling.temperature > 0:
-        return dispatch.sample(
-            logits_BV, seed_B, 0, temperature=sampling.temperature, top_p=sampling.top_p,
-            memory_BV=memory_BV, mu=sampling.mu, min_prob=sampling.min_prob,
-        )  # fmt: skip
-    token_B = logits_BV.argmax(-1)
-    logp_B = logits_BV.float().log_softmax(-1).gather(-1, token_B[:, None])[:, 0]
-    return Sample(token_B, logp_B, logp_B)

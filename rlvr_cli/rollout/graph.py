@@ -1,7 +1,8 @@
 """A static cache and one captured CUDA graph a token; rows are refilled as they end.
 
-It samples from the weights that it is given, those of a trainer in the same process say, so there
-is nothing to hand over. Without a GPU the same steps run one by one.
+When no request waits any more, the rows at work move together and fewer are decoded. It samples
+from the weights that it is given, those of a trainer in the same process say, so there is nothing
+to hand over. Without a GPU the same steps run one by one.
 """
 
 from collections import deque
@@ -17,29 +18,38 @@ from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.rollout._decoder import Decoder
 from rlvr_cli.rollout._slots import Job, Slots
 
-ROWS = 256
+ROWS, LEAST_ROWS = 256, 8
 _PLACES = 64  # what the length of the cache is rounded up to
 _SHARE = 0.9  # of the free memory, that may be filled
 _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 
-def build(*, rows: int = ROWS, fuse: bool = False):
+def build(*, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: bool = False):
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
-    `fuse` has torch.compile make fewer kernels of a step: it takes a minute or so, once a process.
+    Down to `least_rows` as they end. `fuse` has torch.compile make fewer kernels of a decoder
+    layer, once a process.
     """
-    if rows < 1:
-        raise ValueError("rows must be 1 or more")
+    for name, value in (("rows", rows), ("least_rows", least_rows)):
+        if value < 1:
+            raise ValueError(f"{name} must be 1 or more")
     return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
-        loaded or policies.load(policy, frozen=True), rows, fuse=fuse, memory=memory
+        loaded or policies.load(policy, frozen=True),
+        rows,
+        least_rows=least_rows,
+        fuse=fuse,
+        memory=memory,
     )
 
 
 class Engine:
     """A completion depends on its prompt and seed, not on its row or on what the other rows have.
 
-    Its last bits depend on the shapes that it is computed in: the number of rows, and the prompts
-    that are taken up together with its own.
+    Its last bits, and with them now and then a token, depend on the shapes that it is computed in:
+    the prompts that are taken up together with its own, and how many rows are decoded, which are
+    fewer as others end. The same requests have the same completions on the same machine. A run
+    that is resumed leaves out the requests that were answered, so that what is sampled then may
+    differ; on the CPU it does not, as each part of a directory is asked for by itself.
     """
 
     own_weights = False
@@ -49,10 +59,12 @@ class Engine:
         loaded: Loaded,
         rows: int = ROWS,
         *,
+        least_rows: int = LEAST_ROWS,
         fuse: bool = False,
         memory: Loaded | None = None,
     ) -> None:
-        self._loaded, self._most, self._fuse, self._memory = loaded, rows, fuse, memory
+        self._loaded, self._most, self._least = loaded, rows, least_rows
+        self._fuse, self._memory = fuse, memory
         self.streams = loaded.model.device.type == "cuda"
 
     def generate(
@@ -73,6 +85,8 @@ class Engine:
             free = len(slots.free)
             if waiting and (not slots.busy or free * _REFILL >= slots.rows):
                 slots.admit([waiting.popleft() for _ in range(min(free, len(waiting)))])
+            if not waiting:
+                slots.shrink()
             slots.run()
             yield from made  # a GPU is at work meanwhile
             made = slots.finished()
@@ -88,7 +102,8 @@ class Engine:
             models.append(self._memory.model)
         rows = self._fitting(models, rows, length)
         decoders = [Decoder(model, rows, length, fuse=self._fuse) for model in models]
-        return Slots(decoders, rows, sampling, self._loaded.eos_ids, width)
+        ends = self._loaded.eos_ids
+        return Slots(decoders, rows, sampling, ends, width, least=self._least)
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:
         """As many rows as there is memory for, halved until it is enough."""

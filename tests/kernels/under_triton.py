@@ -4,6 +4,7 @@ test_triton.py runs this file in a process of its own that finds triton. Every b
 NaN beforehand.
 """
 
+import dataclasses
 import math
 import os
 
@@ -17,6 +18,8 @@ if DEVICE == "cpu":
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithms
 
 # ruff: noqa: E402
+from transformers import AutoModelForCausalLM, Qwen2Config
+
 from rlvr_cli import forward, objective, policy
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.kernels import (
@@ -30,7 +33,9 @@ from rlvr_cli.kernels import (
 )
 from rlvr_cli.kernels.checks import BadInput
 from rlvr_cli.objective import Totals
-from rlvr_cli.protocols import Row
+from rlvr_cli.protocols import Request, Row, SamplingParams
+from rlvr_cli.rollout import _slots
+from rlvr_cli.rollout.graph import Engine
 from rlvr_cli.training import local
 
 STASH, RECOMPUTE = 1 << 30, 0
@@ -374,3 +379,44 @@ def test_attention_to_a_cache_is_that_of_the_reference(
     torch.testing.assert_close(made.double(), expected, rtol=tolerance, atol=tolerance)
     for new, cache in zip(values[1:3], values[3:], strict=True):
         assert torch.equal(cache[torch.arange(5), :, position_B], new)
+
+
+FUSES = (False, True) if DEVICE == "cuda" else (False,)  # test_fused.py has it on a CPU
+
+
+@pytest.mark.parametrize("fuse", FUSES)
+def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, monkeypatch, fuse):
+    """With graphs on a GPU: rows are refilled, moved, read a burst late; a memory model beside."""
+    torch.use_deterministic_algorithms(False)
+    torch.set_default_device(None)
+    monkeypatch.setenv(dispatch.VARIABLE, "triton")
+    monkeypatch.setitem(_slots.PACE, DEVICE, _slots.Pace(burst=3, late=1, worth=1))
+    own, memory = (dataclasses.replace(loaded, model=m, eos_ids=(-1,)) for m in small_models())
+    requests = [Request([20 + n, *range(n % 4)], n) for n in range(6)]
+    limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
+    found = []
+    for least_rows in (1, 4):
+        engine = Engine(own, 4, least_rows=least_rows, fuse=fuse, memory=memory)
+        made = dict(engine.generate(requests, sampling, limits))
+        found.append([made[i] for i in range(len(requests))])
+    rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, found[0], strict=True)]
+    logps = local.Engine(own, UpdateOptions(), precision="float32").logp(rows, 1.5)
+    for few, all_, logp_T, limit in zip(*found, logps, limits, strict=True):
+        assert few.token_ids == all_.token_ids and len(few.token_ids) == limit
+        assert few.behaviour_logp == pytest.approx(all_.behaviour_logp, abs=1e-4)
+        assert few.policy_logp == pytest.approx(logp_T, abs=1e-4)
+
+
+def small_models():
+    """A policy, and a memory of one layer less."""
+    for layers in (2, 1):
+        config = Qwen2Config(
+            vocab_size=99, hidden_size=32, intermediate_size=48, num_hidden_layers=layers,
+            num_attention_heads=4, num_key_value_heads=1, max_position_embeddings=64,
+        )  # fmt: skip
+        torch.manual_seed(layers)
+        model = AutoModelForCausalLM.from_config(config).eval()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(torch.randn_like(weight) * 0.2)
+        yield model.to(DEVICE)

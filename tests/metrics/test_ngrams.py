@@ -35,7 +35,7 @@ def bleu(own: list[str], others: list[list[str]]) -> float:
     return math.exp(min(0.0, 1 - nearest / len(own)) + logs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_self_bleu_is_the_mean_bleu_against_the_others(texts):
     found = [words(text) for text in texts]
@@ -60,7 +60,7 @@ def test_one_text_has_no_self_bleu():
         self_bleu(["a"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TEXTS)
 def test_distinct_is_the_share_of_different_ngrams(texts):
     for n, made in enumerate(distinct(texts), 1):

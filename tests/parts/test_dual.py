@@ -60,7 +60,7 @@ def test_lam_of_a_half_right_group_solves_its_own_equation(delta):
     assert made["advantage"].tolist() == pytest.approx(expected, rel=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     groups=st.lists(
         st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=17)
@@ -88,7 +88,7 @@ def test_the_divergence_is_delta_wherever_lam_is_above_its_floor(groups, delta):
         row += len(rewards)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rewards=st.lists(GRADED, min_size=2, max_size=12), delta=st.sampled_from(DELTAS))
 def test_the_advantages_are_log_weights_whose_mean_weight_is_one(rewards, delta):
     made = solve(rewards, delta=delta)

@@ -33,7 +33,7 @@ def test_the_slopes_by_the_policys_log_prob_half_a_nat_above_the_reference(estim
     assert float(logp.grad) == pytest.approx(slope, rel=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(logp=st.floats(-300, 0, width=32), ref_logp=st.floats(-300, 0, width=32))
 def test_k3_is_never_negative_nor_infinite_in_float32(logp, ref_logp):
     value = penalty.k3(tensor(logp), tensor(ref_logp))

@@ -36,7 +36,7 @@ def test_similarities_are_symmetric_and_1_with_oneself(name):
     assert made[3, :3].tolist() == [0, 0, 0]  # a text of length 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from([*TEXTS, "x + y", "z"]), min_size=2, max_size=9))
 def test_the_tfidf_cosine_is_that_of_scikit_learn(texts):
     from sklearn.feature_extraction.text import TfidfVectorizer

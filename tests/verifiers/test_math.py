@@ -187,7 +187,7 @@ def test_options_out_of_bounds_are_refused(options):
         build(**options)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.text() | st.text("\\boxed{}$ answer is#:4", max_size=60))
 def test_no_text_makes_the_extraction_raise(completion):
     for options in ({}, {"unanchored": True}):

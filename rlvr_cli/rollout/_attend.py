@@ -1,0 +1,131 @@
+"""What the layers of a model attend to while it is sampled from: static caches, or whole prompts.
+
+Any model of transformers whose attention goes through its AttentionInterface: what is registered
+there takes the caches from the keyword arguments of the model's forward.
+
+Shapes: B rows that are decoded, P prompts, S tokens of the longest, R rows of either, H query
+heads, K key heads, D head size, L places of the cache.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.kernels import dispatch
+
+_NAME = "rlvr-static"
+INSTEAD = "sample with --engine transformers or --engine vllm"
+
+
+class Heads(NamedTuple):
+    """What a layer attends with, and how; [R, heads, S, D]."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
+    window: int  # the last so many places are seen; 0: all
+    softcap: float  # 0: none
+
+
+class Cached(NamedTuple):
+    """A new token of each row at its own place of one layer's cache."""
+
+    keys_BKLD: Tensor
+    values_BKLD: Tensor
+    position_B: Tensor
+
+    def attend(self, layer: int | None, new: Heads) -> Tensor:
+        made_BHD = _attend(
+            *(value[:, :, 0] for value in (new.query, new.key, new.value)), *self,
+            new.scale, new.window, new.softcap,
+        )  # fmt: skip
+        return made_BHD[:, None]
+
+
+@torch.library.custom_op("rlvr::attend", mutates_args=("keys_BKLD", "values_BKLD"))
+def _attend(
+    query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor,
+    keys_BKLD: Tensor, values_BKLD: Tensor, position_B: Tensor,
+    scale: float, window: int, softcap: float,
+) -> Tensor:  # fmt: skip
+    """`kernels.attention.attend`, into which torch.compile does not see."""
+    return dispatch.attend(
+        query_BHD, key_BKD, value_BKD, keys_BKLD, values_BKLD, position_B,
+        scale=scale, window=window, softcap=softcap,
+    )  # fmt: skip
+
+
+@_attend.register_fake
+def _(query_BHD: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
+
+
+def causal(heads: Heads) -> Tensor:
+    """The attention of whole prompts, [P, S, H, D]; padding at the right is not seen before it."""
+    query_PHSD, key_PKSD, value_PKSD, scale, window, softcap = heads
+    length = query_PHSD.shape[2]
+    place_S = torch.arange(length, device=query_PHSD.device)
+    seen_SS = place_S[:, None] >= place_S
+    if window:
+        seen_SS &= place_S[:, None] - place_S < window
+    if not softcap:
+        narrow = 0 < window < length
+        made_PHSD = torch.nn.functional.scaled_dot_product_attention(
+            query_PHSD, key_PKSD, value_PKSD, attn_mask=seen_SS if narrow else None,
+            is_causal=not narrow, scale=scale, enable_gqa=True,
+        )  # fmt: skip
+        return made_PHSD.transpose(1, 2)
+    group = query_PHSD.shape[1] // key_PKSD.shape[1]
+    key_PHSD, value_PHSD = (v.repeat_interleave(group, 1) for v in (key_PKSD, value_PKSD))
+    score_PHSS = (query_PHSD @ key_PHSD.mT).float() * scale
+    score_PHSS = (score_PHSS / softcap).tanh() * softcap
+    weight_PHSS = score_PHSS.masked_fill(~seen_SS, -torch.inf).softmax(-1)
+    return (weight_PHSS.to(value_PHSD.dtype) @ value_PHSD).transpose(1, 2)
+
+
+def _attention(
+    module: Any,
+    query_RHSD: Tensor,
+    key_RKSD: Tensor,
+    value_RKSD: Tensor,
+    attention_mask: Any = None,
+    *,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    static: Any = None,
+    s_aux: Any = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls in every layer; [R, S, H, D]."""
+    if static is None or s_aux is not None:
+        raise UsageError(
+            f"the attention of {type(module).__name__} does not go with a static cache", INSTEAD
+        )
+    scale = query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling
+    heads = Heads(query_RHSD, key_RKSD, value_RKSD, scale, sliding_window or 0, softcap or 0.0)
+    # a layer that is compiled for all of them has its own cache, and its number is not looked at
+    layer = None if isinstance(static, Cached) else module.layer_idx
+    return static.attend(layer, heads), None
+
+
+AttentionInterface.register(_NAME, _attention)
+
+
+@contextlib.contextmanager
+def attending(*models: Any) -> Iterator[None]:
+    """Lets models, which a trainer may hold too, attend to what they are given for a while."""
+    before = [model.config._attn_implementation for model in models]
+    for model in models:
+        model.set_attn_implementation(_NAME)
+    try:
+        yield
+    finally:
+        for model, name in zip(models, before, strict=True):
+            model.set_attn_implementation(name)

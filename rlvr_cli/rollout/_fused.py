@@ -1,0 +1,56 @@
+"""One compiled decoder layer, which all layers of the same code share."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental import _config as shapes
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from rlvr_cli.errors import UsageError
+
+
+def layers_of(model: Any) -> list[Any]:
+    """The decoder layers, in order."""
+    return [m for m in model.base_model.modules() if isinstance(m, GradientCheckpointingLayer)]
+
+
+@contextlib.contextmanager
+def fused(model: Any) -> Iterator[None]:
+    """Has torch.compile make fewer kernels of each decoder layer, for a while.
+
+    The layers are compiled once, for any number of rows and length of the cache; again for layers
+    of another kind, those with a window say. Values are rounded where eager torch rounds them.
+    """
+    layers = layers_of(model)
+    if not layers:
+        raise UsageError(
+            f"{type(model).__name__} has no decoder layers that could be compiled one by one",
+            "leave `fuse=true` out",
+        )
+    for layer in layers:
+        number = next(m.layer_idx for m in layer.modules() if hasattr(m, "layer_idx"))
+        layer.forward = functools.partial(_run, layer, number)
+    try:
+        # sizes that happen to be equal, of rows and heads say, are not taken for the same
+        with shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+            yield
+    finally:
+        for layer in layers:
+            del layer.forward  # that of its class is seen again
+
+
+def _run(layer: Any, number: int, hidden: Tensor, *, static: Any, **options: Any) -> Any:
+    return _compiled()(layer, hidden, static=static.of(number), **options)
+
+
+@functools.cache
+def _compiled() -> Any:
+    return torch.compile(_layer, dynamic=True, options={"emulate_precision_casts": True})
+
+
+def _layer(layer: Any, hidden: Tensor, **options: Any) -> Any:
+    return type(layer).forward(layer, hidden, **options)
