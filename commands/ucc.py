@@ -4,8 +4,7 @@
 
 (QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their similarity reaches the
 threshold, directly or through others (`--linkage single`). The paper names no threshold: ours is a
-choice that the figure depends on, so several can be given. `--clusters` writes what was counted as
-different. `rlvr list similarities` has the similarities.
+choice that the figure depends on, so several can be given. `--clusters` writes what was different.
 """
 
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli import console, options, resources
 
 
 def command(
@@ -23,7 +22,7 @@ def command(
     linkage: Annotated[
         Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
     ] = "single",
-    similarity: Annotated[str, typer.Option(help="tfidf, rouge-l, ... or a spec")] = "tfidf",
+    similarity: Annotated[str, typer.Option(help="see `rlvr list similarities`")] = "tfidf",
     clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw UCC@k against k")] = False,
     out: options.Out = None,
@@ -33,10 +32,7 @@ def command(
     source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
-    import os
-
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: prompts have the cores
-
+    resources.take_one_core()  # each of several processes has one
     from rlvr_cli import reporting
     from rlvr_cli.stages import clustering, evaluate
 
@@ -51,8 +47,8 @@ def command(
                                 similarity=similarity, representatives=bool(clusters))  # fmt: skip
     measures = evaluate.sweep_measures(tallied, ks, found, thresholds)
     parts = console.Parts("ucc", 1)
-    chosen = {"threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
-              "linkage": linkage, "similarity": similarity}  # fmt: skip
+    named = thresholds[0] if len(thresholds) == 1 else thresholds
+    chosen = {"threshold": named, "linkage": linkage, "similarity": similarity}
     params = {"k": ks, **chosen}
     made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
     if clusters and (count := clustering.write(clusters, tallied, found, thresholds)):

@@ -39,3 +39,8 @@ class Interrupted(UserError):
 
 class Advice(UserWarning):
     """What may go wrong; it is said in one line, and the command goes on."""
+
+
+def first_line(error: Exception) -> str:
+    """What another library's error says, short enough to stand within a line of ours."""
+    return str(error).strip().partition("\n")[0][:200]

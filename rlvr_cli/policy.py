@@ -8,14 +8,13 @@ import functools
 import hashlib
 import json
 import os
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli import adapters, heads, world
+from rlvr_cli import adapters, models, world
 from rlvr_cli import device as devices
-from rlvr_cli.errors import Advice, DataError, UsageError, UserError
+from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.shards import Shards
 
 BUILTIN = "builtin"
@@ -213,7 +212,7 @@ def _tokenizer(content: _Content) -> Any:
         return AutoTokenizer.from_pretrained(policy.path)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
-            f"cannot load the tokenizer of `{policy.path}`: {_first_line(error)}",
+            f"cannot load the tokenizer of `{policy.path}`: {first_line(error)}",
             "copy or save it again",
         ) from error
 
@@ -264,7 +263,7 @@ def context_length(policy: Policy) -> int:
         config = AutoConfig.from_pretrained(path)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
-            f"cannot load the configuration of `{path}`: {_first_line(error)}", "copy it again"
+            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
         ) from error
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
@@ -288,10 +287,8 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
 
     tokenizer = load_tokenizer(policy)
     eos_ids = end_ids(policy, tokenizer)
-    model = _load_model(policy.base or policy)
-    decodable = vocabulary(tokenizer, eos_ids)
-    _check_head(model, policy, decodable)
-    _leave_out(model, policy, decodable)
+    base = policy.base or policy
+    model = models.load(base.path, base.name, vocabulary(tokenizer, eos_ids), device())
     if policy.base:
         adapters.attach(model, policy.path)
     if frozen and model.device.type == "cuda":
@@ -303,98 +300,6 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
 
 
-def _load_model(policy: Policy) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            policy.path, dtype=torch.float32, output_loading_info=True
-        )
-    except Exception as error:  # a broken file may raise anything
-        raise DataError(
-            f"cannot load `{policy.path}`: {_first_line(error)}", "copy or save the model again"
-        ) from error
-    model, loading = loaded
-    if missing := sorted(loading["missing_keys"]):
-        raise DataError(
-            f"`{policy.path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
-            "copy or save the model again",
-        )
-    if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
-        _cap_attention(model, policy)
-    return model.eval().to(device())
-
-
-def _cap_attention(model: Any, policy: Policy) -> None:
-    """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
-
-    With sdpa it leaves them as they are, in silence.
-    """
-    if model.config._attn_implementation == "sdpa":
-        model.set_attn_implementation("eager")
-        _say_slower(policy.name)
-
-
-@functools.cache
-def _say_slower(name: str) -> None:
-    warnings.warn(
-        f"`{name}` caps its attention scores, so its attention is eager: it takes longer",
-        Advice,
-        stacklevel=2,
-    )
-
-
 def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
     """One more than the highest token id that can be decoded or ends a completion."""
     return max(0, *tokenizer.get_vocab().values(), *eos_ids) + 1
-
-
-def _leave_out(model: Any, policy: Policy, decodable: int) -> None:
-    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf.
-
-    In place, by a bias that no checkpoint holds where the head has none of its own. All that
-    samples, trains or evaluates the model then has the same distribution over what can be decoded.
-    """
-    import torch
-
-    head = model.get_output_embeddings()
-    if decodable >= head.weight.shape[0]:
-        return
-    if heads.of(model).softcap is not None:
-        raise DataError(
-            f"`{policy.path}` caps its logits, and {head.weight.shape[0] - decodable} of them are "
-            "of no token: capped, they could be sampled",
-            f"save it again behind `model.resize_token_embeddings({decodable})`",
-        )
-    if head.bias is None:
-        bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)
-        del head.bias
-        head.register_buffer("bias", bias_V, persistent=False)
-    head.bias.data[decodable:] = -torch.inf
-
-
-def _check_head(model: Any, policy: Policy, decodable: int) -> None:
-    """Refuses a model whose logits are no numbers, or not those of its head as `heads` knows it."""
-    import torch
-
-    token_ids = torch.tensor([[0, 1]], device=model.device)
-    with torch.no_grad():
-        logits = model(token_ids).logits[..., :decodable]
-        hidden = model.base_model(token_ids).last_hidden_state
-        made = heads.of(model).logits(hidden)[..., :decodable]
-    if not logits.isfinite().all():
-        raise DataError(
-            f"`{policy.path}` gives logits that are no numbers: its weights are damaged",
-            "copy the model again, or go back to an earlier checkpoint",
-        )
-    if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
-        raise UserError(
-            f"`{policy.path}` makes its logits in a way that rlvr does not know",
-            "choose a model whose logits are its hidden state times its output head, scaled or "
-            "capped",
-        )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]

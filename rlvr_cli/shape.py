@@ -10,7 +10,7 @@ from typing import Any
 from rlvr_cli import adapters
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.device import Device
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
 from rlvr_cli.policy import Policy
 
@@ -54,9 +54,8 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(config)
     except Exception as error:  # a broken file may raise anything
-        reason = str(error).strip().partition("\n")[0][:200]
         raise DataError(
-            f"cannot read the configuration of `{path}`: {reason}", "copy it again"
+            f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
         ) from error
     if options.lora_rank:
         with torch.device("meta"):

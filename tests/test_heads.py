@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers
 
-from rlvr_cli import forward, heads, policy
+from rlvr_cli import forward, heads, models
 from rlvr_cli.errors import UserError
 from rlvr_cli.kernels import reference
 from rlvr_cli.protocols import Row
@@ -59,22 +59,22 @@ def test_scaled_and_capped_logits_have_the_models_own_statistics(name, options, 
             torch.testing.assert_close(top.logp_BTK[index, :size], likeliest_TK, rtol=0, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*its attention is eager")
 @pytest.mark.parametrize(("name", "options"), [m[:2] for m in MODELS])
 def test_such_a_policy_can_be_loaded(tmp_path, name, options):
     model = tiny(name, options)
     model.save_pretrained(tmp_path)
-    named = policy.Policy(tmp_path, str(tmp_path))
-    made = policy._load_model(named)
-    policy._check_head(made, named, decodable=8)
+    made = models.load(tmp_path, name, TINY["vocab_size"], "cpu")
     assert type(made) is type(model)
 
 
 def test_logits_made_in_an_unknown_way_are_refused(tmp_path, monkeypatch):
     model = tiny("Granite", {"logits_scaling": 8.0})
+    model.save_pretrained(tmp_path)
     unscaled = heads.of(model)._replace(scale=1.0)
     monkeypatch.setattr(heads, "of", lambda model: unscaled)
     with pytest.raises(UserError, match="makes its logits in a way that rlvr does not know"):
-        policy._check_head(model, policy.Policy(tmp_path, str(tmp_path)), 8)
+        models.load(tmp_path, "granite", TINY["vocab_size"], "cpu")
 
 
 def test_a_scale_and_a_cap_together_are_those_of_the_definition():

@@ -47,12 +47,13 @@ MAY_IMPORT = {
     "adapters": BASE | {"config", "files", "seeds"},
     "world": BASE,
     "heads": set(),
-    "policy": BASE | {"adapters", "device", "heads", "shards", "world"},
+    "models": {"errors", "heads"},
+    "policy": BASE | {"adapters", "device", "models", "shards", "world"},
     "remembering": BASE | {"config", "policy", "shards"},
     "recalled": {"config", "policy", "protocols", "shards", "stages"},
     "forward": {"errors", "heads", "kernels", "protocols"},
     "groups": set(),
-    "heap": set(),
+    "resources": set(),
     "device": BASE | {"world"},
     "shape": BASE | {"adapters", "config", "device", "kernels", "policy"},
     "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
@@ -79,17 +80,8 @@ MAY_IMPORT = {
     "stages": DATA
     | {"config", "fill", "foreign", "forward", "groups", "metrics", "objective", "policy"}
     | {"adapters", "generations", "spool", "rollout", "schedule", "training", "stages", "verdicts"}
-    | {
-        "device",
-        "heap",
-        "isolation",
-        "memory",
-        "remembering",
-        "sandbox",
-        "scoring",
-        "shape",
-        "world",
-    },
+    | {"device", "isolation", "memory", "remembering", "resources", "sandbox", "scoring", "shape"}
+    | {"world"},
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "run_folder": DATA | {"config", "policy", "recalled"},
     "pipeline": DATA
@@ -107,7 +99,7 @@ MAY_IMPORT = {
     },
     "commands": {"config", "console", "doctor", "errors", "files", "foreign", "generations", "lab"}
     | {"live", "lookup", "objective", "options", "pipeline", "policy", "report", "reporting"}
-    | {"remembering", "shards", "stages", "viewer", "world"},
+    | {"remembering", "resources", "shards", "stages", "viewer", "world"},
     "fixtures": {"tasks", "verifiers"},
 }
 

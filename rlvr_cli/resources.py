@@ -1,10 +1,12 @@
-"""What the C library does with memory that is freed."""
+"""What this process keeps of freed memory, and takes of the cores."""
 
 import contextlib
 import ctypes
+import os
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 KEPT_BYTES, MAPPED_BYTES = 128 << 20, 32 << 20
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def keep_freed() -> None:
@@ -17,3 +19,8 @@ def keep_freed() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
         mallopt(_MMAP_THRESHOLD, MAPPED_BYTES)
+
+
+def take_one_core() -> None:
+    """Has numpy, if it is not loaded yet, multiply on one core; the user's own number stays."""
+    os.environ.setdefault(BLAS_THREADS, "1")
