@@ -29,5 +29,9 @@ def faults(first: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told anything")
 def test_memory_that_was_freed_is_taken_again_without_a_fault():
-    assert faults("pass") > 20_000  # where nothing is kept
-    assert faults("resources.keep_freed()") < 2_500
+    kept = faults("resources.keep_freed()")
+    assert kept < 2_500
+    plain = faults("pass")
+    if plain < 20_000:
+        pytest.skip("pages are larger than 4 KiB here, or memory is kept anyway")
+    assert kept < plain / 8
