@@ -125,7 +125,7 @@ def _timed_files():
     """Counts the seconds within the functions that touch files, and those of starting vLLM."""
     from rlvr_cli import fill, shards, spool
     from rlvr_cli.rollout import vllm
-    from rlvr_cli.stages import batch, train_step
+    from rlvr_cli.stages import batch, steps
 
     seconds: dict[str, float] = {}
 
@@ -150,7 +150,7 @@ def _timed_files():
         timed(spool.Spool, "_write"),
         timed(shards.Shards, "part"),
         timed(batch, "read"),
-        timed(train_step, "save_checkpoint"),
+        timed(steps, "save_checkpoint"),
         timed(vllm, "_start"),
     ]
     try:

@@ -28,6 +28,7 @@ from rlvr_cli.stages import (
     prompts,
     rollout,
     score,
+    steps,
     train_step,
 )
 
@@ -38,7 +39,7 @@ class Run:
     """A run directory, and the policy in memory that its stages share."""
 
     def __init__(self, path: Path, config: RunConfig) -> None:
-        self.folder, self.config = RunFolder(path), config
+        self.config = config
         self.goal = objective.build(config.train.algo)
         self.policy: Policy
         self.loaded: Loaded
@@ -52,6 +53,7 @@ class Run:
         self._sampling = remembering.sampling(
             config.rollout, config.train.algo, decoupled=self.goal.decoupled
         )
+        self.folder = RunFolder(path, with_memory=self._sampling.is_decoupled)
         self._world = world.start() if world.current().size > 1 else world.current()
         rollout.check(self._sampling, self._selection(1))
         train_step.check_sampling(vars(config.rollout), "a run would sample")
@@ -156,10 +158,7 @@ class Run:
             config.train_step, seed=config.train.seed, logprobs=logprobs, allow_empty=True,
             save=saves, engine=lambda: self._trainer,
         )  # fmt: skip
-        if saves:
-            self.policy = policies.resolve(str(update.path))
-        else:
-            self.policy = Policy(self.policy.path, str(update.path), update.summary["policy"])
+        self.policy = steps.behind(update, self.policy, save=saves)
         if self._memory:
             clock("memory_step", self._memory.update, rollouts, here / "memory", save=saves)
         return clock.seconds
@@ -243,9 +242,8 @@ class Run:
 
     def _reached(self) -> tuple[int, dict[str, float]]:
         """The step to go on behind, and its seconds; the log is as if the run ended there."""
-        with_memory = self._memory is not None
-        last = self.folder.last_step(with_memory=with_memory)
-        return last, self.folder.mend_log(last, with_memory=with_memory)
+        last = self.folder.last_step()
+        return last, self.folder.mend_log(last)
 
     def _prompts(self, split: str, given: str) -> Shards:
         if given:
@@ -333,8 +331,7 @@ class Run:
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
-        summary = self.folder.summary(step, with_memory=self._memory is not None)
-        record = {"step": step, **summary, "seconds": seconds}
+        record = {"step": step, **self.folder.summary(step), "seconds": seconds}
         evaluated = None
         if every and (step % every == 0 or step == steps):
             evaluated = self._evaluate(step)

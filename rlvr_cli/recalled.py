@@ -7,7 +7,7 @@ from rlvr_cli.config import RunConfig
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.shards import MANIFEST, Shards
-from rlvr_cli.stages import memory_step
+from rlvr_cli.stages import memory_step, steps
 
 _FOLDER = "memory"
 
@@ -40,10 +40,7 @@ class Memory:
             save=save,
             engine=lambda: self._trainer,
         )
-        if save:
-            self.policy = policies.resolve(str(made.path))
-        else:
-            self.policy = Policy(self.policy.path, str(made.path), made.summary["policy"])
+        self.policy = steps.behind(made, self.policy, save=save)
 
     @staticmethod
     def is_whole(step: Path) -> bool:

@@ -29,10 +29,10 @@ _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
 
 class RunFolder:
-    """A run directory as one process reads and writes it."""
+    """A run directory as one process reads and writes it; `with_memory` that of a run with DLC."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, with_memory: bool = False) -> None:
+        self.path, self._with_memory = path, with_memory
 
     def of(self, kind: str, step: int) -> Path:
         """Where the stages of a step (`steps`) or of its evaluation (`eval`) write."""
@@ -77,14 +77,14 @@ class RunFolder:
             )
         files.write_atomic(path, files.pretty_json(inputs))
 
-    def last_step(self, *, with_memory: bool) -> int:
+    def last_step(self) -> int:
         """The newest step whose checkpoint is whole, 0 if there is none.
 
         The steps behind it are made again, from the rollouts that they stored.
         """
         for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
             whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
-            if whole and (not with_memory or Memory.is_whole(manifest.parent.parent)):
+            if whole and (not self._with_memory or Memory.is_whole(manifest.parent.parent)):
                 return int(manifest.parent.parent.name)
         return 0
 
@@ -95,7 +95,7 @@ class RunFolder:
                 for made in (later / "update", later / "memory"):
                     files.remove(made)
 
-    def summary(self, step: int, *, with_memory: bool) -> dict[str, Any]:
+    def summary(self, step: int) -> dict[str, Any]:
         """What the stages of a step say of it, in short; nothing of step 0."""
         if not step:
             return {}
@@ -110,14 +110,14 @@ class RunFolder:
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
-            **({"memory_loss": Memory.loss(here)} if with_memory else {}),
+            **({"memory_loss": Memory.loss(here)} if self._with_memory else {}),
         }
 
     def log(self, record: dict[str, Any]) -> None:
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
-    def mend_log(self, last: int, *, with_memory: bool) -> dict[str, float]:
+    def mend_log(self, last: int) -> dict[str, float]:
         """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
 
         A killed run may have left a torn line, or none, for a step that is complete; the seconds
@@ -130,8 +130,7 @@ class RunFolder:
                 record = json.loads(line)
                 found[record["step"]] = record
         records = [
-            found.get(step)
-            or {"step": step, **self.summary(step, with_memory=with_memory), "seconds": {}}
+            found.get(step) or {"step": step, **self.summary(step), "seconds": {}}
             for step in range(last)
         ]
         lines = [json.dumps(record) + "\n" for record in records]

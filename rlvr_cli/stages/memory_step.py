@@ -1,6 +1,5 @@
 """The stage that trains DLC's memory model on sampled completions (Algorithm 1, line 22)."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,12 @@ from rlvr_cli import objective
 from rlvr_cli import policy as policies
 from rlvr_cli.config import MemoryOptions, UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.fill import OnPart, fill_whole
+from rlvr_cli.fill import OnPart
 from rlvr_cli.objective import Totals
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.shards import Plan, Shards
-from rlvr_cli.stages import common, train_step, updates
+from rlvr_cli.stages import common, steps, train_step, updates
 
 _ALGO = "gpg"  # of advantages of 1: the mean cross-entropy of the tokens
 
@@ -54,22 +53,11 @@ def run(
     )
     make_engine = engine or (lambda: trainer(policies.load(memory), options, micro_batch_tokens))
 
-    def make(_: int) -> pa.Table:
+    def update() -> tuple[TrainingEngine, pa.Table]:
         made = make_engine()
-        table = _update(made, _rows(rollouts), options, rollouts.params)
-        if save:
-            train_step.save_checkpoint(made, out)
-        return table
+        return made, _update(made, _rows(rollouts), options, rollouts.params)
 
-    identity = None if save else hashlib.sha256(f"memory {plan.fingerprint}".encode()).hexdigest()
-    return fill_whole(
-        out,
-        plan,
-        make,
-        summarise=lambda steps: train_step.summarise(steps, identity),
-        on_part=on_part,
-        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
-    )
+    return steps.fill(out, plan, update, save=save, identity="memory", on_part=on_part)
 
 
 def trainer(loaded: Loaded, options: MemoryOptions, micro_batch_tokens: int) -> TrainingEngine:

@@ -84,16 +84,8 @@ def run(
     memory = memory if options.mu else None
     engine = functools.cache(engine or (lambda: _load(policy, options, chosen, memory)))
     size = options.prompts_per_part
-    plan = Plan(
-        kind="rollouts",
-        stage="rollout",
-        params={**_params(options, memory), **vars(selection), "policy": policy.digest},
-        parents={"prompts": prompts},
-        parts=max(1, -(-chosen.num_rows // size)),
-        paths={"policy": policy.named_from(out)}
-        | ({"memory_model": memory.named_from(out)} if memory else {}),
-        only=sampling.WITH_POLICY_LOGP if memory else None,
-    )
+    parts = max(1, -(-chosen.num_rows // size))
+    plan = _plan(prompts, out, policy, options, selection, memory, parts)
     if options.max_draws > 1:
         drawn = _drawing(prompts, out, policy, options, selection, memory, engine)
         group = size * options.num_generations
@@ -122,6 +114,27 @@ def run(
         share=share,
         summarise=summarise,
         on_part=on_part,
+    )
+
+
+def _plan(
+    prompts: Shards,
+    out: Path,
+    policy: Policy,
+    options: RolloutOptions,
+    selection: Selection,
+    memory: Policy | None,
+    parts: int,
+) -> Plan:
+    paths = {"policy": policy.named_from(out)}
+    return Plan(
+        kind="rollouts",
+        stage="rollout",
+        params={**_params(options, memory), **vars(selection), "policy": policy.digest},
+        parents={"prompts": prompts},
+        parts=parts,
+        paths=paths | ({"memory_model": memory.named_from(out)} if memory else {}),
+        only=sampling.WITH_POLICY_LOGP if memory else None,
     )
 
 

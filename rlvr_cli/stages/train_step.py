@@ -1,18 +1,14 @@
 """The stage that updates a policy on advantages."""
 
-import hashlib
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rlvr_cli import (
     adapters,
     device,
-    files,
     lookup,
     memory,
     objective,
@@ -22,14 +18,14 @@ from rlvr_cli import (
 from rlvr_cli import policy as policies
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.fill import OnPart, fill_whole
+from rlvr_cli.fill import OnPart
 from rlvr_cli.objective import Objective
-from rlvr_cli.policy import CHECKPOINT, Loaded, Policy
+from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.shape import shape_of
 from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import batch as batches
-from rlvr_cli.stages import updates
+from rlvr_cli.stages import steps, updates
 
 
 def run(
@@ -88,24 +84,13 @@ def run(
     if not world.current().leads:
         return _follow(update, out, save)
 
-    def make(_: int) -> pa.Table:
+    def told() -> tuple[TrainingEngine, pa.Table]:
         world.tell(True)
-        made, table = update()
-        if save:
-            save_checkpoint(made, out)
-        return table
+        return update()
 
-    identity = None if save else hashlib.sha256(f"update {plan.fingerprint}".encode()).hexdigest()
-    steps = fill_whole(
-        out,
-        plan,
-        make,
-        summarise=lambda steps: summarise(steps, identity),
-        on_part=on_part,
-        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
-    )
+    made = steps.fill(out, plan, told, save=save, identity="update", on_part=on_part)
     world.tell(False)
-    return steps
+    return made
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
@@ -199,52 +184,3 @@ def check_sampling(params: dict[str, Any], what: str) -> None:
             f"top_k {params.get('top_k', 0)}, not from the policy itself",
             "sample at a temperature above 0, with top_p 1 and top_k 0",
         )
-
-
-def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
-    """Writes the checkpoint whole or not at all."""
-    final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        engine.save(temporary)
-        for path in temporary.iterdir():
-            files.sync_file(path)
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
-        files.sync_folder(out)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise files.write_error(final, error) from error
-
-
-def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:
-    """The updates in short, and what identifies the checkpoint; None where no update says it.
-
-    A policy that was not saved has an `identity` instead.
-    """
-    table = steps.table()
-    rows = table.to_pylist() or [dict.fromkeys(table.column_names)]
-    first, last = rows[0], rows[-1]
-
-    def mean(name: str) -> float | None:
-        return pc.mean(table[name]).as_py()
-
-    saved = None if identity else policies.resolve(str(steps.path))
-    return {
-        "updates": table.num_rows,
-        "loss": first["loss"],
-        "grad_norm": mean("grad_norm"),
-        "learning_rate": last["learning_rate"],
-        "entropy": first["entropy"],
-        "kl": last["kl"],
-        "clip_fraction": mean("clip_fraction"),
-        "clamp_count": pc.sum(table["clamp_count"]).as_py() or 0,
-        "first_ratio_min": first["ratio_min"],
-        "first_ratio_max": first["ratio_max"],
-        "tokens": pc.sum(table["tokens"]).as_py() or 0,
-        "sampler_gap": first["sampler_gap"],
-        **{name: mean(name) for name in steps.manifest["extra"]},
-        "policy": saved.digest if saved else identity,
-        "optimizer": saved.trainer_digest if saved else None,
-    }

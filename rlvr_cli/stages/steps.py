@@ -1,0 +1,109 @@
+"""The directory of an optimizer's steps: one row an update, and the policy behind them.
+
+The checkpoint is written before the manifest, so a complete directory has a whole one. Without
+`save` it has none, and the policy is in the engine's memory alone.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rlvr_cli import files
+from rlvr_cli import policy as policies
+from rlvr_cli.fill import OnPart, fill_whole
+from rlvr_cli.policy import CHECKPOINT, Policy
+from rlvr_cli.protocols import TrainingEngine
+from rlvr_cli.shards import Plan, Shards
+
+
+def fill(
+    out: Path,
+    plan: Plan,
+    update: Callable[[], tuple[TrainingEngine, pa.Table]],
+    *,
+    save: bool,
+    identity: str,
+    on_part: OnPart,
+) -> Shards:
+    """The directory of a plan, whose `update` gives its rows and the engine that made them.
+
+    What is not saved is identified by the plan and the word `identity`.
+    """
+
+    def make(_: int) -> pa.Table:
+        engine, table = update()
+        if save:
+            save_checkpoint(engine, out)
+        return table
+
+    text = f"{identity} {plan.fingerprint}"
+    unsaved = None if save else hashlib.sha256(text.encode()).hexdigest()
+    return fill_whole(
+        out,
+        plan,
+        make,
+        summarise=lambda steps: summarise(steps, unsaved),
+        on_part=on_part,
+        is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
+    )
+
+
+def behind(made: Shards, before: Policy, *, save: bool) -> Policy:
+    """The policy behind the steps: their checkpoint, or one in memory that came from another."""
+    if save:
+        return policies.resolve(str(made.path))
+    return Policy(before.path, str(made.path), made.summary["policy"])
+
+
+def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
+    """Writes the checkpoint whole or not at all."""
+    final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        engine.save(temporary)
+        for path in temporary.iterdir():
+            files.sync_file(path)
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        files.sync_folder(out)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise files.write_error(final, error) from error
+
+
+def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:
+    """The updates in short, and what identifies the checkpoint; None where no update says it.
+
+    A policy that was not saved has an `identity` instead.
+    """
+    table = steps.table()
+    rows = table.to_pylist() or [dict.fromkeys(table.column_names)]
+    first, last = rows[0], rows[-1]
+
+    def mean(name: str) -> float | None:
+        return pc.mean(table[name]).as_py()
+
+    saved = None if identity else policies.resolve(str(steps.path))
+    return {
+        "updates": table.num_rows,
+        "loss": first["loss"],
+        "grad_norm": mean("grad_norm"),
+        "learning_rate": last["learning_rate"],
+        "entropy": first["entropy"],
+        "kl": last["kl"],
+        "clip_fraction": mean("clip_fraction"),
+        "clamp_count": pc.sum(table["clamp_count"]).as_py() or 0,
+        "first_ratio_min": first["ratio_min"],
+        "first_ratio_max": first["ratio_max"],
+        "tokens": pc.sum(table["tokens"]).as_py() or 0,
+        "sampler_gap": first["sampler_gap"],
+        **{name: mean(name) for name in steps.manifest["extra"]},
+        "policy": saved.digest if saved else identity,
+        "optimizer": saved.trainer_digest if saved else None,
+    }
