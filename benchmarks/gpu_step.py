@@ -189,7 +189,7 @@ def bare(options: argparse.Namespace) -> None:
         "flat log-probs": {"logprobs": 0, "flat_logprobs": True},
         "no log-probs": {},
     }
-    for name, way in ways.items():
+    for name, way in list(ways.items())[: options.ways]:
         seeds = range(len(asked)) if way.pop("seeds", False) else [None] * len(asked)
         sampling = [
             SamplingParams(
@@ -225,6 +225,7 @@ def main() -> None:
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
     parser.add_argument("--recompute", action="store_true")
+    parser.add_argument("--ways", type=int, default=3, help="of asking the bare engine")
     parser.add_argument("--out", default="runs/gpu-step")
     options = parser.parse_args()
     if options.what != "make":

@@ -8,6 +8,7 @@ they do not stand in the way: activations are recomputed, its vLLM sleeps during
 """
 
 import argparse
+import functools
 import json
 import os
 import time
@@ -21,18 +22,38 @@ import transformers
 import trl
 
 
+def now() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 class Clock(transformers.TrainerCallback):
+    """Seconds of each step, and of the phases within it; its `update` is all that is left."""
+
     def __init__(self) -> None:
-        self.steps = []
+        self.start, self.seconds = 0.0, {}
+
+    def phase(self, owner: object, method: str, name: str) -> None:
+        """Counts a method's seconds, less those of the phases within it."""
+        inner = getattr(owner, method)
+
+        @functools.wraps(inner)
+        def timed(*arguments, **options):
+            start, before = now(), sum(self.seconds.values())
+            made = inner(*arguments, **options)
+            within = sum(self.seconds.values()) - before
+            self.seconds[name] = self.seconds.get(name, 0.0) + now() - start - within
+            return made
+
+        setattr(owner, method, timed)
 
     def on_step_begin(self, *_, **__) -> None:
-        torch.cuda.synchronize()
-        self.start = time.perf_counter()
+        self.start, self.seconds = now(), {}
 
     def on_step_end(self, *_, **__) -> None:
-        torch.cuda.synchronize()
-        self.steps.append(round(time.perf_counter() - self.start, 2))
-        print(json.dumps({"trl_step_s": self.steps}), flush=True)
+        whole = now() - self.start
+        seconds = {**self.seconds, "update": whole - sum(self.seconds.values()), "whole": whole}
+        print(json.dumps({name: round(value, 2) for name, value in seconds.items()}), flush=True)
 
 
 def parity(completions, **_):
@@ -81,6 +102,9 @@ def main() -> None:
             logging_steps=1,
         ),
     )
+    clock.phase(trainer, "_generate_and_score_completions", "rewards and log-probs")
+    clock.phase(trainer.vllm_generation, "sync_weights", "hand_over")
+    clock.phase(trainer.vllm_generation, "generate", "rollout")
     trainer.train()
     kept = ("step_time", "completions/mean_length", "loss", "grad_norm")
     logs = [{k: v for k, v in log.items() if k in kept} for log in trainer.state.log_history]

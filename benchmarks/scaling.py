@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +31,9 @@ STAGES = ("rollout", "hand_over", "logprob", "train_step")
 SAME = ("loss", "grad_norm", "entropy")
 
 
-def words(options: argparse.Namespace, cards: int, out: Path, save_every: int) -> list[str]:
+def words(
+    options: argparse.Namespace, cards: int, out: Path, steps: int, *, save_every: int
+) -> list[str]:
     folder, given = Path(options.folder), []
     if folder.is_dir():
         prompts = folder / "prompts"
@@ -39,18 +42,24 @@ def words(options: argparse.Namespace, cards: int, out: Path, save_every: int) -
             subprocess.run([*RLVR, *map(str, made)], check=True, stdout=subprocess.DEVNULL)
         given = ["--prompts", prompts]
     given += [
-        "--algo", options.algo, "--model", options.folder, "--steps", options.steps,
+        "--algo", options.algo, "--model", options.folder, "--steps", steps,
         "--eval-every", 0, "--save-every", save_every, "--prompts-per-step", options.prompts,
         "--prompts-per-part", max(1, options.prompts // (4 * max(options.cards))),
         "--num-generations", options.generations, "--max-new-tokens", options.new_tokens,
         "--engine", options.engine, "--trainer", options.trainer, "--nproc", cards,
         "--micro-batch-tokens", options.micro_batch_tokens, "--out", out,
     ]  # fmt: skip
+    given += ["--recompute-activations"] * options.recompute
     return [*RLVR, "train", *map(str, given)]
 
 
 def start(command: list[str]) -> subprocess.Popen:
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def heed() -> None:  # an interrupt, which a shell has its background jobs ignore
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+    )
 
 
 def ranks_of(process: subprocess.Popen) -> dict[int, int]:
@@ -72,9 +81,11 @@ def ranks_of(process: subprocess.Popen) -> dict[int, int]:
 class Memory(threading.Thread):
     """The most that each card, or on a CPU each process, has held, in GiB."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
+    def __init__(self, process: subprocess.Popen, cards: int) -> None:
         super().__init__(daemon=True)
         self._process, self._done, self.most = process, threading.Event(), {}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self._cards = visible.split(",")[:cards] if visible else list(map(str, range(cards)))
 
     def run(self) -> None:
         while not self._done.wait(0.5):
@@ -88,7 +99,8 @@ class Memory(threading.Thread):
 
     def _held(self) -> dict[str, float]:
         if cards := nvidia("index,memory.used"):
-            return {f"card {index}": float(mib) / 1024 for index, mib in cards}
+            held = {index: float(mib) / 1024 for index, mib in cards}
+            return {f"card {index}": held[index] for index in self._cards}
         held = {}
         for rank, pid in ranks_of(self._process).items():
             try:
@@ -113,18 +125,19 @@ def nvidia(fields: str) -> list[list[str]]:
     return [line.split(", ") for line in done.stdout.splitlines()]
 
 
-def measure(options: argparse.Namespace, cards: int, scratch: Path) -> dict:
+def measured(options: argparse.Namespace, cards: int, scratch: Path) -> Iterator[dict]:
     """A run on so many cards: medians over its steps but the first, which starts the engines."""
-    running = start(words(options, cards, scratch / f"on-{cards}", 10**6))
-    memory = Memory(running)
+    run = scratch / f"on-{cards}"
+    running = start(words(options, cards, run, options.steps + 1, save_every=10**6))
+    memory = Memory(running, cards)
     memory.start()
-    _, said = running.communicate()
+    said = stopped(running, run, options.steps)
     peaks = memory.stop()
-    if running.returncode:
+    if len(records(run)) < options.steps:
         sys.exit(f"{cards} cards: {said[-2000:]}")
-    steps = records(scratch / f"on-{cards}")
+    steps = records(run)[: options.steps]
     timed = [step["seconds"] for step in steps[1:]] or [step["seconds"] for step in steps]
-    return {
+    yield {
         "cards": cards,
         "seconds": {
             name: round(median(step[name] for step in timed), 3)
@@ -137,23 +150,39 @@ def measure(options: argparse.Namespace, cards: int, scratch: Path) -> dict:
     }
 
 
+def stopped(running: subprocess.Popen, run: Path, steps: int) -> str:
+    """What a run said until so many steps were recorded; then it is interrupted.
+
+    So it writes no checkpoint, which for a policy of billions of parameters takes minutes.
+    """
+    reader = threading.Thread(target=lambda: said.append(running.communicate()[1]))
+    said: list[str] = []
+    reader.start()
+    while reader.is_alive() and len(records(run)) < steps:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    reader.join()
+    return said[0]
+
+
 def records(run: Path) -> list[dict]:
-    lines = (run / "metrics.jsonl").read_text().splitlines()
+    """Those of whole lines of the metrics but the evaluation's before the first step."""
+    file = run / "metrics.jsonl"
+    text = file.read_text() if file.exists() else ""
+    lines = text[: text.rfind("\n") + 1].splitlines()
     return [record for record in map(json.loads, lines) if record["step"]]
 
 
-def compared(made: list[dict]) -> list[dict]:
-    """Each run with its share of linear scaling and its differences from the first."""
-    first = made[0]
-    for one in made:
-        times = one["cards"] / first["cards"]
-        one["share_of_linear"] = {
-            name: round(first["seconds"][name] / seconds / times, 3)
-            for name, seconds in one["seconds"].items()
-            if seconds
-        }
-        one["difference"] = {name: apart(one[name], first[name]) for name in SAME}
-    return made
+def compared(first: dict, one: dict) -> dict:
+    """A run with its share of linear scaling and its differences from the first."""
+    times = one["cards"] / first["cards"]
+    one["share_of_linear"] = {
+        name: round(first["seconds"][name] / seconds / times, 3)
+        for name, seconds in one["seconds"].items()
+        if seconds
+    }
+    one["difference"] = {name: apart(one[name], first[name]) for name in SAME}
+    return one
 
 
 def apart(ours: list[float], theirs: list[float]) -> float:
@@ -162,11 +191,14 @@ def apart(ours: list[float], theirs: list[float]) -> float:
     return max(abs(one - other) / max(abs(other), 1.0) for one, other in pairs)
 
 
-def kill(options: argparse.Namespace, cards: int, scratch: Path) -> list[dict]:
+def kill(options: argparse.Namespace, cards: int, scratch: Path) -> Iterator[dict]:
     """What each killed run lost, and how it went on."""
     undisturbed = scratch / f"undisturbed-{cards}"
     done = subprocess.run(
-        words(options, cards, undisturbed, 1), capture_output=True, text=True, check=False
+        words(options, cards, undisturbed, options.steps, save_every=1),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         sys.exit(done.stderr[-2000:])
@@ -178,11 +210,9 @@ def kill(options: argparse.Namespace, cards: int, scratch: Path) -> list[dict]:
         "rollout": ("steps/000001/update", first.get("hand_over", 0) + 0.6 * first["rollout"]),
         "update": ("steps/000002/advantages", 0.5 * first["train_step"]),
     }
-    return [
-        killed(options, cards, scratch / f"{phase}-{cards}", phase, *when, expected)
-        for phase, when in begins.items()
-        if phase != "hand-over" or "hand_over" in first
-    ]
+    for phase, when in begins.items():
+        if phase != "hand-over" or "hand_over" in first:
+            yield killed(options, cards, scratch / f"{phase}-{cards}", phase, *when, expected)
 
 
 def killed(
@@ -194,7 +224,7 @@ def killed(
     seconds: float,
     expected: list[dict],
 ) -> dict:
-    command = words(options, cards, run, 1)
+    command = words(options, cards, run, options.steps, save_every=1)
     running = start(command)
     while running.poll() is None and not (run / behind / "_manifest.json").exists():
         time.sleep(0.005)
@@ -273,6 +303,7 @@ def main() -> None:
     parser.add_argument("--engine", default="vllm:max_length=2048")
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
+    parser.add_argument("--recompute", action="store_true", help="activations")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
@@ -280,16 +311,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         made: list[dict] = []
         for cards in options.cards:
-            if options.kill:
-                made += kill(options, cards, Path(scratch))
-            else:
-                made = compared([*made, measure(options, cards, Path(scratch))])
-            print(json.dumps(made[-1] if not options.kill else made), flush=True)
+            make = kill if options.kill else measured
             name = f"scaling-{'kill-' if options.kill else ''}{cards}.json"
-            mine = [one for one in made if one["cards"] == cards]
-            (options.results / name).write_text(
-                json.dumps({"setting": setting, "found": mine}, indent=1) + "\n"
-            )
+            mine = []
+            for one in make(options, cards, Path(scratch)):
+                made.append(one)
+                mine.append(one if options.kill else compared(made[0], one))
+                print(json.dumps(one), flush=True)
+                text = json.dumps({"setting": setting, "found": mine}, indent=1)
+                (options.results / name).write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ def stash_kernel(
 
     d = e (A + B log2 e),  e = p / share,  A = share (a + b log2 share) slope,  B = share b slope
     """
-    row = tl.program_id(1).to(tl.int64)
+    parts = tl.cdiv(J, R)
+    row = (tl.program_id(0) // parts).to(tl.int64)
     origin = tl.load(source + row)
     if row < tl.load(count):
-        tiles = tl.program_id(0) * R + tl.arange(0, R)
+        tiles = tl.program_id(0) % parts * R + tl.arange(0, R)
         columns = tiles[:, None] * BN + tl.arange(0, BN)[None, :]
         inside = columns < V
         power = tl.load(stash + origin * stride + columns, mask=inside, other=0.0).to(tl.float32)

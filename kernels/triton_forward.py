@@ -142,7 +142,7 @@ def forward(
     if target_N is None:
         out_6N[5].zero_()
     _join_kernel[(triton.cdiv(count, 32),)](
-        *partial_3JN, out_6N[5], *out_6N[:5], count, count_J, BJ=32, BR=32, num_warps=4
+        *partial_3JN, out_6N[5], *out_6N[:5], count, count_J, BJ=128, BR=32, num_warps=4
     )
     made: list[Any] = [*out_6N, partial_3JN[0], stash_NV, group_max_NG]
     return Rows(*made)

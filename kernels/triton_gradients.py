@@ -74,12 +74,13 @@ def form_in_place(
     source_N: Tensor,
     count_1: Tensor,
     *,
-    columns: int = 4096,
+    columns: int = 8192,
 ) -> None:
     """Row i < count of the stash becomes the gradient by the logits of its row source_N[i]."""
     tiles = max(1, columns // product.tiles.columns)
     by_cap, inverse = _by_cap(product), 1.0 / product.temperature
-    stash_kernel[(triton.cdiv(len(largest_JN), tiles), len(source_N))](
+    # One dimension, as a GPU takes no more than 65,535 programs in a second.
+    stash_kernel[(triton.cdiv(len(largest_JN), tiles) * len(source_N),)](
         stash_NV,
         stash_NV.stride(0),
         source_N,
@@ -97,7 +98,7 @@ def form_in_place(
         BN=product.tiles.columns,
         R=tiles,
         J=len(largest_JN),
-        num_warps=4,
+        num_warps=8,
     )
     _put_chosen(product, rows, stash_NV, source_N, count_1, 0, target=True)
 
@@ -209,10 +210,11 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
 
 
 def _slice_width(product: Product) -> int:
-    """Whole tiles: 8,192 columns, or as many as take 256 MiB; 2,048 at least on a GPU."""
+    """Whole tiles: 8,192 columns, or what takes 128 to 256 MiB; 2,048 at least."""
     columns = product.tiles.columns
     row_bytes = max(1, len(product.hidden_NH)) * product.hidden_NH.element_size()
-    wide = min(_SLICE_COLUMNS, max(2048, SLICE_BYTES // row_bytes), product.size)
+    wide = max(_SLICE_COLUMNS, SLICE_BYTES // 2 // row_bytes)  # few rows: not many launches
+    wide = min(wide, max(2048, SLICE_BYTES // row_bytes), product.size)
     return -(-wide // columns) * columns
 
 

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rlvr_cli.kernels import checks, reference, triton_forward, triton_gradients, triton_upstream
+from rlvr_cli.kernels import (
+    checks,
+    reference,
+    triton_checks,
+    triton_forward,
+    triton_gradients,
+    triton_upstream,
+)
 from rlvr_cli.kernels.reference import TokenStats
 from rlvr_cli.kernels.sizes import STASH_SHARE
 from rlvr_cli.kernels.triton_tiles import LOG2E, Product, Tiles, choose
@@ -121,14 +128,15 @@ class _TokenStats(torch.autograd.Function):
         stash = needed and buffer_bytes <= stash_bytes
         ready = torch.cuda.current_stream().record_event() if hidden_NH.is_cuda else None
         rows = triton_forward.forward(product, target_N, stash=stash)
+        topk_NK = None if topk_NK is None else topk_NK.contiguous()
         with _beside(hidden_NH.device, ready):
-            checks.values(hidden_NH.detach(), target_N, topk_NK, product.size)
+            refuse = triton_checks.values(product.hidden_NH, target_N, topk_NK, product.size)
         made: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
         anchor_NK = None
         if topk_NK is not None:
-            topk_NK = topk_NK.contiguous()
             anchor_NK, anchor_N = triton_forward.anchors(product, topk_NK, rows.logsumexp2_N)
             made = (*made, anchor_N)
+        refuse()
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*([] if entropy_gradient else [made[1]]), made[2])
         if needed:

@@ -25,7 +25,7 @@ class Tiles(NamedTuple):
     rows: int = 128
     columns: int = 256
     depth: int = 64
-    group: int = 16  # tiles of rows that share a pass over the head, for the L2 cache
+    group: int = 32  # tiles of rows that share a pass over the head, for the L2 cache
     warps: int = 8
     stages: int = 3
 
@@ -54,7 +54,7 @@ def choose(hidden_NH: Tensor) -> Tiles:
         return _FLOAT32
     if _generation(hidden_NH.device) not in (9, 10):
         return _AMPERE  # fits the shared memory of every card since
-    return _SHALLOW if hidden_NH.shape[1] <= 1024 else Tiles()
+    return _SHALLOW if hidden_NH.shape[1] <= 2048 else Tiles()
 
 
 class Product(NamedTuple):

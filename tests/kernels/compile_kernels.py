@@ -22,6 +22,7 @@ from rlvr_cli.kernels import (
     attention,
     triton_attention,
     triton_backward,
+    triton_checks,
     triton_forward,
     triton_sample,
     triton_upstream,
@@ -97,8 +98,8 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
     types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
-    stash = {"BN": 256, "R": 16, "J": 594, "ENTROPY": True, "CAP": cap}
-    compile_one(f"stash cap={cap}", triton_backward.stash_kernel, types, stash, num_warps=4)
+    stash = {"BN": 256, "R": 32, "J": 594, "ENTROPY": True, "CAP": cap}
+    compile_one(f"stash cap={cap}", triton_backward.stash_kernel, types, stash, num_warps=8)
     put = chosen | {"TARGET": True}
     compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
     place = {
@@ -111,6 +112,9 @@ def others(k: int, cap: bool) -> None:
         "MASS": True,
     }
     compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, place, num_warps=4)
+    given = {"H": 1536, "K": k, "KP": chosen["KP"], "BR": 8, "BH": 512}
+    types = {"hidden": "*bf16", "wrong": "*i32", "size": "i32"}
+    compile_one(f"values k={k}", triton_checks.values_kernel, types, given, num_warps=4)
 
 
 def main() -> None:
@@ -129,7 +133,7 @@ def main() -> None:
     flags = dict.fromkeys(("LOGP", "ENTROPY", "SUM", "ANCHOR"), True)
     compile_one("upstream", triton_upstream.upstream_kernel, {}, flags | {"BLOCK": 256})
     compile_one("source", triton_upstream.source_kernel, {}, {"BLOCK": 256})
-    join = {"J": 594, "BJ": 32, "BR": 32}
+    join = {"J": 594, "BJ": 128, "BR": 32}
     compile_one("join", triton_forward._join_kernel, {}, join, num_warps=4)
     sizes = {"V": 151936, "BLOCK": 4096, "SEARCH": 1024}
     logits = {"policy": "*bf16", "memory": "*bf16"}

@@ -4,6 +4,7 @@ test_triton.py runs this file in a process of its own that finds triton. Every b
 NaN beforehand.
 """
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -216,6 +217,17 @@ def test_inputs_need_not_be_contiguous():
     assert all(torch.equal(one, other) for one, other in zip(made, whole[0], strict=True))
 
 
+if DEVICE == "cuda":  # the interpreter takes a minute for so many programs
+
+    @pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
+    def test_there_may_be_more_rows_than_a_grids_second_dimension_takes(stash_bytes):
+        given = problem(70_000, 16, 40, 0, dtype=torch.bfloat16)
+        values, *rest = given
+        truth = gradients(reference.token_stats, [value.double() for value in values], *rest)
+        made = gradients(triton_stats.token_stats, *given, stash_bytes=stash_bytes)
+        compare(made, truth, TOLERANCE[torch.bfloat16])
+
+
 def test_no_rows_have_no_statistics_and_no_gradient():
     values, target, ids, _ = problem(3, 8, 40, 2)
     made = triton_stats.token_stats(
@@ -227,10 +239,38 @@ def test_no_rows_have_no_statistics_and_no_gradient():
 
 
 def test_a_nan_is_refused_with_its_row():
-    values, target, _, _ = problem(6, 8, 40, 1)
-    values[0][4, 3] = torch.nan
-    with pytest.raises(BadInput, match="NaN in row 4"):
+    values, target, _, _ = problem(11, 520, 40, 1)
+    values[0][9, 515] = torch.nan
+    with pytest.raises(BadInput, match="NaN in row 9"):
         triton_stats.token_stats(values[0], values[1], target)
+
+
+@pytest.mark.parametrize("wrong", [-1, 40])
+def test_a_target_outside_is_refused(wrong):
+    values, target, _, _ = problem(11, 8, 40, 1)
+    target[9] = wrong
+    with pytest.raises(BadInput, match="9"):
+        triton_stats.token_stats(values[0], values[1], target)
+
+
+@pytest.mark.parametrize(
+    "row, accepted",
+    [
+        ([2, 4, -1], True),
+        ([-1, -1, -1], True),
+        ([2, 40, 4], False),
+        ([4, 2, 4], False),
+        ([7, 2, -1], False),
+    ],
+)
+def test_top_k_ids_that_lie_outside_repeat_or_were_sampled_are_refused(row, accepted):
+    values, target, _, _ = problem(11, 8, 40, 1)
+    target[9] = 7
+    topk_NK = torch.full((11, 3), -1, device=target.device)
+    topk_NK[9] = torch.tensor(row, device=target.device)
+    refusal = contextlib.nullcontext() if accepted else pytest.raises(BadInput, match="9")
+    with refusal:
+        triton_stats.token_stats(values[0], values[1], target, topk_NK=topk_NK)
 
 
 @pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
