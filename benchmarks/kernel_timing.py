@@ -14,20 +14,29 @@ GIB = 1 << 30
 
 
 def median_ms(function: Callable[[], Any], *, repeats: int = 5, budget_s: float = 1.5) -> float:
-    made = function()
-    del made
-    torch.cuda.synchronize()
-    times: list[float] = []
-    start = time.perf_counter()
-    while len(times) < 3 or (len(times) < repeats and time.perf_counter() - start < budget_s):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
+    return medians_ms([function], repeats=repeats, budget_s=budget_s)[0]
+
+
+def medians_ms(
+    functions: list[Callable[[], Any]], *, repeats: int = 5, budget_s: float = 1.5
+) -> list[float]:
+    """Of functions in turn, as the clock of a GPU follows its load: compare what this returns."""
+    times: list[list[float]] = [[] for _ in functions]
+    for function in functions:
         made = function()
-        last.record()
-        last.synchronize()
         del made
-        times.append(first.elapsed_time(last))
-    return statistics.median(times)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    while len(times[0]) < 3 or (len(times[0]) < repeats and time.perf_counter() - start < budget_s):
+        for function, mine in zip(functions, times, strict=True):
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            made = function()
+            last.record()
+            last.synchronize()
+            del made
+            mine.append(first.elapsed_time(last))
+    return [statistics.median(mine) for mine in times]
 
 
 def peak_gib(function: Callable[[], Any]) -> float:
@@ -45,7 +54,7 @@ def clean() -> None:
     torch.cuda.empty_cache()
 
 
-def floor_ms(problem: Problem) -> tuple[float, float]:
+def floor_of(problem: Problem) -> tuple[Callable[[], None], Callable[[], None]]:
     """All three products, and the first of them alone."""
     hidden, head = problem.hidden_NH, problem.head_VH
     logits = torch.empty(len(hidden), len(head), dtype=hidden.dtype, device=hidden.device)
@@ -59,7 +68,7 @@ def floor_ms(problem: Problem) -> tuple[float, float]:
         torch.mm(logits, head, out=by_hidden)
         torch.mm(logits.T, hidden, out=by_head)
 
-    return median_ms(whole), median_ms(forward)
+    return whole, forward
 
 
 def first_line(error: Exception) -> str:

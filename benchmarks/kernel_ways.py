@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from kernel_methods import Problem, differentiated, loss_of, make, ours
-from kernel_timing import SHAPES, clean, first_line, floor_ms, median_ms, peak_gib
+from kernel_timing import SHAPES, clean, first_line, floor_of, median_ms, medians_ms, peak_gib
 from torch import Tensor
 
 from rlvr_cli.kernels import (
@@ -36,7 +36,7 @@ def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
     for count in options.rows:
         for hidden in options.shapes:
             problem = make(count, hidden, SHAPES[hidden], "cuda")
-            _, floor = floor_ms(problem)
+            _, floor = medians_ms([*floor_of(problem)])
             clean()
             shape = {"N": count, "H": hidden}
             best: dict[str, tuple[float, str]] = {}

@@ -35,7 +35,7 @@ except ImportError:  # the repository's root on the path would hide packages beh
 # ruff: noqa: E402
 sys.path.append(str(ROOT / "benchmarks"))
 from kernel_methods import Made, Problem, make, methods, ours, truth
-from kernel_timing import SHAPES, clean, first_line, floor_ms, median_ms, peak_gib
+from kernel_timing import SHAPES, clean, first_line, floor_of, median_ms, medians_ms, peak_gib
 from kernel_ways import grow, step, sweep
 
 # This file has the name of a package that transformers looks for.
@@ -76,11 +76,13 @@ def too_large(found: dict[str, float]) -> str | None:
     return None
 
 
-def forward_ms(problem: Problem, floor: float) -> dict[str, Any]:
+def forward_ms(problem: Problem) -> dict[str, Any]:
     """The statistics alone, as old and reference log-probs are made; and the likeliest tokens."""
     with torch.no_grad():
-        run = ours(0)
-        ms = median_ms(lambda: run(problem.hidden_NH, problem.head_VH, problem))
+        run, product = ours(0), floor_of(problem)[1]
+        ms, floor = medians_ms(
+            [lambda: run(problem.hidden_NH, problem.head_VH, problem), product], repeats=9
+        )
         by_k = {
             k: median_ms(lambda k=k: triton_stats.top_k(problem.hidden_NH, problem.head_VH, k))
             for k in (8, 64)
@@ -107,7 +109,7 @@ def compare(options: argparse.Namespace, say: Callable[..., None]) -> None:
     for count in options.rows:
         for hidden in options.shapes:
             problem = make(count, hidden, SHAPES[hidden], "cuda")
-            floor, product = floor_ms(problem)
+            floor, product = medians_ms([*floor_of(problem)])
             clean()
             shape = {"N": count, "H": hidden, "V": SHAPES[hidden]}
             say(**shape, method="floor", ms=floor, x=1.0, forward_ms=product)
@@ -117,9 +119,9 @@ def compare(options: argparse.Namespace, say: Callable[..., None]) -> None:
                 if time.perf_counter() - options.start > options.budget:
                     say(**shape, method=name, why="no time was left")
                     continue
-                say(**shape, method=name, **measured(name, method, problem, floor))
+                say(**shape, method=name, **measured(name, method, problem))
             try:
-                say(**shape, method="ours, forward alone", **forward_ms(problem, product))
+                say(**shape, method="ours, forward alone", **forward_ms(problem))
             except Exception as error:
                 say(**shape, method="ours, forward alone", why=first_line(error))
             del problem
@@ -129,8 +131,8 @@ def compare(options: argparse.Namespace, say: Callable[..., None]) -> None:
 _CHECKS: dict[tuple[str, int], dict[str, float]] = {}
 
 
-def measured(name: str, method: Any, problem: Problem, floor: float) -> dict[str, Any]:
-    """Time, peak and errors; or why there are none, whatever a peer raises."""
+def measured(name: str, method: Any, problem: Problem) -> dict[str, Any]:
+    """Time, beside the floor's in turn, peak and errors; or why not, whatever a peer raises."""
     try:
         key = name, problem.hidden_NH.shape[1]
         if key not in _CHECKS and name != "liger grpo":  # its loss is one of whole sequences
@@ -138,10 +140,12 @@ def measured(name: str, method: Any, problem: Problem, floor: float) -> dict[str
             clean()
         found = _CHECKS.get(key, {})
         why = too_large(found)
-        ms = median_ms(lambda: method(problem))
+        ms, floor = medians_ms([lambda: method(problem), floor_of(problem)[0]])
+        clean()
         return {
             "ms": ms,
             "x": ms / floor,
+            "floor_ms": floor,
             "peak_gib": peak_gib(lambda: method(problem)),
             "errors": found,
             **({"note": why} if why else {}),
