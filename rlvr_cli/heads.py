@@ -60,3 +60,9 @@ def of(model: Any) -> Head:
     scale /= getattr(config, "logits_scaling", None) or 1.0
     softcap = getattr(config, "final_logit_softcapping", None)
     return Head(module.weight, getattr(module, "bias", None), scale, softcap)
+
+
+def common(logits_NV: Any, memory_NV: Any) -> tuple[Any, Any]:
+    """The logits of the tokens that both heads have; those behind are padding, never sampled."""
+    size = min(logits_NV.shape[-1], memory_NV.shape[-1])
+    return logits_NV[:, :size], memory_NV[:, :size]

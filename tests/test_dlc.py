@@ -1,5 +1,6 @@
 """DLC: sampling from the policy less a memory model, and training that one (papers/iac-dlc.txt)."""
 
+import copy
 import dataclasses
 import json
 import shutil
@@ -113,6 +114,30 @@ def test_both_engines_sample_the_same_whatever_the_padding_and_stop_at_the_same_
         assert (mine.token_ids[-1] in ends) == (mine.finish_reason == "stop")
     plain = sample(transformers.Engine(some), requests, SamplingParams(8, 1.5))
     assert [c.token_ids for c in plain] != [c.token_ids for c in one]
+
+
+def padded(loaded):
+    """A model whose output head has rows behind the tokenizer's, which its logits favour."""
+    model = copy.deepcopy(loaded.model)
+    size = model.get_output_embeddings().weight.shape[0]
+    model.resize_token_embeddings(size + 8, mean_resizing=False)
+    with torch.no_grad():
+        model.get_output_embeddings().weight[size:].copy_(
+            3 * model.get_output_embeddings().weight[:8]
+        )
+    return dataclasses.replace(loaded, model=model)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_head_that_is_padded_changes_nothing(loaded, memory, name):
+    sampling, requests = SamplingParams(8, 1.5, mu=0.5), requests_of(loaded, 8)
+    plain = sample(ENGINES[name](loaded, memory), requests, sampling)
+    for models in ((padded(loaded), memory), (loaded, padded(memory))):
+        made = sample(ENGINES[name](*models), requests, sampling)
+        assert [c.token_ids for c in made] == [c.token_ids for c in plain]
+        for mine, its in zip(made, plain, strict=True):
+            assert mine.behaviour_logp == pytest.approx(its.behaviour_logp, abs=1e-4)
+            assert mine.policy_logp == pytest.approx(its.policy_logp, abs=1e-4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

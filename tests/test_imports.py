@@ -84,9 +84,14 @@ MAY_IMPORT = {
     | {"world"},
     "lab": DATA | {"console", "fill", "groups", "lab", "objective", "parts", "plot"},
     "run_folder": DATA | {"config", "policy", "recalled"},
+    "run_checks": BASE
+    | {"config", "device", "lookup", "memory", "policy", "shape", "shards", "stages"},
+    "clock": set(),
+    "trained": {"config", "policy", "protocols", "stages"},
+    "sampler": DATA | {"clock", "config", "policy", "recalled", "stages", "trained", "world"},
     "pipeline": DATA
-    | {"config", "device", "memory", "objective", "policy", "rollout", "scoring", "shape"}
-    | {"recalled", "remembering", "run_folder", "stages", "world"},
+    | {"clock", "config", "objective", "policy", "recalled", "remembering", "run_checks"}
+    | {"run_folder", "sampler", "scoring", "stages", "trained", "world"},
     "live": {
         "world",
         "config",

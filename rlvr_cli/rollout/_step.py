@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rlvr_cli import heads
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.kernels.reference import Sample, seeds_at
 from rlvr_cli.protocols import SamplingParams
@@ -118,14 +119,14 @@ class Step:
             return self._policy.logits(token_B, position_B), None
         if not self._captures:
             logits_BV = self._policy.logits(token_B, position_B)
-            return common(logits_BV, self._memory.logits(token_B, position_B))
+            return heads.common(logits_BV, self._memory.logits(token_B, position_B))
         here = torch.cuda.current_stream()
         self._side.wait_stream(here)
         with torch.cuda.stream(self._side):
             memory_BV = self._memory.logits(token_B, position_B)
         logits_BV = self._policy.logits(token_B, position_B)
         here.wait_stream(self._side)
-        return common(logits_BV, memory_BV)
+        return heads.common(logits_BV, memory_BV)
 
     def _capture(self, rows: int, alone: int) -> torch.cuda.CUDAGraph:
         """The step of the first rows as a graph, behind `alone` such steps."""
@@ -138,12 +139,6 @@ class Step:
             with torch.cuda.graph(graph, pool=self._pool):
                 self._repeat(rows, 1)
         return graph
-
-
-def common(logits_BV: Tensor, memory_BV: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens that both output heads have; those behind are padding and never sampled."""
-    size = min(logits_BV.shape[-1], memory_BV.shape[-1])
-    return logits_BV[:, :size], memory_BV[:, :size]
 
 
 def draw(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
+from rlvr_cli import heads
 from rlvr_cli import policy as policies
 from rlvr_cli.forward import fit_threads
 from rlvr_cli.kernels import dispatch
@@ -163,11 +164,11 @@ class GumbelSampler(LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
 
     def _less_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
-        size, sampling = min(scores.shape[-1], memory_BV.shape[-1]), self._sampling
+        sampling = self._sampling
+        logits_BV, memory_BV = heads.common(scores, memory_BV)
         drawn = dispatch.sample(
-            scores[:, :size], self._seed_B, len(self.token), memory_BV=memory_BV[:, :size],
-            mu=sampling.mu, min_prob=sampling.min_prob, temperature=sampling.temperature,
-            top_p=sampling.top_p,
+            logits_BV, self._seed_B, len(self.token), memory_BV=memory_BV, mu=sampling.mu,
+            min_prob=sampling.min_prob, temperature=sampling.temperature, top_p=sampling.top_p,
         )  # fmt: skip
         self.token.append(drawn.token_B)
         self.logp.append(drawn.logp_B)

@@ -1,7 +1,8 @@
 """Starts a program in the best sandbox that the machine offers.
 
 bubblewrap where it is installed and works, else namespaces that rlvr makes itself; the filter of
-system calls is in both. What runs inside is runner.py, given to a bare interpreter as text.
+system calls is in both. What runs inside, runner.py and what it imports of this folder, is given to
+a bare interpreter as text.
 """
 
 import base64
@@ -25,7 +26,8 @@ from rlvr_cli.sandbox import seccomp
 
 VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
-_MODULES = ("seccomp", "namespaces", "values", "runner")
+# What runs inside, each behind what it imports.
+_MODULES = ("seccomp", "namespaces", "values", "messages", "child", "calls", "scripts", "runner")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 _FILE_BYTES = 1 << 20
 _ANSWER_BYTES = 1 << 16

@@ -1,0 +1,45 @@
+"""Messages between the process that holds the tests and the one that knows the program.
+
+JSON behind its length. It runs inside the sandbox and imports the standard library alone.
+"""
+
+import json
+import os
+import struct
+from typing import Any
+
+_LENGTH = struct.Struct("!I")
+_MOST = 16 << 20  # bytes of a message
+
+
+class Gone(BaseException):
+    """The program ended, or answered what is no answer."""
+
+
+def send(descriptor: int, message: Any) -> None:
+    data = json.dumps(message).encode()
+    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def get(descriptor: int) -> Any:
+    """The next message; None where the other process closed its pipe."""
+    header = _read(descriptor, _LENGTH.size)
+    if header is None:
+        return None
+    (size,) = _LENGTH.unpack(header)
+    if size > _MOST:
+        raise Gone("it answered more than 16 MiB")
+    data = _read(descriptor, size)
+    return None if data is None else json.loads(data)
+
+
+def _read(descriptor: int, size: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        piece = os.read(descriptor, size - len(data))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
