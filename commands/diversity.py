@@ -1,8 +1,9 @@
 """How different the completions of a prompt are: n-grams, similarities, answers, entropies.
 
 1 - Self-BLEU-4, distinct-n, entropy of the extracted answers, mean similarity of pairs, lengths and
-the truncated share, over all completions of a prompt, right or wrong. Entropies of tokens come from
-a logprobs directory of the same rollouts.
+the truncated share, over all completions of a prompt, right or wrong. All correct answers are one,
+wrong ones are one where the verifier of the scores holds them equal (`--equality`). Entropies of
+tokens come from a logprobs directory of the same rollouts.
 """
 
 from pathlib import Path
@@ -27,10 +28,11 @@ def command(
     correct_column: options.CorrectColumn = None,
     extracted_column: options.ExtractedColumn = None,
     source_column: options.SourceColumn = None,
+    equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import generations
-    from rlvr_cli.stages import diversity
+    from rlvr_cli.stages import diversity, voting
 
     path = options.source(source)
     columns = generations.Columns(
@@ -39,10 +41,18 @@ def command(
     )  # fmt: skip
     specs = diversity.specs(similarity)
     found = diversity.load(path, columns)
-    measures = diversity.measure(found, specs)
+    tallied = found.tally()
+    ballot = voting.ballot(tallied, found.scores, equality, voting.several(tallied))
+    with console.Parts("diversity", 1, ballot.answers, "answers") as progress:
+        tallied, entropy = ballot.counted(progress.advance)
+    measures = diversity.measure(found, tallied, specs)
     if logprobs:
         measures = diversity.with_tokens(found, measures, logprobs)
-    parts, params = console.Parts("diversity", 1), {"similarity": specs}
+    parts = console.Parts("diversity", 1)
+    params = {"similarity": specs} | ({"equality": entropy["equality"]} if entropy else {})
     made = diversity.write(out, found, measures, params, parts) if out else None
     summary = diversity.summary(found, measures)
+    if entropy:
+        remark = voting.described(entropy, "answer entropy")
+        summary |= {"answer_entropy": entropy, "remark": remark}
     console.evaluation(f"Diversity of `{path}`", summary, made, as_json=json, parts=parts)

@@ -38,7 +38,8 @@ def command(
         extracted_column=extracted_column, source_column=source_column,
     )  # fmt: skip
     ks = options.ks(k) or evaluate.default_ks(tallied)
-    ballot = voting.ballot(tallied, scores, equality, max(ks, default=0))
+    decisive = voting.deciding(tallied, max(ks, default=0))
+    ballot = voting.ballot(tallied, scores, equality, decisive)
     with console.Parts("eval-passk", 1, ballot.answers, "answers") as progress:
         tallied, majority = ballot.counted(progress.advance)
     measures = evaluate.joined(

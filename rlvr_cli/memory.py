@@ -1,8 +1,8 @@
 """What a run needs of a device's memory, in bytes, before anything is loaded.
 
 A sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates for
-a dense decoder with gated feed-forward layers (tests/test_memory.py). What the device's libraries
-take is left out, 1 GiB or so.
+a dense decoder with gated feed-forward layers, and one that caps its attention scores as Gemma 2
+does (tests/test_memory.py). What the device's libraries take is left out, 1 GiB or so.
 """
 
 import dataclasses
@@ -17,12 +17,13 @@ from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
 from rlvr_cli.device import Device
 from rlvr_cli.errors import Advice, UserError
 from rlvr_cli.policy import Policy
-from rlvr_cli.shape import Shape, activations, cache, forward, logits, widest
+from rlvr_cli.shape import Rows, Shape, activations, cache, forward, logits, widest
 
 _SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
 BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
 _LIVE = 1_000_000_000  # elements of weights that ZeRO-3 gathers at a time
 _PREFILL_TOKENS = 16384  # of prompts that the graph engine takes at a time
+_GRAPH_SCORE_BYTES = 12  # of a capped score there: it, its tanh, and what is made of that
 _VLLM_RESTING = 2 << 30  # what stays of vLLM while it sleeps: captured graphs and workspaces
 NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --lora-rank 16"
 
@@ -101,12 +102,12 @@ def _training(
 ) -> dict[str, int]:
     _, chosen = lookup.parse("training", options.trainer)
     number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
-    rows = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
-    tokens, predicted = rows * batch.longest, rows * batch.completion
+    count = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
+    rows, predicted = Rows(count * batch.longest, batch.longest), count * batch.completion
     return resting(shape, options, device, size) | {
         "gradients": _gradients(shape, chosen, number, size),
-        "activations": activations(shape, tokens, number, recompute=recompute),
-        "widest place": widest(shape, tokens, predicted, number, device, recompute=recompute),
+        "activations": activations(shape, rows, number, recompute=recompute),
+        "widest place": widest(shape, rows, predicted, number, device, recompute=recompute),
     }
 
 
@@ -171,9 +172,12 @@ def rollout(
         number = device.bytes_of("auto")
         whole = cache(shape, batch * length, number)
         sampled = batch * shape.vocabulary * (number + _SAMPLER_BYTES)
+        keys = length if device.kind == "cuda" else prompt  # a static cache is attended to whole
+        prompts = forward(shape, Rows(batch * prompt, prompt), number, keys=keys)
+        step = forward(shape, Rows(batch, 1), number, keys=length)
         return (held or {"weights": number * shape.parameters}) | {
             "keys and values": whole + whole // shape.layers,  # a layer's are copied as they grow
-            "widest place": max(forward(shape, batch * prompt, number), sampled),
+            "widest place": max(prompts, step, sampled),
         }
 
     batch = min(chosen["batch_size"], requests)
@@ -193,7 +197,8 @@ def _graph(
     logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
 
     def need(rows: int) -> Need:
-        prompts = forward(shape, min(_PREFILL_TOKENS, rows * prompt), number)
+        first = Rows(min(_PREFILL_TOKENS, rows * prompt), prompt)
+        prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
             "keys and values": cache(shape, rows * length, number),
             "widest place": max(prompts, rows * shape.vocabulary * logit),
@@ -231,12 +236,12 @@ def _vllm(
     return need
 
 
-def evaluation(shape: Shape, device: Device, tokens: int) -> Need:
-    """A pass without gradient over a micro-batch of so many tokens, in float32."""
+def evaluation(shape: Shape, device: Device, rows: Rows) -> Need:
+    """A pass without gradient over a micro-batch of rows, in float32."""
     parts = {
         "weights": 4 * shape.parameters,
-        "one pass": forward(shape, tokens, 4),
-        "logits": logits(shape, tokens, device),
+        "one pass": forward(shape, rows, 4),
+        "logits": logits(shape, rows.tokens, device),
     }
     return Need("log-probs", parts, "--micro-batch-tokens with fewer tokens")
 

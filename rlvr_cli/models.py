@@ -19,12 +19,17 @@ def load(path: Path, name: str, decodable: int, device: Any) -> Any:
     Token ids from `decodable` on are of no token: they pad the output head.
     """
     model = _read(path)
-    if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
+    if caps_attention(model):
         _cap_attention(model, name)
     model.eval().to(device)
     _check_head(model, path, decodable)
     _leave_out(model, path, decodable)
     return model
+
+
+def caps_attention(model: Any) -> bool:
+    """Whether the configuration has attention cap its scores."""
+    return bool(getattr(model.config.get_text_config(), "attn_logit_softcapping", None))
 
 
 def _read(path: Path) -> Any:

@@ -60,8 +60,8 @@ SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt
 Equality = Annotated[
     str | None,
     typer.Option(
-        help="what holds wrong answers equal in Maj@k: a verifier, text, or none for no Maj@k "
-        "\\[default: the verifier of the scores, else text]"
+        help="what holds wrong answers equal: a verifier, text, or none for no Maj@k and no answer "
+        "entropy \\[default: the verifier of the scores, else text]"
     ),
 ]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]

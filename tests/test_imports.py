@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "groups": set(),
     "resources": set(),
     "device": BASE | {"world"},
-    "shape": BASE | {"adapters", "config", "device", "kernels", "policy"},
+    "shape": BASE | {"adapters", "config", "device", "kernels", "models", "policy"},
     "memory": BASE | {"config", "device", "lookup", "policy", "shape"},
     "doctor": DATA
     | {"config", "device", "doctor", "memory", "objective", "policy", "shape"}

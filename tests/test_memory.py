@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, Qwen2Config
 
-from rlvr_cli import app, lookup, memory, objective, policy, shape
+from rlvr_cli import app, forward, lookup, memory, objective, policy, shape
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
 from rlvr_cli.device import Device
 from rlvr_cli.errors import Advice, UserError
@@ -23,6 +25,7 @@ from rlvr_cli.objective import Totals
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Request, Row, SamplingParams
 from rlvr_cli.rollout.transformers import Engine as Sampler
+from rlvr_cli.shards import Shards
 
 ROOM = Device("cpu", 1 << 40, 1 << 40)
 GPU = Device("cuda", 80 << 30, 80 << 30, "GPU 0")
@@ -33,7 +36,8 @@ SIZES = {
     "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 8,
     "num_key_value_heads": 2, "max_position_embeddings": 512, "tie_word_embeddings": True,
 }  # fmt: skip
-KINDS = {"llama": LlamaConfig, "qwen": Qwen2Config}
+CAPPED = functools.partial(Gemma2Config, head_dim=8, query_pre_attn_scalar=8, sliding_window=512)
+KINDS = {"llama": LlamaConfig, "qwen": Qwen2Config, "gemma": CAPPED}
 LEAST = "--recompute-activations --micro-batch-tokens 1536"
 DEEPSPEED = ["deepspeed:zero=2", "deepspeed:zero=3,precision=bfloat16"]
 
@@ -58,6 +62,8 @@ def small(kind, vocabulary, folder):
     """A model with random weights, in memory and as a directory that says its shape."""
     config = KINDS[kind](vocab_size=vocabulary, **SIZES)
     model = AutoModelForCausalLM.from_config(config).eval()
+    if kind == "gemma":
+        model.set_attn_implementation("eager")
     config.save_pretrained(folder)
     made = policy.Policy(folder, "small")
     return Loaded(dataclasses.replace(BUILTIN), model, None, (1,), 0, 512), shape.shape_of(made)
@@ -77,11 +83,11 @@ def rows_of(count=8, length=64, prompt=8):
     ]
 
 
-def measured(kind, vocabulary, folder, **options):
+def measured(kind, vocabulary, folder, *, length=64, **options):
     """Bytes that are allocated, and that were said: between updates, and at the peak of one."""
     options = UpdateOptions(micro_batch_tokens=256, **options)
-    rows, goal = rows_of(), objective.build("grpo")
-    totals = Totals(tokens=sum(len(r.token_ids) for r in rows), sequences=8, max_length=64)
+    rows, goal = rows_of(length=length), objective.build("grpo")
+    totals = Totals(tokens=sum(len(r.token_ids) for r in rows), sequences=8, max_length=length)
     with allocated() as at_rest:
         loaded, numbers = small(kind, vocabulary, folder)
         engine = lookup.build("training", options.trainer)(loaded, options, 0)
@@ -90,7 +96,7 @@ def measured(kind, vocabulary, folder, **options):
     with allocated() as passing:
         engine.accumulate(rows, goal, totals, 1.0)
     rest = sum(memory.resting(numbers, options, ROOM).values())
-    need = memory.training(numbers, options, ROOM, memory.Batch(8, 64, 56))
+    need = memory.training(numbers, options, ROOM, memory.Batch(8, length, length - 8))
     return at_rest.after, rest, at_rest.after + passing.peak, need.total
 
 
@@ -110,6 +116,22 @@ def test_an_update_allocates_what_was_said_within_a_tenth(
     rest, said, peak, need = measured(
         kind, vocabulary, tmp_path, trainer=trainer, recompute_activations=recompute
     )
+    assert rest == pytest.approx(said, rel=0.001)
+    assert 0.99 * peak <= need <= 1.1 * peak
+
+
+@pytest.mark.parametrize(
+    ("precision", "recompute", "length"),
+    [
+        ("float32", False, 128),
+        ("float32", True, 128),
+        ("bfloat16", False, 64),
+        ("bfloat16", True, 64),
+    ],
+)
+def test_capped_attention_scores_are_in_what_was_said(precision, recompute, length, tmp_path):
+    options = {"trainer": f"local:precision={precision}", "recompute_activations": recompute}
+    rest, said, peak, need = measured("gemma", 300, tmp_path, length=length, **options)
     assert rest == pytest.approx(said, rel=0.001)
     assert 0.99 * peak <= need <= 1.1 * peak
 
@@ -147,6 +169,45 @@ def test_sampling_allocates_what_was_said_within_a_fifth(tmp_path):
         list(Sampler(loaded).generate(requests, SamplingParams(16)))
     need = memory.rollout(numbers, options, ROOM, prompt=40, requests=32)
     assert found.peak <= need.total - need.parts["weights"] <= 1.2 * found.peak
+
+
+@pytest.mark.parametrize(
+    ("engine", "prompt", "new"),
+    [("transformers", 120, 8), ("transformers", 8, 60), ("graph", 120, 8)],
+)
+def test_capped_scores_of_prompts_and_steps_are_in_what_was_said(engine, prompt, new, tmp_path):
+    loaded, numbers = small("gemma", 300, tmp_path)
+    options = RolloutOptions(max_new_tokens=new, engine=engine)
+    requests = [Request([seed, *range(prompt - 1)], seed) for seed in range(32)]
+    with allocated() as found:
+        sampler = lookup.module("rollout", engine).Engine(loaded)
+        list(sampler.generate(requests, SamplingParams(new)))
+    need = memory.rollout(numbers, options, ROOM, prompt=prompt, requests=32)
+    assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
+
+
+def test_log_probs_with_capped_scores_take_what_was_said_within_a_tenth(tmp_path):
+    loaded, numbers = small("gemma", 300, tmp_path)
+    with torch.no_grad(), allocated() as found:
+        forward.completion_stats(loaded.model, rows_of(4, 400), temperature=1.0)
+    need = memory.evaluation(numbers, ROOM, shape.Rows(1600, 400))
+    assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
+
+
+def test_log_probs_with_capped_scores_are_said_for_the_longest_row_there_is(
+    refused, known, monkeypatch, tmp_path
+):
+    folder = shutil.copytree(BUILTIN.path, tmp_path / "policy")
+    CAPPED(vocab_size=99, **SIZES | {"intermediate_size": 8}).save_pretrained(folder)
+    full = Device("cuda", 80 << 30, 1 << 10, "GPU 0")
+    monkeypatch.setattr("rlvr_cli.device.here", lambda: full)
+    words = ("--model", folder, "--micro-batch-tokens", 4000, "--out", tmp_path / "made")
+    err = refused(1, "logprob", known / "rollouts", *words)
+    tables = Shards.open(known / "rollouts", "rollouts").table().to_pylist()
+    longest = max(len(row["prompt_token_ids"]) + len(row["token_ids"]) for row in tables)
+    numbers = shape.shape_of(policy.Policy(folder, "policy"))
+    need = memory.evaluation(numbers, full, shape.Rows(4000, longest))
+    assert f"one pass {memory.gib(need.parts['one pass'])}" in err
 
 
 def test_the_shape_is_the_models_and_adapters_alone_are_trained(loaded):

@@ -77,6 +77,17 @@ def training_rows(table: pa.Table) -> list[Row]:
     return [Row(prompt, tokens) for prompt, tokens in zip(prompts, completions, strict=True)]
 
 
+def longest(rollouts: Shards) -> int:
+    """The most tokens of a prompt and its completion."""
+    names = ["prompt_token_ids", "token_ids"]
+    most = 1
+    for index in range(len(rollouts)):
+        table = rollouts.part(index, names)
+        prompt_N, completion_N = (pc.fill_null(pc.list_value_length(table[n]), 0) for n in names)
+        most = max(most, pc.max(pc.add(prompt_N, completion_N)).as_py() or 0)
+    return most
+
+
 def arrays(column: pa.ChunkedArray) -> list[np.ndarray]:
     """The array of each row of a column of lists, [T] or [T, K]; a null row has none in it."""
     ends = pc.fill_null(pc.list_value_length(column), 0).to_numpy().cumsum()

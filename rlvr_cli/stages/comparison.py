@@ -149,7 +149,8 @@ def load(path: Path, equality: str | None = None) -> Side:
         raise DataError(f"`{path}` has no complete evaluation", "go on with its `rlvr train`")
     tallied, scores = evaluate.tally(path, texts="if there", answers=equality != "none")
     evaluate.require_measurable(tallied)
-    ballot = voting.ballot(tallied, scores, equality, int(tallied.n_P.min()))
+    decisive = voting.deciding(tallied, int(tallied.n_P.min()))
+    ballot = voting.ballot(tallied, scores, equality, decisive)
     tallied, majority = ballot.counted()
     return Side(path, tallied, majority=majority)
 

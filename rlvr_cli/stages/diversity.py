@@ -22,6 +22,7 @@ from rlvr_cli.metrics.ucc import Similar
 from rlvr_cli.shards import MANIFEST, Shards
 from rlvr_cli.stages import common
 from rlvr_cli.stages.evaluate import Measures, finite, joined, write_metrics
+from rlvr_cli.stages.tallies import Tally
 
 WANTED = {"completion", "correct", "reward", "extracted", "source", "finish"}
 TOKEN_COLUMNS = {"entropy": "token entropy", "max_prob": "max-prob"}
@@ -47,6 +48,7 @@ class Completions:
     has_answers: bool = False
     has_reasons: bool = False
     rollouts: Shards | None = None
+    scores: Shards | None = None
 
     def usable(self) -> dict[tuple[str | None, str], Group]:
         """The groups of two or more, which alone can differ; an error if there are none."""
@@ -65,6 +67,20 @@ class Completions:
             return [prompt_id for _, prompt_id in keys]
         return [f"{source}/{prompt_id}" for source, prompt_id in keys]
 
+    def tally(self) -> Tally:
+        """What the usable groups answer; no votes if nobody extracted an answer."""
+        groups = list(self.usable().values())
+        return Tally(
+            prompt_id=self.names(),
+            n_P=np.array([len(group.texts) for group in groups]),
+            correct_P=np.array([group.right for group in groups]),
+            excluded_P=np.zeros(len(groups), dtype=int),
+            texts=None,
+            left_out=self.alone(),
+            source=[group.source for group in groups],
+            votes=[group.wrong for group in groups] if self.has_answers else None,
+        )
+
     def alone(self) -> list[str]:
         """The prompts with one completion, which are left out."""
         return [name for (_, name), group in self.groups.items() if len(group.texts) < 2]
@@ -75,7 +91,9 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     made = Completions()
     if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
         shards = Shards.open(path, "scores", "rollouts")
-        made.rollouts = shards.parent("rollouts") if shards.kind == "scores" else shards
+        made.rollouts = shards
+        if shards.kind == "scores":
+            made.scores, made.rollouts = shards, shards.parent("rollouts")
         for batch, length_N in _parts(shards, made.rollouts):
             _add(made, batch, length_N)
         return made
@@ -130,23 +148,22 @@ def _add(made: Completions, batch: Batch, length_N: Sequence[int | None] | None 
             group.wrong[extracted] += 1
 
 
-def measure(found: Completions, similarities: Sequence[str]) -> Measures:
+def measure(found: Completions, tallied: Tally, similarities: Sequence[str]) -> Measures:
     """The diversity of each prompt's completions, one metric a column.
 
-    `1 - self-bleu`, `distinct-1` to `distinct-3`, `answer entropy` (nats) where answers were
-    extracted, the mean of each similarity over pairs, `length` (tokens of the policy, or words and
+    `1 - self-bleu`, `distinct-1` to `distinct-3`, `answer entropy` (nats) where the tally has
+    votes, the mean of each similarity over pairs, `length` (tokens of the policy, or words and
     symbols) and its standard deviation, and the `truncated` share where reasons are stored.
     """
     groups = found.usable()
     built = {spec: lookup.build("similarities", spec) for spec in similarities}
-    rows = []
-    for group in groups.values():
+    wrong, rows = tallied.wrong, []
+    silent_P = [] if wrong is None else tallied.silent_P.tolist()
+    for p, group in enumerate(groups.values()):
         row = {"1 - self-bleu": 1.0 - ngrams.self_bleu(group.texts)}
         row |= {f"distinct-{n}": v for n, v in enumerate(ngrams.distinct(group.texts), 1)}
-        if found.has_answers:
-            silent = len(group.texts) - group.right - group.wrong.total()
-            sizes = sorted(group.wrong.values())
-            row["answer entropy"] = answers.entropy(group.right, sizes, silent)
+        if wrong is not None:
+            row["answer entropy"] = answers.entropy(group.right, wrong[p], silent_P[p])
         for spec, similarity in built.items():
             row[f"{spec} similarity"] = Similar.of(group.texts, similarity).mean()
         length_N = lengths(group)

@@ -16,7 +16,7 @@ from rlvr_cli.fill import OnPart, fill
 from rlvr_cli.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.schema import TOP_K
-from rlvr_cli.shape import shape_of
+from rlvr_cli.shape import Rows, shape_of
 from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.stages import common
 
@@ -77,9 +77,9 @@ def run(
 
 def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     """The policy, if there is memory for a pass of it."""
-    place = device.here()
-    need = memory.evaluation(shape_of(policy), place, micro_batch_tokens)
-    memory.require(policy, need, place)
+    shape, place = shape_of(policy), device.here()
+    rows = Rows(micro_batch_tokens, common.longest(rollouts) if shape.capped else 1)
+    memory.require(policy, memory.evaluation(shape, place, rows), place)
     return policies.load(policy)
 
 

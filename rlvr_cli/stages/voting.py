@@ -1,10 +1,12 @@
-"""Which wrong answers are one vote in Maj@k: by the verifier of the scores, or by their texts.
+"""Which wrong answers are one in Maj@k and in the answer entropy.
+
+By the verifier of the scores, or by their texts.
 
 Shapes: P prompts.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -82,12 +84,25 @@ class Ballot:
         }
 
 
-def ballot(tallied: Tally, scores: Shards | None, given: str | None, largest: int) -> Ballot:
-    """What is compared for Maj@k up to k = `largest`.
+def several(tallied: Tally) -> list[int]:
+    """The prompts, by their place, with two different wrong answers or more."""
+    return [p for p, found in enumerate(tallied.votes or []) if len(found) > 1]
 
-    `given` is `text`, `none` or a verifier; without it, the one that made the scores decides. Only
-    where that can change a figure are answers compared: not for k below 3, nor in a prompt without
-    a correct completion or with fewer than two different wrong answers.
+
+def deciding(tallied: Tally, largest: int) -> list[int]:
+    """Those of them whose Maj@k up to k = `largest` can depend on which wrong answers are equal.
+
+    None for k below 3; else those with a correct completion.
+    """
+    return [p for p in several(tallied) if largest > 2 and tallied.correct_P[p]]
+
+
+def ballot(
+    tallied: Tally, scores: Shards | None, given: str | None, prompts: Sequence[int]
+) -> Ballot:
+    """What is compared in `prompts`, those where it can change a figure.
+
+    `given` is `text`, `none` or a verifier; without it, the one that made the scores decides.
     """
     if given in WORDS or (tallied.votes is None and given is None):
         return Ballot(tallied, given if given and tallied.votes is not None else "none")
@@ -110,7 +125,7 @@ def ballot(tallied: Tally, scores: Shards | None, given: str | None, largest: in
             "name another verifier, or compare texts with `--equality text`",
         )
     if silent := [_name(spec) for spec, kind in kinds.items() if kind == "none"]:
-        return Ballot(tallied, "none", f"`{silent[0]}` extracts no answers to vote on")
+        return Ballot(tallied, "none", f"`{silent[0]}` extracts no answers")
     if mute and len(mute) == len(kinds):
         return Ballot(tallied, "text", f"`{mute[0]}` does not say which answers are equal")
     judges = {
@@ -119,10 +134,9 @@ def ballot(tallied: Tally, scores: Shards | None, given: str | None, largest: in
         if callable(kind)
     }
     compared = {
-        p: judges[spec](asked.extra(prompt_id))
-        for p, prompt_id in enumerate(tallied.prompt_id)
-        if largest > 2 and tallied.correct_P[p] and len(tallied.votes[p]) > 1
-        if (spec := asked.spec(prompt_id)) in judges
+        p: judges[spec](asked.extra(tallied.prompt_id[p]))
+        for p in prompts
+        if (spec := asked.spec(tallied.prompt_id[p])) in judges
     }
     return Ballot(tallied, " ".join(sorted(judges)), judges=compared)
 
@@ -173,16 +187,16 @@ def _name(spec: str) -> str:
     return spec.partition(":")[0]
 
 
-def described(facts: dict[str, Any]) -> str:
-    """What holds wrong answers equal, in one line."""
+def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
+    """What holds wrong answers equal in a metric, in one line."""
     why = f": {facts['why']}" if facts["why"] else ""
     if facts["equality"] == "none":
-        return f"maj@k: not measured{why}"
+        return f"{metric}: not measured{why}"
     if "answers" not in facts:
-        return f"maj@k: wrong answers are equal where their texts are{why}"
+        return f"{metric}: wrong answers are equal where their texts are{why}"
     names = " and ".join(f"`{_name(spec)}`" for spec in facts["equality"].split(" "))
     line = (
-        f"maj@k: wrong answers are equal by {names}: {facts['answers']:,} different ones are "
+        f"{metric}: wrong answers are equal by {names}: {facts['answers']:,} different ones are "
         f"{facts['classes']:,}, by {facts['comparisons']:,} comparisons"
     )
     if facts["unreadable"]:

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 
 import pytest
@@ -9,21 +10,35 @@ HALVES = [("7", True), ("7", True), ("1/2", False), ("0.5", False), (r"\frac{1}{
 
 
 def rows(*answers, name="a"):
-    return [{"id": name, "extracted": text, "correct": right} for text, right in answers]
+    return [
+        {"id": name, "extracted": text, "correct": right, "completion": f"it is {text}"}
+        for text, right in answers
+    ]
 
 
 @pytest.fixture
 def voted(rlvr):
     """The means and what is said of the votes of eval-passk; its whole output."""
+    return lambda *words: measured(rlvr, "eval-passk", "majority", words)
+
+
+@pytest.fixture
+def diverse(rlvr):
+    """The answer entropy, if it is measured, and what is said of it; its whole output."""
 
     def run(*words):
-        ran = rlvr("eval-passk", *words, "--json")
-        assert ran.code == 0, ran.err
-        made = json.loads(ran.out)
-        means = {name: values[0] for name, values in made["metrics"].items()}
-        return means, made.get("majority"), ran.err
+        means, said, err = measured(rlvr, "diversity", "answer_entropy", words)
+        return means.get("answer entropy"), said, err
 
     return run
+
+
+def measured(rlvr, command, name, words):
+    ran = rlvr(command, *words, "--json")
+    assert ran.code == 0, ran.err
+    made = json.loads(ran.out)
+    means = {metric: values[0] for metric, values in made["metrics"].items()}
+    return means, made.get(name), ran.err
 
 
 @pytest.fixture
@@ -137,7 +152,7 @@ def test_why_a_program_failed_is_no_answer_to_vote_on(voted, scored):
     scores = scored("code", *texts, gold="assert f() == 1", extra=extra)
     means, said, err = voted(scores, "--k", "1")
     assert "maj@1" not in means and said["equality"] == "none"
-    assert "`code` extracts no answers to vote on" in err
+    assert "`code` extracts no answers" in err
 
 
 def test_scores_whose_prompts_were_moved_away_are_voted_on_all_the_same(voted, scored, tmp_path):
@@ -178,3 +193,59 @@ def test_an_answer_with_unmatched_braces_is_unreadable_on_either_side(answer):
     )
     assert verifier.extract(stated(answer), True) is None
     assert verifier.judge("a", answer, {}).status == "bad_gold"
+
+
+def test_the_answer_entropy_is_that_of_the_classes_that_the_verifier_holds_equal(diverse, jsonl):
+    source = jsonl(*rows(*HALVES, ("3", False), (None, False), (None, False)))
+    by_text, said, err = diverse(source)
+    assert said["equality"] == "text" and "no verifier scored them; name one with --equality" in err
+    assert by_text == pytest.approx(2 * math.log(4) / 4 + 4 * math.log(8) / 8)  # 2, 2, 1, 1, 1, 1
+    by_math, said, err = diverse(source, "--equality", "math")
+    assert by_math == pytest.approx(2 * math.log(4) / 4 + 3 * math.log(8 / 3) / 8 + math.log(8) / 8)
+    counts = [said[key] for key in ("answers", "classes", "comparisons", "unreadable", "failed")]
+    assert counts == [4, 2, 3, 0, {}]
+    assert "answer entropy: wrong answers are equal by `math`: 4 different ones are 2" in err
+
+
+def test_the_answer_entropy_depends_on_them_in_a_prompt_without_a_correct_one_too(diverse, jsonl):
+    source = jsonl(*rows(("1/2", False), ("0.5", False)), *rows(("1/2", False), name="alone"))
+    assert diverse(source)[0] == pytest.approx(math.log(2))
+    found, said, _ = diverse(source, "--equality", "math")
+    assert found == 0 and (said["answers"], said["classes"]) == (2, 1)
+
+
+def test_the_entropy_of_scores_goes_by_the_verifier_that_made_them(diverse, scored):
+    scores = scored("number", "7", "7", "it is 5", "it is 5.0", "none", "none")
+    found, said, _ = diverse(scores)
+    assert said["equality"] == "number" and found == pytest.approx(math.log(3))
+    found, said, _ = diverse(scores, "--equality", "text")
+    assert found == pytest.approx(2 * math.log(3) / 3 + 2 * math.log(6) / 6)
+    assert said == {"equality": "text", "why": ""}
+
+
+def test_what_fails_in_the_answer_entropy_is_said_as_in_votes(diverse, jsonl):
+    source = jsonl(*rows((r"\sqrt{50}", False), (r"5\sqrt{2}", False)))
+    found, said, err = diverse(source, "--equality", "math:timeout_s=0.000001")
+    assert found == pytest.approx(math.log(2)) and said["failed"] == {"timeout": 1}
+    assert "it failed on 1 (1 timeout), taken as unequal" in err
+
+
+def test_no_answer_entropy_is_measured_where_none_is_wanted_or_nothing_is_an_answer(
+    diverse, scored, known
+):
+    assert diverse(known / "rollouts")[:2] == (None, None)
+    assert diverse(known / "scores", "--equality", "none")[:2] == (None, None)
+    extra = ("--allow-code-execution", "--unsafe-no-sandbox")
+    texts = ("def f(): return 1", "def f(): return 2")
+    found, _, err = diverse(scored("code", *texts, gold="assert f() == 1", extra=extra))
+    assert found is None and "answer entropy: not measured: `code` extracts no answers" in err
+
+
+def test_an_equality_without_answers_or_of_another_directory_is_refused(
+    rlvr, refused, jsonl, known, tmp_path
+):
+    err = refused(2, "diversity", known / "rollouts", "--equality", "math")
+    assert "no extracted answers for `math` to hold equal" in err
+    words = ("diversity", jsonl(*rows(*HALVES)), "--out", tmp_path / "made")
+    assert rlvr(*words).code == 0
+    assert "equality was" in refused(2, *words, "--equality", "math")
