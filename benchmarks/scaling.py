@@ -211,7 +211,7 @@ def kill(options: argparse.Namespace, cards: int, scratch: Path) -> Iterator[dic
         "update": ("steps/000002/advantages", 0.5 * first["train_step"]),
     }
     for phase, when in begins.items():
-        if phase != "hand-over" or "hand_over" in first:
+        if phase in options.phases and (phase != "hand-over" or "hand_over" in first):
             yield killed(options, cards, scratch / f"{phase}-{cards}", phase, *when, expected)
 
 
@@ -295,6 +295,8 @@ def main() -> None:
     parser.add_argument("folder", help="what gpu_step.py made, or a policy that rlvr has")
     parser.add_argument("--cards", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--kill", action="store_true")
+    phases = ["hand-over", "rollout", "update"]
+    parser.add_argument("--phases", nargs="+", choices=phases, default=phases, help="of --kill")
     parser.add_argument("--prompts", type=int, default=256)
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--new-tokens", type=int, default=1024)

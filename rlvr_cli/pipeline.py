@@ -136,7 +136,7 @@ class Run:
     def _settle(self, step: int, seconds: dict[str, float]) -> dict[str, Any]:
         """Evaluates if it is time, writes the metrics line, removes old checkpoints."""
         every, steps = self.config.train.eval_every, self.config.train.steps
-        record = {"step": step, **self.folder.summary(step), "seconds": seconds}
+        record = {"step": step, **self.folder.summary(step), "seconds": dict(seconds)}
         evaluated = None
         if every and (step % every == 0 or step == steps):
             evaluated = self._evaluate(step)

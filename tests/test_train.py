@@ -182,6 +182,18 @@ def test_a_torn_last_line_of_the_metrics_is_mended(run, tmp_path):
     assert lines_of(torn)[:2] == [json.loads(line) for line in text.splitlines()[:2]]
 
 
+def test_the_seconds_of_a_step_are_without_those_of_its_evaluation(tmp_path, monkeypatch):
+    inner = pipeline.Run._evaluate
+
+    def evaluate(run, step):  # as an engine with weights of its own does
+        run._clock.seconds["hand_over"] = 99.0
+        return inner(run, step)
+
+    monkeypatch.setattr(pipeline.Run, "_evaluate", evaluate)
+    assert train(tmp_path / "run", "--steps", "1", "--eval-every", "1") == 0
+    assert "hand_over" not in lines_of(tmp_path / "run")[1]["seconds"]
+
+
 def test_stored_rollouts_can_be_trained_on_again(run, tmp_path):
     """The engine of the options samples: replay gives the same update without sampling."""
     engine = f"replay:path={run / 'steps' / '000001' / 'rollouts'}"

@@ -7,7 +7,7 @@ to hand over. Without a GPU the same steps run one by one.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rlvr_cli import device
 from rlvr_cli import policy as policies
@@ -16,19 +16,21 @@ from rlvr_cli.forward import fit_threads
 from rlvr_cli.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.rollout._decoder import Decoder
+from rlvr_cli.rollout._fused import layers_of
 from rlvr_cli.rollout._slots import Job, Slots
 
+Fuse = Literal["auto", "true", "false"]
 ROWS, LEAST_ROWS = 256, 8
 _PLACES = 64  # what the length of the cache is rounded up to
 _SHARE = 0.9  # of the free memory, that may be filled
 _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 
-def build(*, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: bool = False):
+def build(*, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: Fuse = "auto"):
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
     Down to `least_rows` as they end. `fuse` has torch.compile make fewer kernels of a decoder
-    layer, once a process.
+    layer, once a process; auto does so on a GPU.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
@@ -37,7 +39,7 @@ def build(*, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: bool = False)
         loaded or policies.load(policy, frozen=True),
         rows,
         least_rows=least_rows,
-        fuse=fuse,
+        fuse={"auto": None, "true": True, "false": False}[fuse],
         memory=memory,
     )
 
@@ -60,7 +62,7 @@ class Engine:
         rows: int = ROWS,
         *,
         least_rows: int = LEAST_ROWS,
-        fuse: bool = False,
+        fuse: bool | None = False,
         memory: Loaded | None = None,
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
@@ -101,9 +103,14 @@ class Engine:
             assert self._memory, "the stage gives one"
             models.append(self._memory.model)
         rows = self._fitting(models, rows, length)
-        decoders = [Decoder(model, rows, length, fuse=self._fuse) for model in models]
+        decoders = [Decoder(model, rows, length, fuse=self._fuses(model)) for model in models]
         ends = self._loaded.eos_ids
         return Slots(decoders, rows, sampling, ends, width, least=self._least)
+
+    def _fuses(self, model: Any) -> bool:
+        if self._fuse is None:
+            return model.device.type == "cuda" and bool(layers_of(model))
+        return self._fuse
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:
         """As many rows as there is memory for, halved until it is enough."""

@@ -3,12 +3,14 @@
 import contextlib
 import dataclasses
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch._dynamo.utils import counters
 from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
+from rlvr_cli import lookup
 from rlvr_cli.protocols import Request, SamplingParams
 from rlvr_cli.rollout import _fused
 from rlvr_cli.rollout.graph import Engine
@@ -51,6 +53,19 @@ def test_a_layer_is_compiled_once_for_all_layers_row_counts_lengths_and_weights(
             for weight in own.model.parameters():  # what a trainer changes is sampled from
                 weight.mul_(0.7)
     assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_a_layer_is_compiled_on_a_gpu_alone_unless_it_is_asked_for(loaded):
+    model = random(loaded, Qwen2Config(**SIZES)).model
+    on_gpu = SimpleNamespace(device=torch.device("cuda"), base_model=model.base_model)
+    without_layers = SimpleNamespace(device=on_gpu.device, base_model=torch.nn.Identity())
+    for spec, expected in (
+        ("graph", [False, True, False]),
+        ("graph:fuse=true", [True, True, True]),
+        ("graph:fuse=false", [False, False, False]),
+    ):
+        engine = lookup.build("rollout", spec)(loaded.policy, loaded)
+        assert [engine._fuses(m) for m in (model, on_gpu, without_layers)] == expected
 
 
 def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch):
