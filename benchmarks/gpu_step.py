@@ -1,13 +1,14 @@
 """Seconds of one step of `rlvr train` on GPUs, stage by stage, and of the bare engine beside it.
 
     python benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
-    python benchmarks/gpu_step.py ours DIR --prompts 256 --new-tokens 1024 [--nproc 2]
+    python benchmarks/gpu_step.py ours DIR --prompts 256 --new-tokens 1024
     python benchmarks/gpu_step.py bare DIR --prompts 256 --new-tokens 1024
 
 The weights are random, so lengths are those asked for and every completion is wrong: the objective
 is nsr, which trains on all of them. `ours` prints the record of each step, whose first one starts
 the engines, and the seconds that files took: parts, manifests, spools and reading them back.
-`bare` is vLLM's own LLM.generate on the same requests, with log-probs and without.
+`bare` is vLLM's own LLM.generate on the same requests, with log-probs and without. More cards are
+scaling.py's.
 """
 
 import argparse
@@ -85,10 +86,10 @@ def ours(options: argparse.Namespace) -> None:
     words = [
         "train", "--algo", "nsr", "--model", folder, "--prompts", prompts, "--steps", options.steps,
         "--eval-every", 0, "--save-every", 1000, "--prompts-per-step", options.prompts,
-        "--prompts-per-part", options.prompts // (4 * options.nproc),
+        "--prompts-per-part", options.prompts // 4,
         "--num-generations", options.generations, "--max-new-tokens", options.new_tokens,
         "--engine", options.engine, "--trainer", options.trainer, "--out", options.out,
-        "--micro-batch-tokens", options.micro_batch_tokens, "--nproc", options.nproc,
+        "--micro-batch-tokens", options.micro_batch_tokens,
     ]  # fmt: skip
     if options.recompute:
         words.append("--recompute-activations")
@@ -109,8 +110,7 @@ def ours(options: argparse.Namespace) -> None:
             norm=record["grad_norm"],
             gap=record["sampler_gap"],
         )
-    if options.nproc == 1:
-        say(files={name: round(value, 3) for name, value in seconds.items()}, steps=options.steps)
+    say(files={name: round(value, 3) for name, value in seconds.items()}, steps=options.steps)
 
 
 def rlvr(*words) -> None:
@@ -221,7 +221,6 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--new-tokens", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--nproc", type=int, default=1)
     parser.add_argument("--engine", default="vllm:max_length=2048")
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
@@ -238,7 +237,7 @@ def main() -> None:
             with contextlib.suppress(PackageNotFoundError):
                 found[name] = version(name)
         card = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        say(card=card, cards=options.nproc, versions=found)
+        say(card=card, versions=found)
     {"make": make, "ours": ours, "bare": bare}[options.what](options)
 
 
