@@ -123,12 +123,12 @@ class _TokenStats(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         product = _product(hidden_NH, head_VH, None if bias_V is None else bias_V.detach(), numbers)
         target_N = target_N.contiguous()
+        topk_NK = None if topk_NK is None else topk_NK.contiguous()
         needed = grad_enabled and any(ctx.needs_input_grad[:3])
         buffer_bytes = len(hidden_NH) * product.size * hidden_NH.element_size()
         stash = needed and buffer_bytes <= stash_bytes
         ready = torch.cuda.current_stream().record_event() if hidden_NH.is_cuda else None
         rows = triton_forward.forward(product, target_N, stash=stash)
-        topk_NK = None if topk_NK is None else topk_NK.contiguous()
         with _beside(hidden_NH.device, ready):
             refuse = triton_checks.values(product.hidden_NH, target_N, topk_NK, product.size)
         made: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
