@@ -1,8 +1,8 @@
 """Seconds of one step of `rlvr train` on GPUs, stage by stage, and of the bare engine beside it.
 
-    python benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
-    python benchmarks/gpu_step.py ours DIR --prompts 256 --new-tokens 1024
-    python benchmarks/gpu_step.py bare DIR --prompts 256 --new-tokens 1024
+    python -P benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
+    python -P benchmarks/gpu_step.py ours DIR --prompts 256 --new-tokens 1024
+    python -P benchmarks/gpu_step.py bare DIR --prompts 256 --new-tokens 1024
 
 The weights are random, so lengths are those asked for and every completion is wrong: the objective
 is nsr, which trains on all of them. `ours` prints the record of each step, whose first one starts

@@ -1,7 +1,7 @@
 """Seconds of one step of TRL's GRPOTrainer with vLLM in its process, to hold beside gpu_step.py.
 
-    python benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
-    python benchmarks/gpu_step_trl.py DIR --prompts 64 --new-tokens 1024 --micro-batch 16
+    python -P benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
+    python -P benchmarks/gpu_step_trl.py DIR --prompts 64 --new-tokens 1024 --micro-batch 16
 
 The same model, prompts and lengths as `gpu_step.py ours`, in bfloat16. TRL keeps its defaults where
 they do not stand in the way: activations are recomputed, its vLLM sleeps during the update.

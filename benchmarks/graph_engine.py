@@ -9,7 +9,8 @@ MODEL_DIR is what `gpu_step.py make` makes. Both engines are given the same prom
 lengths, and are asked for the log-probs of what they sample; every completion has exactly the
 length that was drawn for it, as no token ends one. Lengths are geometric with a mean of a third of
 --new-tokens, cut there, or those of a file: a JSON list, a rollouts directory, or a number a line.
-`all rows` is the graph engine that decodes all its rows until the last one ends. `bare` is the
+`all rows` is the graph engine that decodes all its rows until the last one ends. `transformers` has
+completions of --new-tokens alone: all rows of its batch go on until the longest ends. `bare` is the
 decoding step alone, all rows at work, over caches of the longest length; `two models` is the same
 with a memory model (DLC) beside. `start_s` has the compiling and the first capture. Each engine
 runs in a process of its own. One JSON line a measurement.
@@ -168,6 +169,21 @@ def vllm(options: argparse.Namespace) -> None:
             tell("vllm", lengths, attempt, made, limits, time.perf_counter() - start)
 
 
+def transformers(options: argparse.Namespace) -> None:
+    """The fallback engine, whose batch has one length: that of its longest row."""
+    from rlvr_cli.protocols import SamplingParams
+    from rlvr_cli.rollout.transformers import Engine
+
+    engine = Engine(endless(options.folder), options.slots)
+    for rows in options.rows:
+        requests, limits = requests_of(options, rows)
+        for attempt in range(options.repeats):
+            start, made = time.perf_counter(), []
+            for _, completion in engine.generate(requests, SamplingParams(options.new_tokens)):
+                made.append(len(completion.token_ids))
+            tell("transformers", "fixed", attempt, made, limits, time.perf_counter() - start)
+
+
 def tell(
     engine: str, lengths: str, attempt: int, made: list[int], limits: list[int], s: float
 ) -> None:
@@ -240,12 +256,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--gpu-memory", type=float, default=0.8, help="vLLM's share of the GPU")
     parser.add_argument("--fuse", action="store_true")
-    parser.add_argument("--only", choices=("graph", "vllm", "bare"))
+    parser.add_argument("--only", choices=("graph", "vllm", "transformers", "bare"))
     options = parser.parse_args()
     if options.only:
-        return {"graph": graph, "vllm": vllm, "bare": bare}[options.only](options)
+        return {f.__name__: f for f in (graph, vllm, transformers, bare)}[options.only](options)
     every = ["graph", "--least-rows", str(options.slots)]
-    known = {"graph": ["graph"], "fused": ["graph", "--fuse"], "all": every, "vllm": ["vllm"]}
+    known = {"graph": ["graph"], "fused": ["graph", "--fuse"], "all": every, "vllm": ["vllm"],
+             "transformers": ["transformers"]}  # fmt: skip
     jobs = [["--only", *known[engine]] for engine in options.engines]
     if options.bare_steps:
         jobs += [["--only", "bare"], ["--only", "bare", "--fuse"]]

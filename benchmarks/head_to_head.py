@@ -1,6 +1,6 @@
 """Every objective on the built-in task with the same budget, five seeds each.
 
-    python benchmarks/head_to_head.py --out runs/head-to-head > docs/head-to-head.md
+    python -P benchmarks/head_to_head.py --out runs/head-to-head > docs/head-to-head.md
 
 Same policy, prompts, number of steps, samples, optimizer and learning rate for all; held-out
 figures after the last step. A run that is there already is not made again, so the command can be

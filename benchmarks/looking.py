@@ -1,6 +1,6 @@
 """What opening, searching and reporting many completions costs.
 
-    python benchmarks/looking.py --prompts 1000 --completions 32
+    python -P benchmarks/looking.py --prompts 1000 --completions 32
 
 Seconds of processor time of one process, after its imports; the best of three for what is quick.
 """

@@ -1,6 +1,6 @@
 """What each objective's loss costs beside a bare PPO clip, forward and backward.
 
-    python benchmarks/objective_cost.py --rows 64 --width 1024 [--device cuda]
+    python -P benchmarks/objective_cost.py --rows 64 --width 1024 [--device cuda]
 
 Microseconds per 1,000 trained tokens, the median of alternating rounds in one process, and the
 ratio to the bare clip of that round. The model's own forward and backward pass are not in it.

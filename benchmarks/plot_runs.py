@@ -1,6 +1,6 @@
 """The curves of runs of `rlvr train`, one panel a measure, with the 95% intervals of evaluations.
 
-python benchmarks/plot_runs.py runs/grpo runs/quatro --out docs/word-problems.svg
+python -P benchmarks/plot_runs.py runs/grpo runs/quatro --out docs/word-problems.svg
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """One step of `rlvr train` on 1, 2, 4, 8 cards: seconds by stage, share of linear, memory, losses.
 
-    python benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
+    python -P benchmarks/gpu_step.py make DIR --shape qwen2.5-1.5b
     python -P benchmarks/scaling.py DIR --cards 1 2 4 8 --prompts 256 --new-tokens 1024
     python -P benchmarks/scaling.py DIR --cards 2 --kill
 

@@ -1,6 +1,6 @@
 """How fast completions are verified, beside a plain loop over math-verify on the same texts.
 
-    python benchmarks/scoring.py GENERATIONS.jsonl [--samples 16] [--rounds 3]
+    python -P benchmarks/scoring.py GENERATIONS.jsonl [--samples 16] [--rounds 3]
 
 GENERATIONS is a file of `rlvr import`, one problem a line with `answer` and `completions`, such as
 MATH problems with chains of thought. With `--samples` the completions of a problem are repeated to

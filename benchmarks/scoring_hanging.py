@@ -1,6 +1,6 @@
 """What hung questions cost the others: 100 of 10,000 hang, beside the same without them.
 
-    python benchmarks/scoring_hanging.py GENERATIONS.jsonl [--hanging 100] [--how compute]
+    python -P benchmarks/scoring_hanging.py GENERATIONS.jsonl [--hanging 100] [--how compute]
 
 GENERATIONS as for scoring.py; its completions are repeated, and none is remembered. A hung question
 sleeps with SIGTERM ignored, or asks whether `10^{10^{10^{10}}}` is `10^{10}`, which computes for

@@ -1,6 +1,6 @@
 r"""How the memory of `rlvr score` grows with rows that are all distinct.
 
-    python benchmarks/scoring_memory.py GENERATIONS.jsonl --out DIR [--rows 200000]
+    python -P benchmarks/scoring_memory.py GENERATIONS.jsonl --out DIR [--rows 200000]
 
 GENERATIONS as for scoring.py; each text is repeated with another answer boxed at its end, a number
 in nine of ten prompts and `\frac{n}{7} + x` in the tenth, so that each question is asked. Imported

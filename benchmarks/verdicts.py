@@ -1,6 +1,6 @@
 """Verdicts on stored generations beside the labels that came with them.
 
-    python benchmarks/verdicts.py DATA --out DIR [--only NAME ...]
+    python -P benchmarks/verdicts.py DATA --out DIR [--only NAME ...]
 
 DATA has gens/ and bench/ with the files that JOBS names. Each is joined with its golds, imported,
 and scored by `rlvr score`; printed are the counts by label and status, and every disagreement.

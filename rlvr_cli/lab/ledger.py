@@ -157,5 +157,5 @@ def _rows(path: Path) -> list[dict]:
     except (OSError, ValueError) as error:
         raise DataError(
             f"`{path}` does not hold the figures of language models: {error}",
-            "make it with `python benchmarks/head_to_head.py --record FILE`",
+            "make it with `python -P benchmarks/head_to_head.py --record FILE`",
         ) from error
