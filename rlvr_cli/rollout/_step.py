@@ -129,14 +129,17 @@ class Step:
         return heads.common(logits_BV, memory_BV)
 
     def _capture(self, rows: int, alone: int) -> torch.cuda.CUDAGraph:
-        """The step of the first rows as a graph, behind `alone` such steps."""
+        """The step of the first rows as a graph, behind `alone` such steps.
+
+        Other threads, NCCL's among them, may ask after their own work meanwhile.
+        """
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
         with attending(*self._models):
             with torch.cuda.stream(stream):
                 self._repeat(rows, alone)
             torch.cuda.current_stream().wait_stream(stream)
-            with torch.cuda.graph(graph, pool=self._pool):
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 self._repeat(rows, 1)
         return graph
 
