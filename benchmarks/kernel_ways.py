@@ -6,18 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from kernel_methods import Problem, differentiated, loss_of, make, ours
+from kernel_methods import differentiated, loss_of, make, ours
 from kernel_timing import SHAPES, clean, first_line, floor_of, median_ms, medians_ms, peak_gib
 from torch import Tensor
 
 from rlvr_cli.kernels import (
     reference,
-    triton_forward,
-    triton_gradients,
     triton_stats,
-    triton_upstream,
 )
-from rlvr_cli.kernels.triton_tiles import Product, Tiles
+from rlvr_cli.kernels.triton_tiles import Tiles
 
 DEVICE = "cuda"
 QWEN = {
@@ -31,78 +28,32 @@ QWEN = {
 
 
 def sweep(options: argparse.Namespace, say: Callable[..., None]) -> None:
-    """The forward pass with and without the stash, and the pass over the stash, cut otherwise."""
-    cuts = [(128, 256, 64, 8), (256, 128, 64, 8), (128, 128, 64, 4), (128, 128, 64, 8)]
+    """Forward and backward with each of some tiles and with bare products, in turn."""
+    cuts = [
+        Tiles(128, 128, 64, 32, 4, 3), Tiles(128, 128, 32, 32, 4, 4), Tiles(64, 256, 64, 32, 4, 3),
+        Tiles(128, 256, 64, 8, 8, 3), Tiles(128, 256, 64, 16, 8, 3), Tiles(128, 256, 64, 32, 8, 3),
+    ]  # fmt: skip
     for count in options.rows:
         for hidden in options.shapes:
             problem = make(count, hidden, SHAPES[hidden], "cuda")
-            _, floor = medians_ms([*floor_of(problem)])
+            for way, stash_bytes in (("stash", 1 << 60), ("recompute", 0)):
+                shape = {"N": count, "H": hidden, "method": way}
+                tried: list[tuple[Tiles, Callable[[], Any]]] = []
+                for tiles in cuts:
+                    method = differentiated(ours(stash_bytes, tiles), "all")
+                    try:
+                        method(problem)
+                    except Exception as error:
+                        say(**shape, cut=str(tuple(tiles)), why=first_line(error))
+                        continue
+                    tried.append((tiles, functools.partial(method, problem)))
+                functions = [floor_of(problem)[0], *(function for _, function in tried)]
+                floor, *times = medians_ms(functions, repeats=7, budget_s=6)
+                del functions
+                for (tiles, _), ms in zip(tried, times, strict=True):
+                    say(**shape, cut=str(tuple(tiles)), ms=ms, x=ms / floor)
+            del problem
             clean()
-            shape = {"N": count, "H": hidden}
-            best: dict[str, tuple[float, str]] = {}
-
-            def tried(
-                way: str, cut: Any, function: Callable[[], Any], shape=shape, floor=floor, best=best
-            ) -> None:
-                try:
-                    ms = median_ms(function, repeats=4, budget_s=0.3)
-                except Exception as error:
-                    say(**shape, method=way, cut=str(cut), why=first_line(error))
-                    return
-                say(**shape, method=way, cut=str(cut), ms=ms, x=ms / floor)
-                best[way] = min(best.get(way, (1e9, "")), (ms, str(cut)))
-
-            for rows, columns, depth, warps in cuts:
-                for group, stages in ((8, 3), (16, 3), (32, 3), (8, 4)):
-                    tiles = Tiles(rows, columns, depth, group, warps, stages)
-                    product = product_of(problem, tiles)
-                    for stash in (False, True):
-                        tried(
-                            "forward and stash" if stash else "forward",
-                            tuple(tiles),
-                            lambda p=product, t=problem.target_N, s=stash: triton_forward.forward(
-                                p, t, stash=s
-                            ),
-                        )
-            product = product_of(problem, Tiles())
-            rows_made = triton_forward.forward(product, problem.target_N, stash=True)
-            upstream, source_N = upstream_of(problem, rows_made)
-            count_1 = torch.full((1,), count, dtype=torch.int32, device=DEVICE)
-            for wide in (1024, 2048, 4096, 8192):
-                tried(
-                    "pass over the stash",
-                    wide,
-                    functools.partial(
-                        triton_gradients.form_in_place,
-                        product,
-                        upstream,
-                        rows_made.stash_NV,
-                        rows_made.largest_JN,
-                        source_N,
-                        count_1,
-                        columns=wide,
-                    ),
-                )
-            for way, (ms, cut) in best.items():
-                say(**shape, method=way, best=cut, ms=ms, x=ms / floor)
-            del problem, product, rows_made, upstream, source_N
-            clean()
-
-
-def product_of(problem: Problem, tiles: Tiles) -> Product:
-    size = len(problem.head_VH)
-    return Product(problem.hidden_NH, problem.head_VH, None, 1.0, None, tiles, size)
-
-
-def upstream_of(problem: Problem, rows: Any) -> tuple[Any, Tensor]:
-    """Gradients of all statistics for every row; what the stash holds matters not to their time."""
-    one_N = torch.ones_like(rows.logp_N)
-    logits_NK = torch.zeros(problem.topk_NK.shape, device=one_N.device)
-    upstream = triton_upstream.Upstream(
-        problem.target_N, rows.target_N, rows.logsumexp2_N, one_N, one_N, one_N, one_N,
-        problem.topk_NK, logits_NK, one_N.int(), True,
-    )  # fmt: skip
-    return upstream, torch.arange(len(one_N), device=one_N.device)
 
 
 def grow(options: argparse.Namespace, say: Callable[..., None]) -> None:

@@ -43,7 +43,7 @@ sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT 
 
 from rlvr_cli.kernels import triton_stats
 
-CHECKED = 256  # rows held to float64
+CHECKED = 1024  # rows held to float64; `recompute` takes several slices for so many
 BOUNDS = {"logp": 5e-4, "entropy": 5e-4, "gradient": 4e-3}
 
 

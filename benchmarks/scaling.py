@@ -44,7 +44,7 @@ def words(
     given += [
         "--algo", options.algo, "--model", options.folder, "--steps", steps,
         "--eval-every", 0, "--save-every", save_every, "--prompts-per-step", options.prompts,
-        "--prompts-per-part", max(1, options.prompts // (4 * max(options.cards))),
+        "--prompts-per-part", max(1, options.prompts // 32),
         "--num-generations", options.generations, "--max-new-tokens", options.new_tokens,
         "--engine", options.engine, "--trainer", options.trainer, "--nproc", cards,
         "--micro-batch-tokens", options.micro_batch_tokens, "--out", out,
@@ -100,7 +100,7 @@ class Memory(threading.Thread):
     def _held(self) -> dict[str, float]:
         if cards := nvidia("index,memory.used"):
             held = {index: float(mib) / 1024 for index, mib in cards}
-            return {f"card {index}": held[index] for index in self._cards}
+            return {f"card {i}": held[i] for i in self._cards if i in held}
         held = {}
         for rank, pid in ranks_of(self._process).items():
             try:
@@ -306,22 +306,23 @@ def main() -> None:
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
     parser.add_argument("--recompute", action="store_true", help="activations")
+    parser.add_argument("--against", type=Path, help="a JSON of fewer cards, if not in this run")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     setting = {name: str(value) for name, value in vars(options).items()} | facts()
     with tempfile.TemporaryDirectory() as scratch:
-        made: list[dict] = []
+        first = json.loads(options.against.read_text())["found"][0] if options.against else None
         for cards in options.cards:
             make = kill if options.kill else measured
-            name = f"scaling-{'kill-' if options.kill else ''}{cards}.json"
+            name = f"scaling-{'kill-' if options.kill else ''}{Path(options.folder).name}-{cards}"
             mine = []
             for one in make(options, cards, Path(scratch)):
-                made.append(one)
-                mine.append(one if options.kill else compared(made[0], one))
+                first = first or one
+                mine.append(one if options.kill else compared(first, one))
                 print(json.dumps(one), flush=True)
                 text = json.dumps({"setting": setting, "found": mine}, indent=1)
-                (options.results / name).write_text(text + "\n")
+                (options.results / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

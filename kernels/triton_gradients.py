@@ -210,10 +210,14 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
 
 
 def _slice_width(product: Product) -> int:
-    """Whole tiles: 8,192 columns, or what takes 128 to 256 MiB; 2,048 at least."""
-    columns = product.tiles.columns
-    row_bytes = max(1, len(product.hidden_NH)) * product.hidden_NH.element_size()
-    wide = max(_SLICE_COLUMNS, SLICE_BYTES // 2 // row_bytes)  # few rows: not many launches
+    """Whole tiles: 8,192 columns, or what takes 128 to 256 MiB; 2,048 at least.
+
+    Few rows have wider ones, which are fewer launches, as long as a float32 gradient of the head's
+    slice takes no more than 256 MiB.
+    """
+    columns, (count, hidden) = product.tiles.columns, product.hidden_NH.shape
+    row_bytes = max(1, count) * product.hidden_NH.element_size()
+    wide = max(_SLICE_COLUMNS, min(SLICE_BYTES // 2 // row_bytes, SLICE_BYTES // 4 // hidden))
     wide = min(wide, max(2048, SLICE_BYTES // row_bytes), product.size)
     return -(-wide // columns) * columns
 

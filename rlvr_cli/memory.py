@@ -197,7 +197,7 @@ def _graph(
     logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
 
     def need(rows: int) -> Need:
-        first = Rows(min(_PREFILL_TOKENS, rows * prompt), prompt)
+        first = Rows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
         prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
             "keys and values": cache(shape, rows * length, number),

@@ -42,10 +42,10 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
         )
     engine, trainer = sampling.engine.partition(":")[0], config.train_step.trainer
     divides = lookup.parse("training", trainer)[1].get("zero") == 3
-    if size > 1 and divides and engine in ("transformers", "graph"):
+    if divides and (engine == "graph" or (size > 1 and engine == "transformers")):
         raise UsageError(
             f"--trainer is {trainer}, and --engine {engine} samples from the trainer's own "
-            f"weights, of which each of the {size} processes has a share",
+            "weights, which zero=3 divides among the processes and gathers for the trainer alone",
             "sample with --engine vllm, or train with deepspeed:zero=2",
         )
     prompts = config.train.prompts_per_step

@@ -194,19 +194,20 @@ def test_log_probs_with_capped_scores_take_what_was_said_within_a_tenth(tmp_path
     assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
 
 
+@pytest.mark.parametrize("tokens", [4000, 8])  # fewer than a row has: it goes through alone
 def test_log_probs_with_capped_scores_are_said_for_the_longest_row_there_is(
-    refused, known, monkeypatch, tmp_path
+    refused, known, monkeypatch, tmp_path, tokens
 ):
     folder = shutil.copytree(BUILTIN.path, tmp_path / "policy")
     CAPPED(vocab_size=99, **SIZES | {"intermediate_size": 8}).save_pretrained(folder)
     full = Device("cuda", 80 << 30, 1 << 10, "GPU 0")
     monkeypatch.setattr("rlvr_cli.device.here", lambda: full)
-    words = ("--model", folder, "--micro-batch-tokens", 4000, "--out", tmp_path / "made")
+    words = ("--model", folder, "--micro-batch-tokens", tokens, "--out", tmp_path / "made")
     err = refused(1, "logprob", known / "rollouts", *words)
     tables = Shards.open(known / "rollouts", "rollouts").table().to_pylist()
     longest = max(len(row["prompt_token_ids"]) + len(row["token_ids"]) for row in tables)
     numbers = shape.shape_of(policy.Policy(folder, "policy"))
-    need = memory.evaluation(numbers, full, shape.Rows(4000, longest))
+    need = memory.evaluation(numbers, full, shape.Rows(max(tokens, longest), longest))
     assert f"one pass {memory.gib(need.parts['one pass'])}" in err
 
 

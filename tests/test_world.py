@@ -1,5 +1,6 @@
 """Several processes on one machine: the same results, and one message when one of them dies."""
 
+import contextlib
 import json
 import os
 import signal
@@ -101,7 +102,7 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
     [
         ({"max_draws": 2, "prompts_per_part": 16}, "", "--max-draws is 2, and 2 processes"),
         ({"prompts_per_part": 64}, "", "is too few parts for 2 processes"),
-        ({}, ":zero=3", "of which each of the 2 processes has a share"),
+        ({}, ":zero=3", "--engine transformers.* which zero=3 divides among the processes"),
     ],
 )
 def test_what_two_processes_cannot_divide_is_refused(
@@ -117,6 +118,19 @@ def test_what_two_processes_cannot_divide_is_refused(
     monkeypatch.setattr(world, "current", lambda: run._world)
     with pytest.raises(UsageError, match=message):
         run.check()
+
+
+def test_weights_that_are_gathered_for_the_trainer_alone_are_not_sampled_from(tmp_path):
+    """By modules within the model, that is: one process gathers a whole forward pass."""
+    pytest.importorskip("deepspeed")
+    for engine, refused in (("graph", True), ("transformers", False)):
+        chosen = config.RunConfig(
+            rollout=config.RolloutOptions(engine=engine),
+            train_step=config.UpdateOptions(trainer="deepspeed:zero=3"),
+        )
+        run = pipeline.Run(tmp_path / engine, chosen)
+        with pytest.raises(UsageError, match="zero=3") if refused else contextlib.nullcontext():
+            run.check()
 
 
 @pytest.fixture(scope="module")

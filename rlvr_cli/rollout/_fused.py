@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import TorchDynamoException
 from torch.fx.experimental import _config as shapes
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import UsageError, UserError, first_line
+
+_WITHOUT = "sample with --engine graph:fuse=false, which compiles nothing"
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -29,7 +32,7 @@ def fused(model: Any) -> Iterator[None]:
     if not layers:
         raise UsageError(
             f"{type(model).__name__} has no decoder layers that could be compiled one by one",
-            "leave `fuse=true` out",
+            _WITHOUT,
         )
     for layer in layers:
         number = next(m.layer_idx for m in layer.modules() if hasattr(m, "layer_idx"))
@@ -38,6 +41,13 @@ def fused(model: Any) -> Iterator[None]:
         # sizes that happen to be equal, of rows and heads say, are not taken for the same
         with shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
             yield
+    except TorchDynamoException as error:
+        cause = getattr(error, "inner_exception", error)
+        raise UserError(
+            f"torch.compile makes no kernels of a layer of {type(model).__name__}: "
+            f"{first_line(cause)}",
+            _WITHOUT,
+        ) from error
     finally:
         for layer in layers:
             del layer.forward  # that of its class is seen again

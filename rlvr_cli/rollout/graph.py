@@ -108,6 +108,7 @@ class Engine:
         return Slots(decoders, rows, sampling, ends, width, least=self._least)
 
     def _fuses(self, model: Any) -> bool:
+        """What was asked for; if nothing was, whether it is on a GPU and has layers to compile."""
         if self._fuse is None:
             return model.device.type == "cuda" and bool(layers_of(model))
         return self._fuse

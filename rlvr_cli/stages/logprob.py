@@ -78,7 +78,8 @@ def run(
 def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     """The policy, if there is memory for a pass of it."""
     shape, place = shape_of(policy), device.here()
-    rows = Rows(micro_batch_tokens, common.longest(rollouts) if shape.capped else 1)
+    longest = common.longest(rollouts) if shape.capped else 1
+    rows = Rows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
     memory.require(policy, memory.evaluation(shape, place, rows), place)
     return policies.load(policy)
 

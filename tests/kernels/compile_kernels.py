@@ -27,7 +27,7 @@ from rlvr_cli.kernels import (
     triton_sample,
     triton_upstream,
 )
-from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, Tiles
+from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, _SHALLOW, Tiles
 
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
 INTEGERS = "N V K W first groups steps position stride stride_x stride_w stride_e stride_d stride_m"
@@ -73,8 +73,8 @@ def compile_one(
     print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
 
 
-def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
-    """The kernels around a product of [N, 1536] and [V, 1536]."""
+def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> None:
+    """The kernels around a product of [N, hidden] and [V, hidden]."""
     rows, columns, depth = tiles[:3]
 
     def operand(height: int, width: int) -> str:
@@ -83,11 +83,11 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
     types = {"x": operand(rows, depth), "w": operand(columns, depth), "bias": f"*{dtype}"}
     types |= {"stash": operand(rows, columns), "made": operand(rows, columns)}
     constants = {
-        "H": 1536, "BM": rows, "BN": columns, "BK": depth, "GROUP": tiles.group, "TMA": tma,
+        "H": hidden, "BM": rows, "BN": columns, "BK": depth, "GROUP": tiles.group, "TMA": tma,
         "BIAS": full, "CAP": full, "WIDEN": False, "DTYPE": DTYPES[dtype],
     }  # fmt: skip
     options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
-    name = f"{dtype}{' tma' if tma else ''}{' bias cap' if full else ''}"
+    name = f"{dtype}{' tma' if tma else ''}{' bias cap' if full else ''} H={hidden}"
     flags = {"STASH": True, "TARGET": True, "GROUP_MAX": full, "GC": 32}
     compile_one(
         f"forward {name}", triton_forward._forward_kernel, types, constants | flags, **options
@@ -98,8 +98,10 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool) -> None:
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
     types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
-    stash = {"BN": 256, "R": 32, "J": 594, "ENTROPY": True, "CAP": cap}
-    compile_one(f"stash cap={cap}", triton_backward.stash_kernel, types, stash, num_warps=8)
+    for wide in (128, 256):
+        stash = {"BN": wide, "R": 8192 // wide, "J": 151936 // wide + 1, "ENTROPY": True}
+        name = f"stash {wide} cap={cap}"
+        compile_one(name, triton_backward.stash_kernel, types, stash | {"CAP": cap}, num_warps=8)
     put = chosen | {"TARGET": True}
     compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
     place = {
@@ -120,14 +122,15 @@ def others(k: int, cap: bool) -> None:
 def main() -> None:
     everything = "all" in sys.argv
     tma = CAPABILITY >= 90
-    tiles = Tiles() if tma else _AMPERE
+    small, large = (_SHALLOW, Tiles()) if tma else (_AMPERE, _AMPERE)
     for full in (True, False) if everything else (True,):
-        products("bf16", tiles, tma, full)
+        products("bf16", small, tma, full, 1536)
+        products("bf16", large, tma, full, 3584)
         others(8, full)
     if everything:
-        products("fp16", tiles, tma, False)
-        products("bf16", tiles, False, False)
-        products("fp32", _FLOAT32, tma, False)
+        products("fp16", large, tma, False, 3584)
+        products("bf16", small, False, False, 1536)
+        products("fp32", _FLOAT32, tma, False, 1536)
         others(64, True)
         others(0, False)
     flags = dict.fromkeys(("LOGP", "ENTROPY", "SUM", "ANCHOR"), True)

@@ -28,6 +28,7 @@ from rlvr_cli.kernels import (
     dispatch,
     reference,
     triton_attention,
+    triton_gradients,
     triton_sample,
     triton_stats,
     triton_upstream,
@@ -215,6 +216,44 @@ def test_inputs_need_not_be_contiguous():
         topk_NK=ids.T.contiguous().T,
     )  # fmt: skip
     assert all(torch.equal(one, other) for one, other in zip(made, whole[0], strict=True))
+
+
+@pytest.mark.parametrize("main", [False, True])
+def test_slices_of_the_vocabulary_make_the_gradients_of_the_whole(monkeypatch, main):
+    """Several, of which the last is not whole; with ids of all of them, and some behind."""
+    monkeypatch.setattr(triton_gradients, "_slice_width", lambda product: product.tiles.columns)
+    options = {"vocabulary": 290, "temperature": 1.3, "softcap": 5.0}
+    values, *rest = problem(9, 24, 300, 6, dtype=torch.bfloat16, size=290)
+    truth = gradients(reference.token_stats, [v.double() for v in values], *rest, **options)
+    if not main:
+        made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=RECOMPUTE, **options)
+        compare(made, truth, TOLERANCE[torch.bfloat16])
+        return
+    head = values[1].clone().requires_grad_()
+    head.main_grad = torch.ones(300, 24)
+    target_N, ids_NK, by_4N = rest
+    stats = triton_stats.token_stats(
+        values[0], head, target_N, bias_V=values[2], entropy_gradient=True, topk_NK=ids_NK,
+        stash_bytes=RECOMPUTE, **options,
+    )  # fmt: skip
+    outputs = (stats.logp_N, stats.entropy_N, stats.logsumexp_N, stats.anchor_logp_N)
+    sum((o * by).sum() for o, by in zip(outputs, by_4N, strict=True)).backward()
+    right = truth[1][1].float()
+    assert float((head.main_grad - 1 - right).norm()) <= 1e-2 * float(right.norm())
+
+
+def test_a_pass_over_many_rows_has_a_grid_of_one_dimension(monkeypatch):
+    """A GPU takes no more than 65,535 programs in a second one."""
+    grids, kernel = [], triton_gradients.stash_kernel
+
+    class Recorded:
+        def __getitem__(self, grid):
+            grids.append(grid)
+            return kernel[grid]
+
+    monkeypatch.setattr(triton_gradients, "stash_kernel", Recorded())
+    gradients(triton_stats.token_stats, *problem(7, 8, 63, 1), stash_bytes=STASH)
+    assert [len(grid) for grid in grids] == [1]
 
 
 if DEVICE == "cuda":  # the interpreter takes a minute for so many programs

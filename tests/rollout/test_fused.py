@@ -11,6 +11,7 @@ from torch._dynamo.utils import counters
 from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
 from rlvr_cli import lookup
+from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Request, SamplingParams
 from rlvr_cli.rollout import _fused
 from rlvr_cli.rollout.graph import Engine
@@ -84,6 +85,18 @@ def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch)
     for one, other in zip(made, expected, strict=True):
         assert one.token_ids == other.token_ids
         assert one.policy_logp == pytest.approx(other.policy_logp, abs=1e-5)
+
+
+def test_a_compiler_that_fails_is_said_with_the_way_without_it(loaded, monkeypatch):
+    def broken(graph, inputs):
+        raise RuntimeError("there is no compiler")
+
+    compiled = torch.compile(_fused._layer, dynamic=True, backend=broken)
+    monkeypatch.setattr(_fused, "_compiled", lambda: compiled)
+    own = random(loaded, Qwen2Config(**SIZES))
+    with pytest.raises(UserError, match="there is no compiler") as caught:
+        sample(Engine(own, 4, fuse=True), [3, 2])
+    assert "graph:fuse=false" in caught.value.hint
 
 
 @pytest.mark.parametrize("fails", [False, True])
