@@ -203,15 +203,17 @@ def kill(options: argparse.Namespace, cards: int, scratch: Path) -> Iterator[dic
     if done.returncode:
         sys.exit(done.stderr[-2000:])
     expected = records(undisturbed)
-    first = expected[0]["seconds"]
-    # The file that a phase of step 2 begins behind, and how long after it to kill.
+    took = expected[1]["seconds"]  # the engines were started in the first step
+    handed = took.get("hand_over", 0.0)
+    # The file that a phase of step 2 begins behind, and how long after it to kill; an update ends
+    # with the checkpoint, which takes most of its time.
     begins = {
-        "hand-over": ("steps/000001/update", first.get("hand_over", 0.0) / 2),
-        "rollout": ("steps/000001/update", first.get("hand_over", 0) + 0.6 * first["rollout"]),
-        "update": ("steps/000002/advantages", 0.5 * first["train_step"]),
+        "hand-over": ("steps/000001/update", handed / 2),
+        "rollout": ("steps/000001/update", handed + 0.6 * took["rollout"]),
+        "update": ("steps/000002/advantages", 0.15 * took["train_step"]),
     }
     for phase, when in begins.items():
-        if phase in options.phases and (phase != "hand-over" or "hand_over" in first):
+        if phase in options.phases and (phase != "hand-over" or handed):
             yield killed(options, cards, scratch / f"{phase}-{cards}", phase, *when, expected)
 
 
@@ -309,6 +311,8 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="a JSON of fewer cards, if not in this run")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
+    if options.kill and options.steps < 2:
+        parser.error("--kill is in the second step: --steps 2 or more")
     options.results.mkdir(parents=True, exist_ok=True)
     setting = {name: str(value) for name, value in vars(options).items()} | facts()
     with tempfile.TemporaryDirectory() as scratch:
