@@ -8,6 +8,7 @@ import os
 import platform
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
+Later = Callable[[], pa.Table]
 _METADATA_KEY = b"rlvr"
 _LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", spool.PATTERN)
 _LIBRARIES = (
@@ -35,7 +37,7 @@ def fill(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
 def fill_streaming(
     path: Path,
     plan: Plan,
-    make: Callable[[list[int]], Iterator[tuple[int, pa.Table]]],
+    make: Callable[[list[int]], Iterator[tuple[int, pa.Table | Later]]],
     *,
     share: Share = WHOLE,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
@@ -44,11 +46,12 @@ def fill_streaming(
 ) -> Shards | None:
     """Makes the parts of `path` that are missing or damaged, then its manifest.
 
-    `make` is given the indices of those parts and yields each with its rows, in any order. Running
-    it again goes on where it stopped; on a complete directory it makes nothing. Another plan is
-    refused. None if parts of other shares are still missing. `on_part` hears of every part of this
-    share: kept, made, or mended (found damaged and made again). `is_intact` says of a complete
-    directory whether what it holds beside its parts is whole; if not, all is made again.
+    `make` is given the indices of those parts and yields each with its rows, in any order; or with
+    a function that makes them, which another thread calls while `make` goes on to the next.
+    Running it again goes on where it stopped; on a complete directory it makes nothing. Another
+    plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
+    of this share: kept, made, or mended (found damaged and made again). `is_intact` says of a
+    complete directory whether what it holds beside its parts is whole; if not, all is made again.
     """
     mine = range(share.index, plan.parts, share.count)
     listed = _listed_parts(path, plan)
@@ -65,17 +68,44 @@ def fill_streaming(
         done = {i: e for i, e in whole.items() if i in mine}
         kept = deque(index for index in mine if index in done)
         missing = [index for index in mine if index not in done]
-        for index, table in make(missing) if missing else ():
-            done[index] = _write_part(path, plan, index, table)
+
+        def record(index: int, part: dict[str, Any]) -> None:
+            done[index] = part
             if share.count > 1 or len(done) < len(mine):
                 _write_manifest(_partial(path, share), _manifest(path, plan, done))
             while kept and kept[0] < index:
                 on_part(kept.popleft(), "kept")
             on_part(index, "mended" if index in listed else "made")
+
+        if missing:
+            _write(path, plan, make(missing), record)
         for index in kept:
             on_part(index, "kept")
         with files.locked(path / "_lock-finish", wait=True):
             return _finish(path, plan, share, done, summarise)
+
+
+def _write(
+    path: Path,
+    plan: Plan,
+    made: Iterator[tuple[int, pa.Table | Later]],
+    record: Callable[[int, dict[str, Any]], None],
+) -> None:
+    """Writes each part and records it; those that are made later as soon as they are written."""
+    waiting: deque[tuple[int, Future[dict[str, Any]]]] = deque()
+
+    def settle(*, wait: bool) -> None:
+        while waiting and (wait or waiting[0][1].done()):
+            index, part = waiting.popleft()
+            record(index, part.result())
+
+    with ThreadPoolExecutor(1, "writer") as writer:
+        try:
+            for index, table in made:
+                waiting.append((index, writer.submit(_write_part, path, plan, index, table)))
+                settle(wait=not callable(table))
+        finally:  # also of a run that is interrupted, or whose engine fails
+            settle(wait=True)
 
 
 def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards:
@@ -138,7 +168,8 @@ def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[
     }
 
 
-def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str, Any]:
+def _write_part(path: Path, plan: Plan, index: int, made: pa.Table | Later) -> dict[str, Any]:
+    table = made() if callable(made) else made
     origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
     origin["versions"] = _versions()
     table = table.select(plan.schema.names).cast(plan.schema)

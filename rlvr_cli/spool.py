@@ -26,7 +26,7 @@ _SCHEMA = pa.schema(
 class Spool:
     """The finished completions of one share, each under the number of its row in the directory.
 
-    What an earlier process left is read at the start; the files are removed by `clear`.
+    What an earlier process left is read at the start. The files stay until the directory is whole.
     """
 
     def __init__(self, folder: Path, name: str, *, size: int) -> None:
@@ -54,11 +54,6 @@ class Spool:
         files.write_atomic(path, sink.getvalue().to_pybytes())
         self._files.append(path)
         self._waiting = []
-
-    def clear(self) -> None:
-        for path in self._files:
-            files.remove(path)
-        self._files, self._waiting = [], []
 
 
 def _read(path: Path) -> list[tuple[int, Completion]]:

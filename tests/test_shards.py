@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from rlvr_cli import files, schema
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.fill import fill
+from rlvr_cli.fill import fill, fill_streaming
 from rlvr_cli.shards import Plan, Shards, Share
 
 PARTS = 3
@@ -123,6 +124,54 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
         if survived:
             break
     assert survived > PARTS
+
+
+def later(index: int, asked: threading.Event, *, go_on: threading.Event):
+    """The rows of a part, made only when another part has been asked for."""
+
+    def made() -> pa.Table:
+        asked.set()
+        assert go_on.wait(20)
+        return rows(index)
+
+    return made
+
+
+def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
+    heard: list[tuple[int, str]] = []
+    asked, go_on = threading.Event(), threading.Event()
+
+    def make(missing):
+        for index in missing:
+            yield index, later(index, asked, go_on=go_on)
+        assert asked.wait(20) and not heard  # the first is at work, and nothing waited for it
+        go_on.set()
+
+    made = fill_streaming(
+        tmp_path / "a", plan(), make, on_part=lambda *said: heard.append(said),
+        summarise=lambda shards: {"rows": shards.rows},
+    )  # fmt: skip
+    assert made is not None and heard == [(index, "made") for index in range(PARTS)]
+    made_whole(tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_was_to_be_made_later_is_kept_if_the_rest_fails(tmp_path, interrupted):
+    def broken() -> pa.Table:
+        raise RuntimeError("no rows")
+
+    def make(missing):
+        yield missing[0], lambda: rows(missing[0])
+        if interrupted:
+            raise KeyboardInterrupt
+        yield missing[1], broken
+
+    with pytest.raises(KeyboardInterrupt if interrupted else RuntimeError):
+        fill_streaming(tmp_path / "a", plan(), make)
+    asked: list[int] = []
+    again = fill(tmp_path / "a", plan(), lambda index: asked.append(index) or rows(index))
+    assert again is not None and asked == [1, 2]
 
 
 def test_an_unfinished_directory_is_refused_with_the_command_that_finishes_it(tmp_path):

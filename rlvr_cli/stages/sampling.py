@@ -1,5 +1,6 @@
 """The parts of a rollouts directory: prompts encoded, an engine asked, rows made of completions."""
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from rlvr_cli import policy as policies
 from rlvr_cli import schema
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.fill import Later
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.shards import Share
@@ -39,8 +41,8 @@ class Maker:
         self._row_seed, self._make_engine = row_seed, engine
         self._part_rows = options.prompts_per_part * options.num_generations
 
-    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
-        """The parts, in the order that they are finished in."""
+    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table | Later]]:
+        """The parts, in the order that they are finished in; of an engine that streams, later."""
         self._tokenizer = policies.load_tokenizer(self._policy)
         rows = {index: self._rows(index) for index in missing}
         engine = self._make_engine()
@@ -55,8 +57,11 @@ class Maker:
 
     def _streamed(
         self, engine: RolloutEngine, rows: dict[int, list["_Row"]]
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """All missing parts in hand at once; what is finished of them is spooled."""
+    ) -> Iterator[tuple[int, Later]]:
+        """All missing parts in hand at once; what is finished of them is spooled until all are.
+
+        Their texts are made while the engine is at work.
+        """
         name = f"{self._share.index}of{self._share.count}"
         spool = Spool(self._out, name, size=self._part_rows)
         asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
@@ -67,8 +72,8 @@ class Maker:
         for row in left:
             open_rows[row.number // self._part_rows] += 1
 
-        def finished(index: int) -> tuple[int, pa.Table]:
-            return index, self._table(rows.pop(index), completions)
+        def finished(index: int) -> tuple[int, Later]:
+            return index, functools.partial(self._table, rows.pop(index), completions)
 
         for index in [index for index, count in open_rows.items() if not count]:
             yield finished(index)
@@ -79,7 +84,6 @@ class Maker:
             open_rows[number // self._part_rows] -= 1
             if not open_rows[number // self._part_rows]:
                 yield finished(number // self._part_rows)
-        spool.clear()
 
     def _rows(self, index: int) -> list["_Row"]:
         """What to sample for one part; prompts are encoded before anything is sampled."""
