@@ -24,6 +24,7 @@ from rlvr_cli.kernels.triton_tiles import LN2, Product
 from rlvr_cli.kernels.triton_upstream import Upstream, later, sources
 
 _SLICE_COLUMNS = 8192
+_PASS_COLUMNS = 8192  # of a row of the stash that one program turns into the gradient
 
 
 class Gradients(NamedTuple):
@@ -73,11 +74,9 @@ def form_in_place(
     largest_JN: Tensor,
     source_N: Tensor,
     count_1: Tensor,
-    *,
-    columns: int = 8192,
 ) -> None:
     """Row i < count of the stash becomes the gradient by the logits of its row source_N[i]."""
-    tiles = max(1, columns // product.tiles.columns)
+    tiles = max(1, _PASS_COLUMNS // product.tiles.columns)
     by_cap, inverse = _by_cap(product), 1.0 / product.temperature
     # One dimension, as a GPU takes no more than 65,535 programs in a second.
     stash_kernel[(triton.cdiv(len(largest_JN), tiles) * len(source_N),)](

@@ -102,8 +102,11 @@ def _write(
     with ThreadPoolExecutor(1, "writer") as writer:
         try:
             for index, table in made:
-                waiting.append((index, writer.submit(_write_part, path, plan, index, table)))
-                settle(wait=not callable(table))
+                if callable(table):
+                    waiting.append((index, writer.submit(_write_later, path, plan, index, table)))
+                    settle(wait=False)
+                else:
+                    record(index, _write_part(path, plan, index, table))
         finally:  # also of a run that is interrupted, or whose engine fails
             settle(wait=True)
 
@@ -168,8 +171,11 @@ def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[
     }
 
 
-def _write_part(path: Path, plan: Plan, index: int, made: pa.Table | Later) -> dict[str, Any]:
-    table = made() if callable(made) else made
+def _write_later(path: Path, plan: Plan, index: int, make: Later) -> dict[str, Any]:
+    return _write_part(path, plan, index, make())
+
+
+def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str, Any]:
     origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
     origin["versions"] = _versions()
     table = table.select(plan.schema.names).cast(plan.schema)
