@@ -81,7 +81,7 @@ def fill_streaming(
             _write(path, plan, make(missing), record)
         for index in kept:
             on_part(index, "kept")
-        with files.locked(path / "_lock-finish", wait=True):
+        with _finishing(path, share):
             return _finish(path, plan, share, done, summarise)
 
 
@@ -233,6 +233,13 @@ def _writing(path: Path, share: Share) -> Iterator[None]:
         if share.count > 1:
             stack.enter_context(files.locked(path / f"_lock-{share.index}of{share.count}"))
         yield
+
+
+def _finishing(path: Path, share: Share) -> contextlib.AbstractContextManager[None]:
+    """One share at a time; one that is the whole has the directory to itself anyway."""
+    if share.count == 1:
+        return contextlib.nullcontext()
+    return files.locked(path / "_lock-finish", wait=True)
 
 
 def _sweep(path: Path, share: Share) -> None:
