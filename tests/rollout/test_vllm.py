@@ -70,6 +70,35 @@ def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(ready, own, 
         assert ended == (completion.finish_reason == "stop")
 
 
+def test_log_probs_kept_a_step_at_a_time_are_vllms_own(own, monkeypatch):
+    """Of more requests than rows, then with so little cache left that some start over."""
+    engine = lookup.build("rollout", "vllm:max_length=192,max_sequences=4")(own.policy)
+    params, scheduler, again = engine._params, engine._scheduler, []
+
+    def endless(request, sampling):
+        made = params(request, sampling)
+        made.ignore_eos, made.stop_token_ids = True, []
+        return made
+
+    def both():
+        engine._scheduler = scheduler
+        kept = sample(engine, requests_of(own, range(2)), SamplingParams(132))
+        engine._scheduler = None
+        return kept, sample(engine, requests_of(own, range(2)), SamplingParams(132))
+
+    preempt = scheduler._preempt_request
+    monkeypatch.setattr(
+        scheduler, "_preempt_request", lambda *a, **k: again.append(1) or preempt(*a, **k)
+    )
+    engine._params = endless
+    kept, vllms = both()
+    assert kept == vllms and not again
+    pool = scheduler.kv_cache_manager.block_pool
+    pool.get_new_blocks(pool.get_num_free_blocks() - 6)
+    kept, vllms = both()
+    assert kept == vllms and again
+
+
 def test_a_seed_decides_its_sample_and_prompts_of_one_seed_differ(ready, own):
     requests = requests_of(own, range(20), ["47="])
     made, again = sample(ready, requests), sample(ready, requests[::-1])[::-1]
