@@ -39,8 +39,8 @@ def command(
     share = options.share(shard)
     rollout.check(chosen, selection, share)
     out = out or source.path.parent / "rollouts"
-    if model is None:
-        console.say("rollout: no --model given, taking the built-in tiny policy")
+    for remark in rollout.remarks(chosen, model):
+        console.say(f"rollout: {remark}")
     policy = policies.resolve(model or policies.BUILTIN)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
     draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""

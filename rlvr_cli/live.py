@@ -12,7 +12,7 @@ from rlvr_cli import console, objective, reporting, world
 from rlvr_cli.config import RunConfig, is_builtin
 from rlvr_cli.errors import UsageError
 from rlvr_cli.pipeline import Run
-from rlvr_cli.stages import comparison, evaluate
+from rlvr_cli.stages import comparison, evaluate, rollout
 
 
 def run_name(config: RunConfig, recipe: str | None) -> str:
@@ -24,6 +24,8 @@ def run_name(config: RunConfig, recipe: str | None) -> str:
 def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
+    for remark in rollout.remarks(config.rollout, config.train.model):
+        console.say(f"train: {remark}")
     run = Run(out, config)
     if not world.current().leads:
         for _ in run.train():

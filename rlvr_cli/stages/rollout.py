@@ -1,7 +1,7 @@
 """The stage that samples completions of prompts."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +204,15 @@ def check(
     remembering.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
+
+
+def remarks(options: RolloutOptions, model: str | None) -> Iterator[str]:
+    """What one who asked for this would like to know before it starts."""
+    if model is None:
+        yield "no --model given, taking the built-in tiny policy"
+    engine, _ = lookup.parse("rollout", options.engine)
+    if engine == "transformers" and device.here().kind == "cuda":
+        yield "on a GPU --engine graph samples several times as fast as transformers"
 
 
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:

@@ -5,7 +5,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import policy
+from rlvr_cli import device, policy
+from rlvr_cli.config import RolloutOptions
+from rlvr_cli.stages import rollout
 
 SMALL = ("--max-new-tokens", 16, "-n", 4, "--prompts-per-part", 3)
 
@@ -228,3 +230,17 @@ def test_stored_rollouts_replay(rlvr, chain, tmp_path):
 def test_replay_without_a_path_says_that_it_needs_one(refused, chain, tmp_path):
     words = ("--engine", "replay", "--out", tmp_path / "made")
     assert "replay:path=" in refused(2, "rollout", chain / "prompts", *SMALL, *words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine", "said"),
+    [
+        ("cuda", "transformers:batch_size=8", "--engine graph"),
+        ("cuda", "graph", ""),
+        ("cpu", "transformers", ""),
+    ],
+)
+def test_the_engine_for_cpus_is_remarked_on_where_there_is_a_gpu(kind, engine, said, monkeypatch):
+    monkeypatch.setattr(device, "here", lambda: device.Device(kind, 0, 0))
+    text = " ".join(rollout.remarks(RolloutOptions(engine=engine), "model"))
+    assert bool(text) == bool(said) and said in text
