@@ -25,7 +25,7 @@ class Kept:
         self._scheduler = scheduler
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
-        self._tokens_RT = np.zeros((1, max_new_tokens), np.int64)
+        self._tokens_RT = np.zeros((1, max_new_tokens), np.int32)
         self._logps_RT = np.zeros((1, max_new_tokens), np.float32)
         self._counts_R = np.zeros(1, np.int64)
 
