@@ -235,6 +235,8 @@ def killed(
         time.sleep(0.005)
     time.sleep(seconds)
     ranks = ranks_of(running, cards)
+    if running.poll() is not None or not ranks:
+        sys.exit(f"nothing was left to kill in {phase}: {running.communicate()[1][-2000:]}")
     os.kill(ranks[max(ranks)], signal.SIGKILL)
     moment = time.monotonic()
     _, said = running.communicate()

@@ -1,8 +1,8 @@
 """The log-probs of what vLLM samples, all of a step's at once.
 
 vLLM cuts the log-probs of each step into objects for each request, which with 512 requests takes
-its host longer than the GPU takes for the step. `Kept` takes them off the step's output before the
-scheduler does that. What is computed stays the same.
+its host about as long as the GPU takes for the step. `Kept` takes them off the step's output before
+the scheduler does that. What is computed stays the same.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from rlvr_cli.errors import DataError
 
+_ROWS = 512  # to begin with; of memory that is not touched it costs nothing
 _NOBODY = 0  # the row of requests that nobody waits for
 _UNBORN = -1  # of one that has no token yet
 
@@ -24,10 +25,10 @@ class Kept:
     def __init__(self, scheduler: Any, max_new_tokens: int) -> None:
         self._scheduler = scheduler
         self._rows: dict[str, int] = {}
-        self._free: list[int] = []
-        self._tokens_RT = np.zeros((1, max_new_tokens), np.int32)
-        self._logps_RT = np.zeros((1, max_new_tokens), np.float32)
-        self._counts_R = np.zeros(1, np.int64)
+        self._free = list(range(_ROWS, _NOBODY, -1))
+        self._tokens_RT = np.zeros((1 + _ROWS, max_new_tokens), np.int32)
+        self._logps_RT = np.zeros((1 + _ROWS, max_new_tokens), np.float32)
+        self._counts_R = np.zeros(1 + _ROWS, np.int64)
 
     def __enter__(self) -> "Kept":
         self._update = self._scheduler.update_from_output
@@ -35,7 +36,7 @@ class Kept:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._scheduler.update_from_output = self._update
+        del self._scheduler.update_from_output  # the method of its class is there again
 
     def expect(self, name: str) -> None:
         """Keeps what is sampled for the request that vLLM calls by `name`."""
@@ -56,17 +57,17 @@ class Kept:
 
     def _taking(self, scheduled: Any, output: Any) -> Any:
         if output.logprobs is not None:
-            self._keep(output.req_ids, output.sampled_token_ids, output.logprobs.logprobs)
+            self._keep(output.req_ids, output.sampled_token_ids, output.logprobs)
             output.logprobs = None
         return self._update(scheduled, output)
 
-    def _keep(self, names: list[str], sampled: list[list[int]], logps_NK: Any) -> None:
-        """One step's: at most one token a request, none while its prompt is read."""
-        at = [i for i, tokens in enumerate(sampled) if tokens]
+    def _keep(self, names: list[str], sampled: list[list[int]], logprobs: Any) -> None:
+        """One step's: at most one token a request, the first of its ids; none within its prompt."""
+        at = [i for i, tokens in enumerate(sampled) if len(tokens)]
         rows = np.array([self._row(names[i]) for i in at], np.int64)
         places = self._counts_R[rows]
-        self._tokens_RT[rows, places] = [sampled[i][0] for i in at]
-        self._logps_RT[rows, places] = np.asarray(logps_NK)[at, 0]
+        self._tokens_RT[rows, places] = np.asarray(logprobs.logprob_token_ids)[at, 0]
+        self._logps_RT[rows, places] = np.asarray(logprobs.logprobs)[at, 0]
         self._counts_R[rows] += 1
         self._counts_R[_NOBODY] = 0
 

@@ -187,18 +187,18 @@ class Engine:
         kept = Kept(self._scheduler, sampling.max_new_tokens) if self._scheduler else None
         asked = {}
         with kept or contextlib.nullcontext():
-            for index, request in enumerate(requests):
-                name = str(next(self._numbers))
-                within = engine.add_request(
-                    name,
-                    {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
-                    self._params(request, sampling),
-                    lora_request=self._adapters,
-                )
-                asked[name] = index, within
-                if kept:
-                    kept.expect(within)
             try:
+                for index, request in enumerate(requests):
+                    name = str(next(self._numbers))
+                    within = engine.add_request(
+                        name,
+                        {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
+                        self._params(request, sampling),
+                        lora_request=self._adapters,
+                    )
+                    asked[name] = index, within
+                    if kept:
+                        kept.expect(within)
                 while engine.has_unfinished_requests():
                     for output in engine.step():
                         if output.finished:

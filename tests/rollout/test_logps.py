@@ -19,8 +19,8 @@ class Scheduler:
     def step(self, **sampled):
         """One step's output: a request's token, or None while its prompt is read."""
         tokens = [[] if token is None else [token] for token in sampled.values()]
-        logps_NK = np.array([[-0.5 * (token or 99), 7.0] for token in sampled.values()])
-        logprobs = SimpleNamespace(logprobs=logps_NK)
+        ids_NK = np.array([[token or 99, 7] for token in sampled.values()])
+        logprobs = SimpleNamespace(logprob_token_ids=ids_NK, logprobs=-0.5 * ids_NK)
         self.update_from_output(
             None,
             SimpleNamespace(req_ids=list(sampled), sampled_token_ids=tokens, logprobs=logprobs),
@@ -71,6 +71,17 @@ def test_other_tokens_than_those_returned_are_refused(scheduler, kept, returned)
     scheduler.step(a=2)
     with pytest.raises(DataError, match="log-probs of other tokens than those of its completion a"):
         kept.take("a", returned)
+
+
+def test_more_requests_than_rows_have_their_own_too(scheduler):
+    names = [f"r{i}" for i in range(1500)]
+    with Kept(scheduler, 2) as kept:
+        for name in names:
+            kept.expect(name)
+        for step in (1, 2):
+            scheduler.step(**{name: step * (i + 1) for i, name in enumerate(names)})
+        for i, name in enumerate(names, 1):
+            assert kept.take(name, [i, 2 * i]) == [-0.5 * i, -1.0 * i]
 
 
 def test_a_request_that_was_never_seen_is_refused(kept):

@@ -80,23 +80,21 @@ def test_log_probs_kept_a_step_at_a_time_are_vllms_own(own, monkeypatch):
         made.ignore_eos, made.stop_token_ids = True, []
         return made
 
-    def both():
-        engine._scheduler = scheduler
-        kept = sample(engine, requests_of(own, range(2)), SamplingParams(132))
-        engine._scheduler = None
-        return kept, sample(engine, requests_of(own, range(2)), SamplingParams(132))
+    def sampled(kept):
+        engine._scheduler = scheduler if kept else None
+        return sample(engine, requests_of(own, range(2)), SamplingParams(132))
 
     preempt = scheduler._preempt_request
     monkeypatch.setattr(
         scheduler, "_preempt_request", lambda *a, **k: again.append(1) or preempt(*a, **k)
     )
     engine._params = endless
-    kept, vllms = both()
-    assert kept == vllms and not again
+    assert sampled(kept=True) == sampled(kept=False) and not again
     pool = scheduler.kv_cache_manager.block_pool
     pool.get_new_blocks(pool.get_num_free_blocks() - 6)
-    kept, vllms = both()
-    assert kept == vllms and again
+    kept = sampled(kept=True)
+    assert again
+    assert sampled(kept=False) == kept
 
 
 def test_a_seed_decides_its_sample_and_prompts_of_one_seed_differ(ready, own):
