@@ -39,8 +39,6 @@ def command(
     share = options.share(shard)
     rollout.check(chosen, selection, share)
     out = out or source.path.parent / "rollouts"
-    for remark in rollout.remarks(chosen, model):
-        console.say(f"rollout: {remark}")
     policy = policies.resolve(model or policies.BUILTIN)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
     draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
@@ -48,6 +46,8 @@ def command(
         what = f"{count} prompts x {chosen.num_generations} completions of `{policy.name}`{draws}"
         return console.say(f"rollout: {what} would go to `{out}`")
     options.spread(nproc, prompts, source.path)
+    for remark in rollout.remarks(chosen, model):
+        console.say(f"rollout: {remark}")
     memory = remembering.chosen(chosen, policy, out.parent, seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         made = rollout.run(

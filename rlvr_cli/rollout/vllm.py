@@ -190,12 +190,7 @@ class Engine:
             try:
                 for index, request in enumerate(requests):
                     name = str(next(self._numbers))
-                    within = engine.add_request(
-                        name,
-                        {"prompt_token_ids": list(map(int, request.prompt_token_ids))},
-                        self._params(request, sampling),
-                        lora_request=self._adapters,
-                    )
+                    within = self._ask(name, request, sampling)
                     asked[name] = index, within
                     if kept:
                         kept.expect(within)
@@ -208,6 +203,12 @@ class Engine:
             finally:
                 if asked:
                     engine.abort_request(list(asked))
+
+    def _ask(self, name: str, request: Request, sampling: SamplingParams) -> str:
+        """What vLLM calls the request by within, where `name` is not enough for it."""
+        prompt = {"prompt_token_ids": list(map(int, request.prompt_token_ids))}
+        params = self._params(request, sampling)
+        return self._llm.llm_engine.add_request(name, prompt, params, lora_request=self._adapters)
 
     def _params(self, request: Request, sampling: SamplingParams) -> Any:
         from vllm.sampling_params import RequestOutputKind
