@@ -80,19 +80,19 @@ def _text(rng: random.Random, sentences: list, vocabulary: list[str], tokens: in
 
 
 def ours_passk(path: Path) -> Any:
-    from rlvr_cli.stages import evaluate
+    from rlvr_cli.evaluation import pass_at_k
 
-    tallied, _ = evaluate.tally(path)
-    measures = evaluate.pass_measures(tallied, evaluate.default_ks(tallied))
-    return evaluate.summary(tallied, measures)["metrics"]["pass@1"][0]
+    tallied, _ = pass_at_k.tally(path)
+    measures = pass_at_k.pass_measures(tallied, pass_at_k.default_ks(tallied))
+    return pass_at_k.summary(tallied, measures)["metrics"]["pass@1"][0]
 
 
 def ours_alone(path: Path) -> Any:
     """What pandas is asked for: the means, and no intervals."""
-    from rlvr_cli.stages import evaluate
+    from rlvr_cli.evaluation import pass_at_k
 
-    tallied, _ = evaluate.tally(path)
-    measures = evaluate.pass_measures(tallied, evaluate.default_ks(tallied))
+    tallied, _ = pass_at_k.tally(path)
+    measures = pass_at_k.pass_measures(tallied, pass_at_k.default_ks(tallied))
     return measures.value_PM.mean(0).tolist()[0]
 
 
@@ -125,7 +125,7 @@ def pandas_apply(path: Path) -> Any:
 
 
 def _tallied(path: Path) -> Any:
-    from rlvr_cli.stages.tallies import Tally
+    from rlvr_cli.evaluation.tallies import Tally
 
     texts = pickle.loads(path.read_bytes())
     n = np.array([len(found) for found in texts])
@@ -134,7 +134,7 @@ def _tallied(path: Path) -> Any:
 
 
 def ours_ucc(path: Path, workers: int = 1) -> Any:
-    from rlvr_cli.stages import clustering
+    from rlvr_cli.evaluation import clustering
 
     found = clustering.of_tally(_tallied(path), thresholds=[0.8], workers=workers)
     return [clusters.label[0.8].tolist() for clusters in found]

@@ -114,7 +114,7 @@ def ours(options: argparse.Namespace) -> None:
 
 
 def rlvr(*words) -> None:
-    from rlvr_cli import app
+    from rlvr_cli.cli import app
 
     sys.argv = ["rlvr", *map(str, words)]
     if app.run(sys.argv[1:]):
@@ -124,9 +124,9 @@ def rlvr(*words) -> None:
 @contextlib.contextmanager
 def _timed_files():
     """Counts the seconds within the functions that touch files, and those of starting vLLM."""
-    from rlvr_cli import fill, shards, spool
-    from rlvr_cli.rollout import vllm
+    from rlvr_cli.engines.rollout import vllm
     from rlvr_cli.stages import batch, steps
+    from rlvr_cli.storage import partial_completions, shards, writer
 
     seconds: dict[str, float] = {}
 
@@ -145,10 +145,10 @@ def _timed_files():
         return lambda: setattr(module, name, inner)
 
     undo = [
-        timed(fill, "_write_part"),
-        timed(fill, "_write_manifest"),
-        timed(fill, "_finish"),
-        timed(spool.Spool, "_write"),
+        timed(writer, "_write_part"),
+        timed(writer, "_write_manifest"),
+        timed(writer, "_finish"),
+        timed(partial_completions.Spool, "_write"),
         timed(shards.Shards, "part"),
         timed(batch, "read"),
         timed(steps, "save_checkpoint"),

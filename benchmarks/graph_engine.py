@@ -88,15 +88,15 @@ def endless(folder: Path):
     """The policy in the precision that it samples in, with an end that is never sampled."""
     import dataclasses
 
-    from rlvr_cli import policy as policies
+    from rlvr_cli.models import policy as policies
 
     loaded = policies.load(policies.resolve(str(folder)), frozen=True)
     return dataclasses.replace(loaded, eos_ids=(-1,))
 
 
 def graph(options: argparse.Namespace) -> None:
+    from rlvr_cli.engines.rollout.graph import Engine
     from rlvr_cli.protocols import SamplingParams
-    from rlvr_cli.rollout.graph import Engine
 
     start = time.perf_counter()
     loaded = endless(options.folder)
@@ -137,15 +137,15 @@ def name_of(options: argparse.Namespace) -> str:
 def vllm(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from rlvr_cli import lookup
-    from rlvr_cli import policy as policies
+    from rlvr_cli import registry
+    from rlvr_cli.models import policy as policies
     from rlvr_cli.protocols import SamplingParams
 
     asked, _ = requests_of(options, max(options.rows))
     length = options.new_tokens + max(len(request.prompt_token_ids) for request in asked)
     start = time.perf_counter()
     spec = f"vllm:max_length={length},gpu_memory={options.gpu_memory},max_sequences=1024"
-    engine = lookup.build("rollout", spec)(policies.resolve(str(options.folder)))
+    engine = registry.build("rollout", spec)(policies.resolve(str(options.folder)))
     engine._eos_ids = []
     say(engine="vllm", start_s=round(time.perf_counter() - start, 1))
     params = engine._params
@@ -171,8 +171,8 @@ def vllm(options: argparse.Namespace) -> None:
 
 def transformers(options: argparse.Namespace) -> None:
     """The fallback engine, whose batch has one length: that of its longest row."""
+    from rlvr_cli.engines.rollout.transformers import Engine
     from rlvr_cli.protocols import SamplingParams
-    from rlvr_cli.rollout.transformers import Engine
 
     engine = Engine(endless(options.folder), options.slots)
     for rows in options.rows:
@@ -196,9 +196,9 @@ def tell(
 
 def bare(options: argparse.Namespace) -> None:
     """One model's steps against two models' in turn, all rows at work."""
+    from rlvr_cli.engines.rollout._decoder import Decoder
+    from rlvr_cli.engines.rollout._slots import Job, Slots
     from rlvr_cli.protocols import SamplingParams
-    from rlvr_cli.rollout._decoder import Decoder
-    from rlvr_cli.rollout._slots import Job, Slots
 
     loaded = endless(options.folder)
     other = endless(options.memory_model) if options.memory_model else None

@@ -56,7 +56,7 @@ T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9
 
 def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
     """Start and end of one run's held-out metrics: each [mean, low, high] over prompts."""
-    from rlvr_cli import app
+    from rlvr_cli.cli import app
 
     spec, words, seed, steps, out = job
     path = out / f"{_name(spec, words)}-seed{seed}"
@@ -78,7 +78,7 @@ def run(job: tuple[str, tuple[str, ...], int, int, Path]) -> dict:
 
 def many(path: Path, seed: int, steps: int) -> None:
     """Pass@k of SAMPLES completions of each held-out prompt, at the start and at the end."""
-    from rlvr_cli import app
+    from rlvr_cli.cli import app
 
     made = {}
     for when, model in {"first": "builtin", "second": path / f"steps/{steps:06d}/update"}.items():

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import app, family
+from rlvr_cli.cli import app
 from rlvr_cli.report import page, sources
+from rlvr_cli.storage import lineage
 from rlvr_cli.viewer.index import Filter, Index
 
 WORDS = [f"word{n}" for n in range(25)]
@@ -55,7 +56,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder), asked.prompts, asked.completions)
-        found = family.find(made)
+        found = lineage.find(made)
         index = Index(found)
         rows = iter(range(len(index)))
         print(f"{len(index):,} completions; Python {platform.python_version()}")

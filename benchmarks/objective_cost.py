@@ -14,8 +14,9 @@ from importlib.metadata import version
 
 import torch
 
-from rlvr_cli import lookup, objective
-from rlvr_cli.objective import TokenBatch, Totals
+from rlvr_cli import registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms.objective import TokenBatch, Totals
 
 MODIFIED = ("dapo+iac", "grpo+kl", "grpo+entropy", "grpo+negative-only", "grpo+is-correction")
 
@@ -78,7 +79,7 @@ def main() -> None:
           f"{given.rows} rows, {tokens} trained tokens of {given.width} a row\n")  # fmt: skip
     print("| objective | us per 1,000 tokens | of a bare clip |\n|---|---|---|")
     repeats = 5 if given.device == "cpu" else 50
-    for spec in [*lookup.names("objectives"), *MODIFIED]:
+    for spec in [*registry.names("objectives"), *MODIFIED]:
         goal = objective.build(spec)
         pairs = []
         for _ in range(given.rounds):

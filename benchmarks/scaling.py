@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.app import main; main()"]
+RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.cli.app import main; main()"]
 STAGES = ("rollout", "hand_over", "logprob", "train_step")
 SAME = ("loss", "grad_norm", "entropy")
 
@@ -270,8 +270,8 @@ def killed(
 def damaged(run: Path) -> list[str]:
     """What of a run is not whole: every part against its checksum, every kept checkpoint."""
     from rlvr_cli.errors import DataError
-    from rlvr_cli.policy import checkpoint_state
-    from rlvr_cli.shards import Shards
+    from rlvr_cli.models.policy import checkpoint_state
+    from rlvr_cli.storage.shards import Shards
 
     found = []
     for manifest in sorted(run.rglob("_manifest.json")):

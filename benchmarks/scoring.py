@@ -21,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import foreign
-from rlvr_cli.scoring import rewards
-from rlvr_cli.scoring.scorer import Question, Scorer
+from rlvr_cli.interop import readers
 from rlvr_cli.stages import score
+from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
 LOOP = """
 import json, logging, sys, time
@@ -41,7 +41,7 @@ print(json.dumps([time.perf_counter() - start, right]))
 def rows_of(path: Path, samples: int) -> list[tuple[str, str]]:
     """Golds and completions, each problem's completions repeated to so many."""
     found = []
-    for row in foreign.read(path):
+    for row in readers.read(path):
         texts = row["completions"]
         found += [(str(row["answer"]), texts[i % len(texts)]) for i in range(samples or len(texts))]
     return found

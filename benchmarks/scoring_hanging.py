@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from rlvr_cli import foreign
+from rlvr_cli.interop import readers
 from rlvr_cli.protocols import Verdict
-from rlvr_cli.scoring import rewards
-from rlvr_cli.scoring.scorer import Question, Scorer
 from rlvr_cli.stages import score
+from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
 SLEEP = """
 import signal, time
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--timeout-s", type=float, default=3.0)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     given = parser.parse_args()
-    rows = list(foreign.read(given.generations))
+    rows = list(readers.read(given.generations))
     asked = [question("math", text, str(r["answer"])) for r in rows for text in r["completions"]]
     every = given.questions // given.hanging
     hangs = [index % every == every // 2 for index in range(given.questions)]

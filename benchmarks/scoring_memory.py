@@ -18,16 +18,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from rlvr_cli import foreign
+from rlvr_cli.interop import readers
 
-RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.app import main; main()"]
+RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.cli.app import main; main()"]
 GROUP = 8
 KINDS = ("rlvr", "forks workers", "worker")
 
 
 def write(source: Path, target: Path, count: int) -> None:
     """Prompts of eight completions, of which the first is right."""
-    texts = [text for row in foreign.read(source) for text in row["completions"]]
+    texts = [text for row in readers.read(source) for text in row["completions"]]
     with open(target, "w") as file:
         for prompt in range(count // GROUP):
             numbers = range(prompt * GROUP, prompt * GROUP + GROUP)

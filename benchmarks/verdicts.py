@@ -13,28 +13,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import app, foreign
-from rlvr_cli.shards import Shards
+from rlvr_cli.cli import app
+from rlvr_cli.interop import readers
+from rlvr_cli.storage.shards import Shards
 
 Rows = Iterator[dict[str, Any]]
 
 
 def math(data: Path) -> Rows:
-    yield from foreign.read(data / "gens/math_100x8_qwen25math.jsonl.gz")
+    yield from readers.read(data / "gens/math_100x8_qwen25math.jsonl.gz")
 
 
 def gsm8k(data: Path) -> Rows:
-    yield from foreign.read(data / "gens/gsm8k_1319x4_openai.jsonl.gz")
+    yield from readers.read(data / "gens/gsm8k_1319x4_openai.jsonl.gz")
 
 
 def mmlu_pro(data: Path) -> Rows:
-    options = {r["question_id"]: r for r in foreign.read(data / "bench/mmlu_pro_sample.jsonl.gz")}
-    for row in foreign.read(data / "gens/mmlu_pro_500x8_models.jsonl.gz"):
+    options = {r["question_id"]: r for r in readers.read(data / "bench/mmlu_pro_sample.jsonl.gz")}
+    for row in readers.read(data / "gens/mmlu_pro_500x8_models.jsonl.gz"):
         yield {**row, "options": options[row["question_id"]]["options"]}
 
 
 def _tests(data: Path) -> dict[str, dict[str, Any]]:
-    return {r["task_id"]: r for r in foreign.read(data / "bench/humaneval.jsonl.gz")}
+    return {r["task_id"]: r for r in readers.read(data / "bench/humaneval.jsonl.gz")}
 
 
 def _program(row: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
@@ -44,26 +45,26 @@ def _program(row: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
 
 def humaneval_gpt(data: Path) -> Rows:
     tests = _tests(data)
-    for row in foreign.read(data / "gens/humaneval_164x5_gpt_ldb_simple.jsonl.gz"):
+    for row in readers.read(data / "gens/humaneval_164x5_gpt_ldb_simple.jsonl.gz"):
         made = {"id": f"{row['model']} {row['task_id']}", "completions": row["solutions"]}
         yield _program({**made, "correct": row["is_solved"]}, tests[row["task_id"]])
 
 
 def humaneval_codegen(data: Path) -> Rows:
     tests = _tests(data)
-    for row in foreign.read(data / "gens/humaneval_164x100_codegen16b.jsonl.gz"):
+    for row in readers.read(data / "gens/humaneval_164x100_codegen16b.jsonl.gz"):
         yield _program(row, tests[row["task_id"]])
 
 
 def mbpp(data: Path) -> Rows:
     """The solutions that come with the problems: all of them should pass."""
-    for row in foreign.read(data / "bench/mbpp_sanitized.jsonl.gz"):
+    for row in readers.read(data / "bench/mbpp_sanitized.jsonl.gz"):
         made = {"id": row["task_id"], "prompt": row["prompt_signature"], "correct": True}
         yield {**made, "answer": row["test_check"], "completion": row["code"]}
 
 
 def mbpp_full(data: Path) -> Rows:
-    for row in foreign.read(data / "bench/mbpp_full.jsonl.gz"):
+    for row in readers.read(data / "bench/mbpp_full.jsonl.gz"):
         tests = [row["test_setup_code"], *row["test_list"], *row["challenge_test_list"]]
         made = {"id": row["task_id"], "prompt": row["text"], "correct": True}
         yield {**made, "answer": json.dumps(tests), "completion": row["code"]}
@@ -71,7 +72,7 @@ def mbpp_full(data: Path) -> Rows:
 
 def mbpp_qwen(data: Path) -> Rows:
     """With the import that the labels' own evaluator puts before each program."""
-    for row in foreign.read(data / "gens/mbpp_397_qwencoder.jsonl.gz"):
+    for row in readers.read(data / "gens/mbpp_397_qwencoder.jsonl.gz"):
         text = f"from typing import *\n{row['solutions'][-1]}"
         made = {"id": f"{row['model']} {row['task_id']}", "completion": text}
         yield _program({**made, "correct": row["is_solved"], "answer": row["test"]}, row)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -27,9 +28,9 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import objective
-    from rlvr_cli.shards import Shards, Share
+    from rlvr_cli.algorithms import objective
     from rlvr_cli.stages import advantage
+    from rlvr_cli.storage.shards import Shards, Share
 
     spec = objective.canonical(algo)
     source = Shards.open(options.source(scores), "scores")

@@ -1,12 +1,13 @@
 """Says whether a directory is whole, and who made it."""
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
 from rlvr_cli.errors import DataError
+from rlvr_cli.terminal import console
 
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
-    from rlvr_cli.policy import CHECKPOINT, checkpoint_state
-    from rlvr_cli.shards import Shards
+    from rlvr_cli.models.policy import CHECKPOINT, checkpoint_state
+    from rlvr_cli.storage.shards import Shards
 
     found = Shards.open(options.source(path))
     for index in range(len(found)):

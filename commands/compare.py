@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -20,11 +21,11 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import reporting
-    from rlvr_cli.stages import comparison, voting
+    from rlvr_cli.evaluation import compare, voting
+    from rlvr_cli.terminal import tables
 
-    sides, made = comparison.contrasts(runs, equality=equality)
-    points = comparison.frontier(sides)
+    sides, made = compare.contrasts(runs, equality=equality)
+    points = compare.frontier(sides)
     if json:
         first, *others = [one.as_json() for one in made]
         majorities = [side.majority for side in sides]
@@ -35,15 +36,15 @@ def command(
         title = f"{one.metrics.title}, mean [95% interval]: `{one.first}`, then `{one.second}`"
         out.print(title, markup=False, soft_wrap=True)
         rows = dict(one.metrics.rows)
-        out.print(reporting.comparison_table(["first", "second"], rows, "second - first"))
-        out.print(reporting.flips_table(one.buckets))
-        for line in reporting.solved(one.gained, one.lost, one.crossings, one.ahead):
+        out.print(tables.comparison_table(["first", "second"], rows, "second - first"))
+        out.print(tables.flips_table(one.buckets))
+        for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)
     for side in sides:
         if side.majority:
             line = f"`{side.path}`, {voting.described(side.majority)}"
             out.print(line, markup=False, soft_wrap=True)
-    out.print(reporting.frontier_table(points))
+    out.print(tables.frontier_table(points))
     if plot:
-        for drawn in reporting.contrast_plots(comparison.curves(sides), points, out.file):
+        for drawn in tables.contrast_plots(compare.curves(sides), points, out.file):
             print(drawn, file=out.file)

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(

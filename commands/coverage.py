@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -26,9 +28,9 @@ def command(
     limit: options.Limit = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import policy as policies
     from rlvr_cli.errors import UsageError
-    from rlvr_cli.stages import coverage
+    from rlvr_cli.evaluation import coverage
+    from rlvr_cli.models import policy as policies
 
     if model is None:
         raise UsageError("coverage needs a policy", "name it with --model")

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -31,11 +32,11 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import generations
-    from rlvr_cli.stages import diversity, voting
+    from rlvr_cli.evaluation import diversity, voting
+    from rlvr_cli.interop import completions
 
     path = options.source(source)
-    columns = generations.Columns(
+    columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column,
         extracted=extracted_column, source=source_column,
     )  # fmt: skip

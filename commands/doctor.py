@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 @options.takes(

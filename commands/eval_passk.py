@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console, tables
 
 
 def command(
@@ -29,30 +30,31 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import reporting
-    from rlvr_cli.stages import evaluate, voting
+    from rlvr_cli.evaluation import pass_at_k, voting
 
     path = options.source(source)
-    tallied, scores = evaluate.tally(
+    tallied, scores = pass_at_k.tally(
         path, answers=equality != "none", id_column=id_column, correct_column=correct_column,
         extracted_column=extracted_column, source_column=source_column,
     )  # fmt: skip
-    ks = options.ks(k) or evaluate.default_ks(tallied)
+    ks = options.ks(k) or pass_at_k.default_ks(tallied)
     decisive = voting.deciding(tallied, max(ks, default=0))
     ballot = voting.ballot(tallied, scores, equality, decisive)
     with console.Parts("eval-passk", 1, ballot.answers, "answers") as progress:
         tallied, majority = ballot.counted(progress.advance)
-    measures = evaluate.joined(
-        evaluate.pass_measures(tallied, ks), evaluate.majority_measures(tallied, ks)
+    measures = pass_at_k.joined(
+        pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
     )
     parts = console.Parts("eval-passk", 1)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
     made = (
-        evaluate.write(out, "eval-passk", scores, tallied, measures, params, parts) if out else None
+        pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
+        if out
+        else None
     )
-    summary = evaluate.summary(tallied, measures) | {"estimator": evaluate.PASS_ESTIMATOR}
+    summary = pass_at_k.summary(tallied, measures) | {"estimator": pass_at_k.PASS_ESTIMATOR}
     if majority:
         summary |= {"majority": majority, "remark": voting.described(majority)}
-    curve = evaluate.pass_curve(tallied) if plot else {}
-    drawn = reporting.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
+    curve = pass_at_k.pass_curve(tallied) if plot else {}
+    drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
     console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts, plot=drawn)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -14,12 +15,12 @@ def command(
     format: Annotated[str, typer.Option(help="see `rlvr list formats`")] = "jsonl",
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import lookup
-    from rlvr_cli.shards import Shards
+    from rlvr_cli import registry
     from rlvr_cli.stages import exchange
+    from rlvr_cli.storage.shards import Shards
 
     shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
-    suffix = lookup.module("formats", format).SUFFIX
+    suffix = registry.module("formats", format).SUFFIX
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)
     rows = exchange.send_out(shards, out, format)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -25,11 +26,11 @@ def command(
     reward_column: options.RewardColumn = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import generations
-    from rlvr_cli import policy as policies
+    from rlvr_cli.interop import completions
+    from rlvr_cli.models import policy as policies
     from rlvr_cli.stages import importing
 
-    columns = generations.Columns(
+    columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column, reward=reward_column,
         extracted=extracted_column,
     )  # fmt: skip

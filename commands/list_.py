@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from rlvr_cli import config, lookup
+from rlvr_cli import config, registry
 from rlvr_cli.errors import UsageError
 
 FOLDERS = (
@@ -20,7 +20,7 @@ def command(
     folder: Annotated[str | None, typer.Argument(help=" | ".join(FOLDERS))] = None,
     json: Annotated[bool, typer.Option("--json", help="print all of it as JSON")] = False,
 ) -> None:
-    from rlvr_cli import console
+    from rlvr_cli.terminal import console
 
     if folder not in (None, *FOLDERS):
         raise UsageError(f"there is no list of `{folder}`", f"the lists are {', '.join(FOLDERS)}")
@@ -35,8 +35,9 @@ def _entries(folder: str, *, whole: bool) -> dict[str, dict[str, Any]]:
     if folder == "recipes":
         return {name: _recipe(name, whole=whole) for name in config.recipes()}
     return {
-        name: {"summary": lookup.summary(folder, name)} | (_options(folder, name) if whole else {})
-        for name in lookup.names(folder)
+        name: {"summary": registry.summary(folder, name)}
+        | (_options(folder, name) if whole else {})
+        for name in registry.names(folder)
     }
 
 
@@ -49,11 +50,11 @@ def _recipe(name: str, *, whole: bool) -> dict[str, Any]:
 
 def _options(folder: str, name: str) -> dict[str, Any]:
     """The spec with every option written out, and each option's default and choices."""
-    if not hasattr(lookup.module(folder, name), "build"):
+    if not hasattr(registry.module(folder, name), "build"):
         return {}
     options = {
         key: {"default": given.default}
         | ({"choices": list(get_args(given.annotation))} if get_args(given.annotation) else {})
-        for key, given in lookup.options(folder, name).items()
+        for key, given in registry.options(folder, name).items()
     }
-    return {"spec": lookup.canonical(folder, name), "options": options}
+    return {"spec": registry.canonical(folder, name), "options": options}

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -28,9 +30,9 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import policy as policies
-    from rlvr_cli.shards import Shards
+    from rlvr_cli.models import policy as policies
     from rlvr_cli.stages import common, logprob
+    from rlvr_cli.storage.shards import Shards
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"

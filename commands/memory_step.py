@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 @options.takes(knobs=config.MemoryOptions)
@@ -22,9 +24,9 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import remembering
-    from rlvr_cli.shards import Shards
+    from rlvr_cli.models import memory_model as remembering
     from rlvr_cli.stages import memory_step
+    from rlvr_cli.storage.shards import Shards
 
     chosen = config.make(config.MemoryOptions, knobs)
     source = Shards.open(options.source(rollouts), "rollouts")

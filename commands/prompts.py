@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -33,8 +34,8 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.shards import Share
     from rlvr_cli.stages import difficulty, prompts
+    from rlvr_cli.storage.shards import Share
 
     columns = {
         "id_column": id_column,

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -25,8 +26,8 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import files
     from rlvr_cli.report import page, sources
+    from rlvr_cli.storage import atomic
 
     page.require_free(out)
     found = sources.open_all(paths)
@@ -34,6 +35,6 @@ def command(
         made = page.make(
             found, threshold=threshold, most_examples=examples, title=title, on_part=parts
         )
-    files.write_atomic(out, made.html.encode())
+    atomic.write_atomic(out, made.html.encode())
     console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
     console.result(out, made.figures, as_json=json)

@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 @options.takes(knobs=config.RolloutOptions)
@@ -28,10 +30,9 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import policy as policies
-    from rlvr_cli import remembering
-    from rlvr_cli.shards import Shards
+    from rlvr_cli.models import memory_model, policy as policies
     from rlvr_cli.stages import common, rollout
+    from rlvr_cli.storage.shards import Shards
 
     chosen = config.make(config.RolloutOptions, knobs)
     source = Shards.open(options.source(prompts), "prompts")
@@ -48,11 +49,10 @@ def command(
     options.spread(nproc, prompts, source.path)
     for remark in rollout.remarks(chosen, model):
         console.say(f"rollout: {remark}")
-    memory = remembering.chosen(chosen, policy, out.parent, seed)
+    memory = memory_model.chosen(chosen, policy, out.parent, seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        made = rollout.run(
-            source, out, policy, chosen, selection, memory, share=share, on_part=parts
-        )
+        made = rollout.run(source, out, policy, chosen, selection, memory,
+                           share=share, on_part=parts)  # fmt: skip
         made = common.together(made, out)
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:

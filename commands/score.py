@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(
@@ -32,8 +33,8 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.shards import Shards, Share
     from rlvr_cli.stages import score
+    from rlvr_cli.storage.shards import Shards, Share
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "scores"

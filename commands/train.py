@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 @options.takes(
@@ -39,7 +41,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import live, pipeline
+    from rlvr_cli.loop import display, run
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     given["memory_step"] = memory_step
@@ -48,9 +50,9 @@ def command(
         options.spread(nproc)
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
-    out = out or Path("runs") / live.run_name(chosen, recipe)
+    out = out or Path("runs") / display.run_name(chosen, recipe)
     if dry_run:
-        pipeline.Run(out, chosen).check()
+        run.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
-    live.train(out, chosen, tensorboard=tensorboard, as_json=json)
+    display.train(out, chosen, tensorboard=tensorboard, as_json=json)

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config, console, options
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 @options.takes(knobs=config.UpdateOptions)
@@ -29,9 +31,9 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import policy as policies
-    from rlvr_cli.shards import MANIFEST, Shards
+    from rlvr_cli.models import policy as policies
     from rlvr_cli.stages import train_step
+    from rlvr_cli.storage.shards import MANIFEST, Shards
 
     chosen = config.make(config.UpdateOptions, knobs)
     source = Shards.open(options.source(advantages), "advantages")

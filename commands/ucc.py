@@ -2,9 +2,8 @@
 
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
-(QUATRO, eq. 20). Correct completions of a prompt are in one cluster if their similarity reaches the
-threshold, directly or through others (`--linkage single`). The paper names no threshold: ours is a
-choice that the figure depends on, so several can be given. `--clusters` writes what was different.
+(QUATRO, eq. 20). Correct completions share a cluster if their similarity reaches the threshold,
+directly or through others (`--linkage single`). The paper names no threshold: several can be given.
 """
 
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlvr_cli import console, options, resources
+from rlvr_cli.cli import options
+from rlvr_cli.runtime import malloc
+from rlvr_cli.terminal import console, tables
 
 
 def command(
@@ -32,29 +33,28 @@ def command(
     source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
-    resources.take_one_core()  # each of several processes has one
-    from rlvr_cli import reporting
-    from rlvr_cli.stages import clustering, evaluate
+    malloc.take_one_core()  # each of several processes has one
+    from rlvr_cli.evaluation import clustering, pass_at_k
 
     path, thresholds = options.source(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
-    tallied, scores = evaluate.tally(
+    tallied, scores = pass_at_k.tally(
         path, texts=True, id_column=id_column, correct_column=correct_column,
         completion_column=completion_column, source_column=source_column,
     )  # fmt: skip
-    ks = options.ks(k) or evaluate.default_ks(tallied)
+    ks = options.ks(k) or pass_at_k.default_ks(tallied)
     found = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
                                 similarity=similarity, representatives=bool(clusters))  # fmt: skip
-    measures = evaluate.sweep_measures(tallied, ks, found, thresholds)
+    measures = pass_at_k.sweep_measures(tallied, ks, found, thresholds)
     parts = console.Parts("ucc", 1)
     named = thresholds[0] if len(thresholds) == 1 else thresholds
     chosen = {"threshold": named, "linkage": linkage, "similarity": similarity}
     params = {"k": ks, **chosen}
-    made = evaluate.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
+    made = pass_at_k.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
     if clusters and (count := clustering.write(clusters, tallied, found, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
-    summary = evaluate.summary(tallied, measures) | chosen | {"estimator": evaluate.UCC_ESTIMATOR}
-    curve = evaluate.ucc_curve(tallied, found, thresholds[0]) if plot else {}
-    drawn = reporting.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
+    summary = pass_at_k.summary(tallied, measures) | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}
+    curve = pass_at_k.ucc_curve(tallied, found, thresholds[0]) if plot else {}
+    drawn = tables.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
     title = f"UCC@k of `{path}`, {similarity} similarity {threshold}, {linkage} linkage"
     console.evaluation(title, summary, made, as_json=json, parts=parts, plot=drawn)

@@ -9,16 +9,17 @@ import hypothesis
 import pytest
 import torch
 
-from rlvr_cli import app, policy
+from rlvr_cli.cli import app
+from rlvr_cli.models import policy
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 LONGEST = (
-    "test_train.py", "test_deepspeed.py", "test_world.py", "test_vllm.py",
-    "test_train_options.py", "test_objective.py", "test_triton.py", "test_attacks.py",
-    "test_memory.py", "test_dynamic.py", "test_quatro.py",
+    "test_run.py", "test_deepspeed.py", "test_distributed.py", "test_vllm.py",
+    "test_run_options.py", "test_objective.py", "test_triton.py", "test_attacks.py",
+    "test_phases.py", "test_dynamic.py", "test_quatro.py",
 )  # fmt: skip
 
 

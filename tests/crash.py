@@ -24,8 +24,10 @@ from pathlib import Path
 
 import torch
 
-from rlvr_cli import app, config, pipeline
+from rlvr_cli import config
+from rlvr_cli.cli import app
 from rlvr_cli.errors import UserError
+from rlvr_cli.loop import run as pipeline
 
 torch.set_num_threads(1)
 CONFIG = config.RunConfig(

@@ -25,8 +25,9 @@ import torch
 
 import rlvr_cli
 
-TESTS, SOURCE = Path(__file__).parent, Path(rlvr_cli.__file__).parent
-FOLDERS = ("parts", "objectives", "modifiers")
+TESTS = Path(__file__).parent / "algorithms"
+SOURCE = Path(rlvr_cli.__file__).parent / "algorithms"
+FOLDERS = ("terms", "objectives", "modifiers")
 COMPARE = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
            ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn}  # fmt: skip
 BINARY = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -36,28 +37,28 @@ NAMES = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min",
          "square": "abs", "any": "all", "low": "high", "high": "low"}  # fmt: skip
 # File, changed text, and why the change is none.
 EQUIVALENT = {
-    ("parts/anchor.py", "True -> False"): "frozen=True keeps programmers from a mistake",
-    ("parts/anchor.py", "-torch.inf -> without its sign"): "masked places, which weigh 0",
-    ("parts/anchor.py", "0.0 -> 1"): "masked places, which weigh 0",
-    ("parts/anchor.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
-    ("parts/surrogate.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
+    ("terms/anchor.py", "True -> False"): "frozen=True keeps programmers from a mistake",
+    ("terms/anchor.py", "-torch.inf -> without its sign"): "masked places, which weigh 0",
+    ("terms/anchor.py", "0.0 -> 1"): "masked places, which weigh 0",
+    ("terms/anchor.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
+    ("terms/surrogate.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
     ("modifiers/negative_only.py", "objective.sign > 0 -> GtE"): "of a sign that is not 0",
     ("modifiers/negative_only.py", "batch.advantage_B < 0 -> LtE"): "0 times 0 or 1",
-    ("parts/advantage.py", "1 -> 2"): "of max(mixed, 1): a mixed group has two rows or more",
-    ("parts/correction.py", "-1 -> without its sign"): "the last dimension is dimension 1",
-    ("parts/ratio.py", "-1 -> without its sign"): "the last dimension is dimension 1",
-    ("parts/surrogate.py", "-1 -> without its sign"): "the last dimension is dimension 1",
-    ("parts/weight.py", "-1 -> without its sign"): "the last dimension is dimension 1",
-    ("parts/dual.py", "_kl(scaled_N, below_N, group_N) < delta -> LtE"): "then lam is the floor",
-    ("parts/dual.py", "_kl(scaled_N, middle_N, group_N) < delta -> LtE"): "the bisection goes on",
-    ("parts/dual.py", "64 -> 128"): "64 bisections exhaust float64",
-    ("parts/dual.py", "1 -> 2"): "the upper bracket is a bound; what divides a gap of 0 is 0",
-    ("parts/dual.py", "(8 * delta) ** 0.5 -> Mult"): "a wider upper bracket",
-    ("parts/dual.py", "torch.as_tensor(1 / (8 * delta) ** 0.5, dtype=torch.float64) -> log1p"):
+    ("terms/advantage.py", "1 -> 2"): "of max(mixed, 1): a mixed group has two rows or more",
+    ("terms/correction.py", "-1 -> without its sign"): "the last dimension is dimension 1",
+    ("terms/ratio.py", "-1 -> without its sign"): "the last dimension is dimension 1",
+    ("terms/surrogate.py", "-1 -> without its sign"): "the last dimension is dimension 1",
+    ("terms/weight.py", "-1 -> without its sign"): "the last dimension is dimension 1",
+    ("terms/dual.py", "_kl(scaled_N, below_N, group_N) < delta -> LtE"): "then lam is the floor",
+    ("terms/dual.py", "_kl(scaled_N, middle_N, group_N) < delta -> LtE"): "the bisection goes on",
+    ("terms/dual.py", "64 -> 128"): "64 bisections exhaust float64",
+    ("terms/dual.py", "1 -> 2"): "the upper bracket is a bound; what divides a gap of 0 is 0",
+    ("terms/dual.py", "(8 * delta) ** 0.5 -> Mult"): "a wider upper bracket",
+    ("terms/dual.py", "torch.as_tensor(1 / (8 * delta) ** 0.5, dtype=torch.float64) -> log1p"):
         "a wider upper bracket",
-    ("parts/surrogate.py", "1.0 -> 2.0"): "a place that the geometric mean takes",
-    ("parts/surrogate.py", "1e-08 -> 2e-08"): "both means agree to within rounding there",
-    ("parts/surrogate.py", "power_B1.abs() > _SMALL_POWER -> GtE"): "as above",
+    ("terms/surrogate.py", "1.0 -> 2.0"): "a place that the geometric mean takes",
+    ("terms/surrogate.py", "1e-08 -> 2e-08"): "both means agree to within rounding there",
+    ("terms/surrogate.py", "power_B1.abs() > _SMALL_POWER -> GtE"): "as above",
     ("objectives/nsr.py", "1.0 -> 2.0"): "the advantage of rows that leave the batch",
     ("objectives/psr.py", "1.0 -> 2.0"): "the advantage of rows that leave the batch",
     ("objectives/psr.py", "-1.0 -> without its sign"): "the advantage of rows that leave the batch",

@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from rlvr_cli import app
+from rlvr_cli.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -14,7 +14,7 @@ def test_the_table_of_commands_is_the_one_that_the_folder_gives():
 
 
 def test_the_algorithm_that_the_readme_shows_is_the_file():
-    source = (ROOT / "rlvr_cli" / "objectives" / "grpo.py").read_text()
+    source = (ROOT / "rlvr_cli" / "algorithms" / "objectives" / "grpo.py").read_text()
     assert f"```python\n{source}```" in README
 
 

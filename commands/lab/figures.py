@@ -1,6 +1,7 @@
 """Every panel of the papers' toy figures, in one go."""
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(

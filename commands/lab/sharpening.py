@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 _SIAMESE = "of the held-out class, as in high,mid,low; without it a sweep leaves that class out"
 

@@ -5,7 +5,8 @@ Policy Optimization: one update of random policies against each formula, the exp
 against the mean of many groups, and what becomes of a policy that has collapsed on an error.
 """
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 
 def command(

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import console, options
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
 
 _Rows = list[str] | None
 

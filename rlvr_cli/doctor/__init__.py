@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from rlvr_cli import policy as policies
 from rlvr_cli.config import RunConfig
 from rlvr_cli.doctor import data, fit, machine, tokens
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.models import policy as policies
 
 
 def of_data(

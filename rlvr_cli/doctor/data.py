@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from rlvr_cli import policy as policies
 from rlvr_cli.doctor import golds
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError
-from rlvr_cli.policy import Policy
-from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import dynamic, prompts
 from rlvr_cli.stages.score import FAULTS
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 Row = dict[str, Any]
 _KINDS = ("prompts", "rollouts", "scores")

@@ -4,17 +4,20 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from rlvr_cli import device, lookup, memory, objective
-from rlvr_cli import policy as policies
+from rlvr_cli import registry
+from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
-from rlvr_cli.device import Device
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import UserError
-from rlvr_cli.memory import gib
-from rlvr_cli.policy import Policy
-from rlvr_cli.shape import shape_of
-from rlvr_cli.shards import Shards
+from rlvr_cli.memory_estimate import phases
+from rlvr_cli.memory_estimate.model_size import shape_of
+from rlvr_cli.memory_estimate.phases import gib
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime import device
+from rlvr_cli.runtime.device import Device
 from rlvr_cli.stages import agreement, logprob, rollout, train_step
+from rlvr_cli.storage.shards import Shards
 
 _PROMPT_TOKENS = 512  # where no prompts say how long they are
 _PROMPTS = 10
@@ -44,16 +47,16 @@ def examine(
         "" if prompts else "name the prompts with --prompts",
     )
     reference = bool(config.train.eval_every) or bool(logprob.reference_columns(goal.needs))
-    needs = memory.run(shape, config, place, prompt=longest, reference=reference, size=size)
+    needs = phases.run(shape, config, place, prompt=longest, reference=reference, size=size)
     for need in needs:
         yield _need(need, place)
 
 
-def _need(need: memory.Need, place: Device) -> Finding:
+def _need(need: phases.Need, place: Device) -> Finding:
     listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
     text = f"{gib(need.total)} of {gib(place.free)} free: {listed}"
     if need.total > place.free:
-        hint = f"set {need.remedy}" if need.remedy else memory.NOTHING_FITS
+        hint = f"set {need.remedy}" if need.remedy else phases.NOTHING_FITS
         return Finding("problem", need.phase, text, hint)
     if need.total > _TIGHT * place.free:
         return Finding("note", need.phase, f"{text}: tight", "leave a tenth of it free")
@@ -65,7 +68,7 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
     loaded = policies.load(policy)
     trainer = train_step.trainer(loaded, config.train_step, config.train.seed)
     spec = config.rollout.engine
-    sampler = lookup.build("rollout", spec)(policy, loaded, config.train_step.lora_rank)
+    sampler = registry.build("rollout", spec)(policy, loaded, config.train_step.lora_rank)
     dtype = str(loaded.model.dtype).removeprefix("torch.")
     if sampler.own_weights:
         sampler.hand_over(trainer, policy)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from rlvr_cli import lookup
+from rlvr_cli import registry
 from rlvr_cli.doctor.finding import Finding, Level
 from rlvr_cli.stages import golds, score
 
@@ -52,7 +52,7 @@ def _verifiers(rows: list[Row]) -> Iterator[Finding]:
             "note",
             "verifiers",
             f"{missing} of {len(rows)} prompts name no verifier, so their golds were not read",
-            f"name one with --verifier: {', '.join(lookup.names('verifiers'))}",
+            f"name one with --verifier: {', '.join(registry.names('verifiers'))}",
         )
     if counts:
         listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

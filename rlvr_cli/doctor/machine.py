@@ -5,9 +5,9 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 
-from rlvr_cli import device
 from rlvr_cli.doctor.finding import Finding
-from rlvr_cli.memory import gib
+from rlvr_cli.memory_estimate.phases import gib
+from rlvr_cli.runtime import device
 
 _CORE = ("torch", "transformers", "pyarrow", "numpy")
 _EXTRAS = {

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rlvr_cli import policy as policies
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError
-from rlvr_cli.policy import Policy
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
 
 _PROBE = "x"
 

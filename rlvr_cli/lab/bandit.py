@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlvr_cli import objective as objectives
-from rlvr_cli import seeds as seeding
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.algorithms.objective import ADVANTAGE, KEEP, Objective, TokenBatch, Totals
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab.settings import OPTIMIZERS, Settings
 from rlvr_cli.lab.systems import System
 from rlvr_cli.lab.table import Table
-from rlvr_cli.objective import ADVANTAGE, KEEP, Objective, TokenBatch, Totals
+from rlvr_cli.runtime import seeds as seeding
 
 _BLOCK = 64  # steps whose random numbers are drawn at once
 _DENSE = 50  # steps that are all recorded; later ones every 2%

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlvr_cli import lookup
+from rlvr_cli import registry
 from rlvr_cli.errors import DataError
 from rlvr_cli.lab import check
 from rlvr_cli.lab.bandit import Trajectories, simulate
@@ -136,7 +136,7 @@ def tally(findings: Sequence[Finding]) -> str:
 def papers() -> dict[str, tuple[str, list[Claim]]]:
     """Every paper's name and claims, by the file that lists them."""
     made = {}
-    for name in lookup.names("lab/claims"):
+    for name in registry.names("lab/claims"):
         module = importlib.import_module(f"rlvr_cli.lab.claims.{name.replace('-', '_')}")
         made[name] = (str(module.__doc__).partition("\n")[0].rstrip("."), module.CLAIMS)
     return made

@@ -11,7 +11,7 @@ import numpy as np
 from rlvr_cli.lab import outcome
 from rlvr_cli.lab.bandit import Trajectories
 from rlvr_cli.lab.sweep import Run
-from rlvr_cli.plot import Points, line_plot
+from rlvr_cli.terminal.braille_plot import Points, line_plot
 
 BAND = (0.1, 0.9)  # quantiles over seeds
 

@@ -5,10 +5,10 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rlvr_cli import files
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab.bandit import Trajectories
 from rlvr_cli.lab.panels import Figure, drawn
+from rlvr_cli.storage import atomic
 
 FORMATS = ("svg", "png")
 HINT = "pip install 'rlvr[plot]'"
@@ -44,7 +44,7 @@ def write(
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
             data = io.BytesIO()
             canvas.savefig(data, format=kind, dpi=130, metadata=metadata)
-            files.write_atomic(path, data.getvalue())
+            atomic.write_atomic(path, data.getvalue())
             made.append(path)
     return made
 

@@ -13,14 +13,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rlvr_cli import console, files
 from rlvr_cli.errors import UsageError
-from rlvr_cli.fill import fill_whole
 from rlvr_cli.lab import ledger, markdown, panels, picture, sweep
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.processes import side_by_side
-from rlvr_cli.plot import wants_colour
-from rlvr_cli.shards import Plan
+from rlvr_cli.storage import atomic
+from rlvr_cli.storage.shards import Plan
+from rlvr_cli.storage.writer import fill_whole
+from rlvr_cli.terminal import console
+from rlvr_cli.terminal.braille_plot import wants_colour
 
 _NUMBERS = ("mean", "low", "high", "above", "below")
 
@@ -45,7 +46,7 @@ def make(
     kinds = picture.formats(formats)
     out = out or Path("runs") / "lab" / name
     runs = panels.runs_of(figures)
-    files.make_folder(out)
+    atomic.make_folder(out)
     with console.Parts(f"lab {name}", len(runs)) as parts:
         made = sweep.make(
             out / "trajectories",
@@ -144,7 +145,7 @@ def claims(
     words = ["rlvr lab claims", f"--seeds {seeds}"] + [f"--language {language}"] * bool(language)
     words += [f"--only {','.join(only)}"] * bool(only)
     found = {name: (papers[name][0], done[name]) for name in asked}
-    files.write_atomic(out, markdown.page(found, seeds=seeds, command=" ".join(words)).encode())
+    atomic.write_atomic(out, markdown.page(found, seeds=seeds, command=" ".join(words)).encode())
     return Made(out, {"verdicts": {f.claim.key: f.verdict for f in findings}})
 
 

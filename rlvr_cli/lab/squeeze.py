@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlvr_cli import seeds as seeding
 from rlvr_cli.lab import check, recovery
 from rlvr_cli.lab.bandit import Policies
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import bandit
+from rlvr_cli.runtime import seeds as seeding
 
 ACTIONS = 6
 POLICIES = 4000

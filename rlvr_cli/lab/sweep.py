@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.fill import OnPart, fill_streaming
 from rlvr_cli.lab import outcome
 from rlvr_cli.lab.bandit import Trajectories, admitted, simulate
 from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import System
-from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart, fill_streaming
 
 
 @dataclass(frozen=True)

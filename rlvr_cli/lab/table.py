@@ -6,8 +6,8 @@ Shapes: S seeds, A actions, L levels of reward, N completions of a batch.
 import torch
 from torch import Tensor
 
+from rlvr_cli.algorithms.objective import ADVANTAGE, KEEP, Objective, Step, advantages
 from rlvr_cli.errors import UsageError
-from rlvr_cli.objective import ADVANTAGE, KEEP, Objective, Step, advantages
 
 _LARGEST = 10**7
 

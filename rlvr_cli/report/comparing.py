@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvr_cli.family import Family
+from rlvr_cli.evaluation import compare
+from rlvr_cli.evaluation.compare import Cell
+from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.stages import comparison
-from rlvr_cli.stages.comparison import Cell
-from rlvr_cli.stages.evaluate import Measures
+from rlvr_cli.storage.lineage import Family
 
 # Shares of right completions in the first: the buckets of QUATRO, appendix C, of 256 completions.
 BUCKETS = (("very hard", 8 / 256), ("hard", 32 / 256), ("medium", 128 / 256), ("easy", 1.0))
@@ -64,7 +64,7 @@ def pair(first: Subject, second: Subject) -> Pair | str:
         and name in second.measures.names
         and not (name == "length" and first.rows.unit != second.rows.unit)
     ]
-    made = comparison.difference(
+    made = compare.difference(
         _only(first.measures, names, same), _only(second.measures, names, same), ""
     )
     a_P, b_P = _shares(first, same), _shares(second, same)

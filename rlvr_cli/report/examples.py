@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlvr_cli.family import Family
-from rlvr_cli.plain import clipped, shown
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.stages import common
+from rlvr_cli.storage.lineage import Family
+from rlvr_cli.terminal.escape import clipped, shown
 
 MOST_TEXT = 1500  # characters of a text that are shown
 MOST_CLUSTERS = 5

@@ -9,14 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import files, reporting
 from rlvr_cli.errors import UsageError, UserError
-from rlvr_cli.plain import shown
-from rlvr_cli.report import comparing, examples, figures, glossary, panels, summary, tables
-from rlvr_cli.report import subject as subjects_of
+from rlvr_cli.report import (
+    comparing,
+    examples,
+    figures,
+    glossary,
+    panels,
+    subject as subjects_of,
+    summary,
+    tables,
+)
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.sources import Source
 from rlvr_cli.report.subject import Subject
+from rlvr_cli.storage import atomic
+from rlvr_cli.terminal import tables as reporting
+from rlvr_cli.terminal.escape import shown
 
 MARK = '<meta name="generator" content="rlvr report">'
 
@@ -78,7 +87,7 @@ def make(
 
 def require_free(out: Path) -> None:
     """Refuses to write over a file that is no report."""
-    if out.is_file() and MARK.encode() not in files.read_bytes(out)[:2000]:
+    if out.is_file() and MARK.encode() not in atomic.read_bytes(out)[:2000]:
         raise UserError(f"`{out}` is there and is no report", "name another file with --out")
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlvr_cli import reporting
 from rlvr_cli.report import figures, training
 from rlvr_cli.report.figures import Line
 from rlvr_cli.report.rows import ENTROPY_BIN, RIGHT, UNKNOWN, WRONG
 from rlvr_cli.report.sources import Source
 from rlvr_cli.report.subject import Subject
+from rlvr_cli.terminal import tables
 
 BINS = 24
 _TABLE_ROWS = 40  # more steps than this are thinned in the table, the last kept
@@ -43,7 +43,7 @@ def by_k(subjects: Sequence[Subject], metric: str, title: str) -> Panel:
     drawn, rows = [], []
     for index, subject in enumerate(subjects):
         cells = [subject.intervals[f"{metric}@{k}"] for k in subject.ks]
-        shown = [reporting.interval(f"{metric}@", cell) for cell in cells]
+        shown = [tables.interval(f"{metric}@", cell) for cell in cells]
         mean, low, high = zip(*cells, strict=True)
         banded = None not in low
         tips = [f"{subject.name}, k = {k}: {s}" for k, s in zip(subject.ks, shown, strict=True)]
@@ -178,9 +178,9 @@ def _curve_rows(name: str, curve: training.Curve) -> list[list[str]]:
     def shown(at: int) -> str:
         if curve.low is None or curve.high is None:
             value = curve.value[at]
-            small = not unit.startswith(reporting.PERCENT) and abs(value) < 0.1
-            return f"{value:.3g}" if small else reporting.number(unit, value)
-        return reporting.interval(unit, (curve.value[at], curve.low[at], curve.high[at]))
+            small = not unit.startswith(tables.PERCENT) and abs(value) < 0.1
+            return f"{value:.3g}" if small else tables.number(unit, value)
+        return tables.interval(unit, (curve.value[at], curve.low[at], curve.high[at]))
 
     return [[name, f"{curve.step[at]}", shown(at)] for at in kept]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.family import Family
-from rlvr_cli.metrics import ucc
+from rlvr_cli.evaluation.metrics import ucc
 from rlvr_cli.stages import common
+from rlvr_cli.storage.lineage import Family
 
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 ENTROPY_BIN = 0.1  # nats

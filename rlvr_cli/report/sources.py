@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import family
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.family import Family
-from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.storage import lineage as family
+from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 MOST = 6  # lines that can be told apart in one plot
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.family import Family
-from rlvr_cli.metrics import ucc
+from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.evaluation.metrics import ucc
+from rlvr_cli.evaluation.pass_at_k import Measures, Tally
 from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import Rows
-from rlvr_cli.shards import Shards
-from rlvr_cli.stages import evaluate
-from rlvr_cli.stages.evaluate import Measures, Tally
+from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.shards import Shards
 
 ALL_KS = 32  # up to so many completions every k is drawn, beyond it about so many of them
 
@@ -54,15 +54,15 @@ def measure(
     scores = family.scores
     if scores is None:
         raise DataError(f"`{family.rollouts.path}` has no scores", "score it with `rlvr score`")
-    tallied = evaluate.of_scores(scores)
+    tallied = pass_at_k.of_scores(scores)
     if expected := family.rollouts.params.get("num_generations"):
-        enough = evaluate.with_verdicts(tallied, int(expected))
+        enough = pass_at_k.with_verdicts(tallied, int(expected))
         tallied = enough if enough.prompt_id else tallied
-    evaluate.require_measurable(tallied)
+    pass_at_k.require_measurable(tallied)
     ks = spaced_ks(int(tallied.n_P.min()))
     rows = reading.read(family, threshold=threshold, on_part=on_part)
-    measures = evaluate.joined(
-        evaluate.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
+    measures = pass_at_k.joined(
+        pass_at_k.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
     )
     return Subject(name, family, scores, tallied, ks, measures, measures.intervals(), rows)
 

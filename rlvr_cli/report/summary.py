@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvr_cli import reporting
+from rlvr_cli.evaluation.compare import Cell
 from rlvr_cli.report import glossary
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.sources import Source
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.stages.comparison import Cell
+from rlvr_cli.terminal import tables
 
 MORE_IS_BETTER = ("pass@", "ucc@", "ucr")
 
@@ -66,7 +66,7 @@ def tiles(subjects: Sequence[Subject], pairs: Sequence[Pair]) -> list[Tile]:
         values = [
             Value(
                 subject.name if len(subjects) > 1 else "",
-                reporting.number(name, subject.intervals[name][0]),
+                tables.number(name, subject.intervals[name][0]),
                 {"length": subject.rows.unit, "entropy": "nats"}.get(name, ""),
                 _ends(name, subject.intervals[name]),
             )
@@ -81,14 +81,14 @@ def difference(pair: Pair, name: str, named: bool = False) -> Difference:
     """Second minus first of one metric."""
     cell = pair.rows[name][-1]
     who = f"{pair.second.name} − {pair.first.name}" if named else "Difference"
-    mean = _minus(reporting.number(name, cell[0], sign=True))
+    mean = _minus(tables.number(name, cell[0], sign=True))
     return Difference(who, mean, _ends(name, cell, sign=True), verdict(name, cell))
 
 
 def _ends(name: str, cell: Cell, *, sign: bool = False) -> str:
     if cell[1] is None:
         return "no interval"
-    low, high = (_minus(reporting.number(name, value, sign=sign)) for value in cell[1:])
+    low, high = (_minus(tables.number(name, value, sign=sign)) for value in cell[1:])
     return f"[{low}, {high}]"
 
 
@@ -124,12 +124,12 @@ def _alone(subject: Subject, named: bool) -> tuple[str, str]:
     n, k, cells = subject.tallied.n_P, subject.top, subject.intervals
     each = f"{n.min()}" if n.min() == n.max() else f"{n.min()} to {n.max()}"
     text = f"{subject.name}: " if named else ""
-    text += f"Pass@1 is {reporting.interval('pass@1', cells['pass@1'])} over "
+    text += f"Pass@1 is {tables.interval('pass@1', cells['pass@1'])} over "
     text += f"{_count(len(n), 'prompt')} with {each} completions each."
     if k == 1:
         return text, ""
-    ways = reporting.interval("ucc@", cells[f"ucc@{k}"])
-    passed = reporting.interval("pass@", cells[f"pass@{k}"])
+    ways = tables.interval("ucc@", cells[f"ucc@{k}"])
+    passed = tables.interval("pass@", cells[f"pass@{k}"])
     return text, (
         f"{k} completions hold a right one for {passed} of the prompts, and {ways} different right "
         "solutions a prompt."
@@ -167,7 +167,7 @@ def _crossing(pair: Pair) -> str:
 
 
 def _change(pair: Pair, name: str) -> str:
-    before, after = (reporting.number(name, cell[0]) for cell in pair.rows[name][:2])
+    before, after = (tables.number(name, cell[0]) for cell in pair.rows[name][:2])
     made = difference(pair, name)
     seen = made.verdict or "no clear difference"
     return f"{label(name)} {before} → {after}, that is {made.mean} {made.ends}, {seen}"

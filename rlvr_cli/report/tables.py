@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli import reporting
-from rlvr_cli.files import canonical_json
+from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report import training
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.panels import Table
 from rlvr_cli.report.sources import Source, lineage
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.summary import label
-from rlvr_cli.stages.evaluate import Measures
+from rlvr_cli.storage.atomic import canonical_json
+from rlvr_cli.terminal import tables
 
 _LISTED = 40  # prompts named in a list of flips
 
@@ -32,7 +32,7 @@ def by_source(subject: Subject) -> tuple[str, Table] | None:
     for name, members in sorted(groups.items()):
         value_PM = subject.measures.value_PM[np.array(members)][:, columns]
         cells = Measures([], names, value_PM).intervals()
-        rows.append([name, f"{len(members):,}", *(reporting.interval(n, cells[n]) for n in names)])
+        rows.append([name, f"{len(members):,}", *(tables.interval(n, cells[n]) for n in names)])
     return subject.name, Table(["source", "prompts", *map(label, names)], rows)
 
 
@@ -51,7 +51,7 @@ def flips(pair: Pair) -> dict[str, Any]:
     rows = []
     for bucket in pair.buckets:
         shares = [
-            "-" if cell is None else reporting.interval("pass@", cell)
+            "-" if cell is None else tables.interval("pass@", cell)
             for cell in (bucket.before, bucket.after)
         ]
         counts = [f"{bucket.prompts:,}", *shares, f"{bucket.gained}", f"{bucket.lost}"]

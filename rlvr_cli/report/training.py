@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlvr_cli.report.sources import Run
-from rlvr_cli.shards import MANIFEST, Shards
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 # Title, key in the glossary, and the names in metrics.jsonl or in a step's summary.
 PANELS = (

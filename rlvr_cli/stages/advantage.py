@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from rlvr_cli import groups, objective, schema
+from rlvr_cli.algorithms import group_stats, objective
+from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.fill import OnPart, fill
-from rlvr_cli.objective import Objective, Step
-from rlvr_cli.shards import WHOLE, Plan, Shards, Share
 from rlvr_cli.stages import common
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.writer import OnPart, fill
 
 
 def run(
@@ -151,7 +152,7 @@ def _check_rewards(
             f"`{prompt_ids[row]}`",
             "a reward must be finite; mend the verifier and score again",
         )
-    size_N = groups.total(step.present_N.to(torch.int64), step.group_N)
+    size_N = group_stats.total(step.present_N.to(torch.int64), step.group_N)
     small_N = step.present_N & (size_N < 2)
     if goal.group_relative and not allow_singletons and bool(small_N.any()):
         prompt_id = prompt_ids[int(small_N.nonzero()[0])]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvr_cli import world
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Request, RolloutEngine, Row, SamplingParams, TrainingEngine
+from rlvr_cli.runtime import distributed
 
 # Nats, of the mean over tokens. bfloat16 engines differ by 0.02 to 0.1, stale weights by 1 or more.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
@@ -38,7 +38,7 @@ def measure(
     requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
     made = dict(sampler.generate(requests, sampling))
     mine = [(prompts[i], made[i].token_ids, made[i].behaviour_logp) for i in sorted(made)]
-    drawn = [row for rows in world.gather(mine) for row in rows]
+    drawn = [row for rows in distributed.gather(mine) for row in rows]
     logps = trainer.logp([Row(prompt, tokens) for prompt, tokens, _ in drawn], temperature)
     gap_N = np.abs(np.concatenate(logps) - np.concatenate([sampled for *_, sampled in drawn]))
     outside = float((np.exp(np.minimum(gap_N, 20.0)) > 1.1).mean())

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.objective import Objective
 from rlvr_cli.protocols import Row
-from rlvr_cli.schema import TOP_K
-from rlvr_cli.shards import Shards
 from rlvr_cli.stages import common, logprob
+from rlvr_cli.storage.schema import TOP_K
+from rlvr_cli.storage.shards import Shards
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import world
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
-from rlvr_cli.shards import Shards
+from rlvr_cli.runtime import distributed
+from rlvr_cli.storage.shards import Shards
 
 KEY = ["prompt_id", "sample_index"]
 _NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
@@ -21,9 +21,9 @@ _NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
 
 def together(made: Any, out: Path) -> Any:
     """What several processes made of a directory, once all are done; what one alone made."""
-    if world.current().size == 1:
+    if distributed.current().size == 1:
         return made
-    world.wait()
+    distributed.wait()
     return made or Shards.open(out)
 
 

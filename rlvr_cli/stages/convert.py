@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli import files
 from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.storage import atomic
 
 Dtype = Literal["bfloat16", "float32"]
 
@@ -24,16 +24,16 @@ def run(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     temporary = out.with_name(f"_tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        files.make_folder(temporary)
+        atomic.make_folder(temporary)
         whole.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         for path in temporary.iterdir():
-            files.sync_file(path)
+            atomic.sync_file(path)
         temporary.rename(out)
-        files.sync_folder(out.parent)
+        atomic.sync_folder(out.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise files.write_error(out, error) from error
+        raise atomic.write_error(out, error) from error
     return {
         "parameters": whole.num_parameters(),
         "dtype": dtype,
@@ -47,7 +47,7 @@ def _load(model: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from rlvr_cli.policy import quiet
+    from rlvr_cli.models.policy import quiet
 
     quiet()
     path, options = Path(model), {}

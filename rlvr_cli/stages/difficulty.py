@@ -10,10 +10,10 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from rlvr_cli import seeds
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.shards import Shards
+from rlvr_cli.runtime import seeds
 from rlvr_cli.stages.prompts import Source
+from rlvr_cli.storage.shards import Shards
 
 
 def check(share: float | None, scores: list[Path]) -> None:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.shards import Shards
 from rlvr_cli.stages import score
+from rlvr_cli.storage.shards import Shards
 
 DRAWS = "_draws"
 

@@ -10,29 +10,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli import files, lookup
+from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.shards import Shards
+from rlvr_cli.storage import atomic
+from rlvr_cli.storage.shards import Shards
 
 ROWS_PER_BATCH = 1024
 
 
 def send_out(shards: Shards, out: Path, format: str) -> int:
     """Writes one file in a format of formats/, whole or not at all; the number of its rows."""
-    module = lookup.module("formats", format)
+    module = registry.module("formats", format)
     if shards.kind == "prompts" and format not in ("jsonl", "verl"):
         raise DataError(
             f"`{shards.path}` holds prompts, and `{format}` is a format of completions",
             "name rollouts or scores, or use --format jsonl",
         )
-    files.make_folder(out.parent)
+    atomic.make_folder(out.parent)
     rows: Iterator[dict[str, Any]] = module.write(_groups(shards))
     if module.SUFFIX == ".parquet":
         data, count = _parquet(rows, module.SCHEMA)
     else:
         lines = [json.dumps(row) + "\n" for row in rows]
         data, count = "".join(lines).encode(), len(lines)
-    files.write_atomic(out, data)
+    atomic.write_atomic(out, data)
     return count
 
 

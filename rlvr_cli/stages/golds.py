@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rlvr_cli.scoring import rewards
-from rlvr_cli.scoring.scorer import Question, Scorer
+from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
 
 def unreadable(

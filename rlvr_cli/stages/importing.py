@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rlvr_cli import foreign, schema
-from rlvr_cli import policy as policies
 from rlvr_cli.errors import DataError
-from rlvr_cli.fill import OnPart, fill_streaming
-from rlvr_cli.generations import Batch, Columns, Stream, format_of
-from rlvr_cli.policy import Policy
-from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.interop import readers
+from rlvr_cli.interop.completions import Batch, Columns, Stream, format_of
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import prompts, score
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart, fill_streaming
 
 ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted"}
@@ -252,9 +253,9 @@ def _prompt_rows(
     scan: _Scan, source: Path, prompt_column: str | None, answer_column: str | None
 ) -> list[dict[str, Any]]:
     first = list(scan.first.values())
-    prompt_name = foreign.column(first, prompt_column, foreign.PROMPT, "--prompt-column", source)
-    answer_name = foreign.column(first, answer_column, foreign.ANSWER, "--answer-column", source)
-    source_name = foreign.column(first, None, ("source", "data_source"), "", source)
+    prompt_name = readers.column(first, prompt_column, readers.PROMPT, "--prompt-column", source)
+    answer_name = readers.column(first, answer_column, readers.ANSWER, "--answer-column", source)
+    source_name = readers.column(first, None, ("source", "data_source"), "", source)
     names = (*scan.has.values(), prompt_name, answer_name, source_name, "finish_reason")
     used = {name.partition(".")[0] for name in names if name}
     if format_of(set(scan.header)):  # what a known tool says beside that is its own
@@ -262,9 +263,9 @@ def _prompt_rows(
     made = []
     for prompt_id, row in scan.first.items():
         extra = {k: v for k, v in scan.same[prompt_id].items() if k not in used}
-        prompt = foreign.look_up(row, prompt_name) if prompt_name else ""
-        answer = foreign.look_up(row, answer_name) if answer_name else None
-        named = foreign.look_up(row, source_name) if source_name else None
+        prompt = readers.look_up(row, prompt_name) if prompt_name else ""
+        answer = readers.look_up(row, answer_name) if answer_name else None
+        named = readers.look_up(row, source_name) if source_name else None
         made.append(
             {
                 "prompt_id": prompt_id,
@@ -287,4 +288,4 @@ def _text(answer: Any) -> str | None:
 
 def _finish_reason(row: dict[str, Any]) -> str:
     """`length` where the row says that its completion was cut, else `stop`."""
-    return "length" if foreign.look_up(row, "finish_reason") == "length" else "stop"
+    return "length" if readers.look_up(row, "finish_reason") == "length" else "stop"

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import device, memory
-from rlvr_cli import policy as policies
 from rlvr_cli.errors import UsageError
-from rlvr_cli.fill import OnPart, fill
-from rlvr_cli.policy import Loaded, Policy
+from rlvr_cli.memory_estimate import phases
+from rlvr_cli.memory_estimate.model_size import Rows, shape_of
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
-from rlvr_cli.schema import TOP_K
-from rlvr_cli.shape import Rows, shape_of
-from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.runtime import device
 from rlvr_cli.stages import common
+from rlvr_cli.storage.schema import TOP_K
+from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.writer import OnPart, fill
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
 REFERENCE_COLUMNS = ("ref_logp", *TOP_K)
@@ -80,7 +81,7 @@ def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     shape, place = shape_of(policy), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
     rows = Rows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
-    memory.require(policy, memory.evaluation(shape, place, rows), place)
+    phases.require(policy, phases.evaluation(shape, place, rows), place)
     return policies.load(policy)
 
 
@@ -134,7 +135,7 @@ def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[
     """The columns of a part that a model gives."""
     import torch
 
-    from rlvr_cli import forward
+    from rlvr_cli.models import logprobs as forward
 
     rows = common.training_rows(part)
     filled = [i for i, row in enumerate(rows) if len(row.token_ids)]
@@ -155,7 +156,7 @@ def _values(
     model: Any, batch: list[Row], names: list[str], params: dict[str, Any]
 ) -> dict[str, Any]:
     """The values of a micro-batch's tokens under their columns' names, [B, T] or [B, T, K]."""
-    from rlvr_cli import forward
+    from rlvr_cli.models import logprobs as forward
 
     temperature, likeliest = params["temperature"], {}
     if set(names) & set(TOP_K):

@@ -7,16 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import objective
-from rlvr_cli import policy as policies
+from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import MemoryOptions, UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.fill import OnPart
-from rlvr_cli.objective import Totals
-from rlvr_cli.policy import Loaded, Policy
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
-from rlvr_cli.shards import Plan, Shards
 from rlvr_cli.stages import common, steps, train_step, updates
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart
 
 _ALGO = "gpg"  # of advantages of 1: the mean cross-entropy of the tokens
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import foreign, lookup, schema
+from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.fill import OnPart, fill
-from rlvr_cli.shards import MANIFEST, WHOLE, Plan, Shards, Share
+from rlvr_cli.interop import readers
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.writer import OnPart, fill
 
 PROMPTS_PER_PART = 1024
 
@@ -42,7 +44,7 @@ def load(
     path = Path(source)
     if source.startswith("task:"):
         spec = source.removeprefix("task:") + (f":split={split}" if split else "")
-        spec = lookup.canonical("tasks", spec)
+        spec = registry.canonical("tasks", spec)
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
         return Source(from_task(spec, verifier)[:limit], params)
     if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
@@ -80,7 +82,7 @@ def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
             "extra": _json_or_none(row["extra"]),
             "verifier": verifier or row["verifier"],
         }
-        for row in lookup.build("tasks", spec)
+        for row in registry.build("tasks", spec)
     ]
 
 
@@ -100,19 +102,19 @@ def from_file(
     """
     path = Path(source)
     if split is None and path.exists():
-        rows = foreign.read(path)
+        rows = readers.read(path)
     elif not path.exists() and _looks_like_a_path(source):
         raise DataError(f"`{source}` does not exist", "check the path")
     else:
         rows = _from_datasets(source, split or "train")
-    id_name = foreign.column(rows, id_column, foreign.ID, "--id-column", path)
-    prompt_name = foreign.required(rows, prompt_column, foreign.PROMPT, "--prompt-column", path)
-    answer_name = foreign.required(rows, answer_column, foreign.ANSWER, "--answer-column", path)
+    id_name = readers.column(rows, id_column, readers.ID, "--id-column", path)
+    prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
+    answer_name = readers.required(rows, answer_column, readers.ANSWER, "--answer-column", path)
     stem = path.name.partition(".")[0]
     used = {id_name, prompt_name, answer_name.partition(".")[0], "verifier"}
     made = []
     for number, row in enumerate(rows, 1):
-        prompt, answer = foreign.look_up(row, prompt_name), foreign.look_up(row, answer_name)
+        prompt, answer = readers.look_up(row, prompt_name), readers.look_up(row, answer_name)
         for name, value, flag in (
             (prompt_name, prompt, "--prompt-column"),
             (answer_name, answer, "--answer-column"),
@@ -122,7 +124,7 @@ def from_file(
                     f"`{source}` row {number} has no `{name}`",
                     f"remove the row, or name another column with {flag}",
                 )
-        named = foreign.look_up(row, id_name) if id_name else None
+        named = readers.look_up(row, id_name) if id_name else None
         rest = {key: value for key, value in row.items() if key not in used}
         made.append(
             {
@@ -138,7 +140,7 @@ def from_file(
 
 
 def _looks_like_a_path(source: str) -> bool:
-    return source.startswith((".", "/")) or foreign.is_known(Path(source)) or source.count("/") > 1
+    return source.startswith((".", "/")) or readers.is_known(Path(source)) or source.count("/") > 1
 
 
 def _json_or_none(value: Any) -> str | None:
@@ -177,7 +179,7 @@ def make(
             )
         ids[row["prompt_id"]] = number
     for name in {row["verifier"] for row in rows} - {None}:
-        lookup.module("verifiers", str(name).partition(":")[0])
+        registry.module("verifiers", str(name).partition(":")[0])
     wanted = schema.schema("prompts")
     columns = {name: [row[name] for row in rows] for name in wanted.names}
     try:

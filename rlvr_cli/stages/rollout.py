@@ -9,16 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import device, lookup, memory, remembering, seeds
-from rlvr_cli import policy as policies
+from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
-from rlvr_cli.fill import OnPart, fill, fill_streaming
-from rlvr_cli.policy import Policy
+from rlvr_cli.memory_estimate import phases
+from rlvr_cli.memory_estimate.model_size import shape_of
+from rlvr_cli.models import memory_model as remembering, policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
-from rlvr_cli.shape import shape_of
-from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, sampling
+from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.writer import OnPart, fill, fill_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
 
@@ -144,18 +146,18 @@ def _load(
     """The policy in an engine of its own, if there is memory for it; with a memory model beside."""
     place = device.here()
     if memory_model:
-        held = memory.beside(shape_of(memory_model), place, trained=False)
+        held = phases.beside(shape_of(memory_model), place, trained=False)
         place = replace(place, free=place.free - held)
-    need = memory.rollout(
+    need = phases.rollout(
         shape_of(policy),
         options,
         place,
         prompt=longest_prompt(policy, prompts["messages"]),
         requests=prompts.num_rows * options.num_generations,
     )
-    memory.require(policy, need, place)
+    phases.require(policy, need, place)
     beside = {"memory": policies.load(memory_model, frozen=True)} if memory_model else {}
-    return lookup.build("rollout", options.engine)(policy, **beside)
+    return registry.build("rollout", options.engine)(policy, **beside)
 
 
 def longest_prompt(policy: Policy, messages: pa.ChunkedArray) -> int:
@@ -200,7 +202,7 @@ def check(
             f"temperature 0 gives {options.num_generations} times the same completion",
             "use `--num-generations 1`, or a temperature above 0",
         )
-    lookup.build("rollout", options.engine)
+    registry.build("rollout", options.engine)
     remembering.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
@@ -210,7 +212,7 @@ def remarks(options: RolloutOptions, model: str | None) -> Iterator[str]:
     """What one who asked for this would like to know before it starts."""
     if model is None:
         yield "no --model given, taking the built-in tiny policy"
-    engine, _ = lookup.parse("rollout", options.engine)
+    engine, _ = registry.parse("rollout", options.engine)
     if engine == "transformers" and device.here().kind == "cuda":
         yield "on a GPU --engine graph samples several times as fast as transformers"
 
@@ -237,7 +239,7 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
 
 def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
     """What decides the samples; a memory by its content, and nothing of DLC without one."""
-    params = {**vars(options), "engine": lookup.canonical("rollout", options.engine)}
+    params = {**vars(options), "engine": registry.canonical("rollout", options.engine)}
     if memory:
         return params | {"memory_model": memory.digest}
     return {name: value for name, value in params.items() if name not in _OF_DLC}

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import policy as policies
-from rlvr_cli import schema
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.fill import Later
-from rlvr_cli.policy import Policy
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
-from rlvr_cli.shards import Share
-from rlvr_cli.spool import Spool
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.partial_completions import Spool
+from rlvr_cli.storage.shards import Share
+from rlvr_cli.storage.writer import Later
 
 WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 

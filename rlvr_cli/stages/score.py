@@ -11,16 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import lookup, schema, world
+from rlvr_cli import registry
 from rlvr_cli.errors import DataError, TooManyErrors, UsageError
-from rlvr_cli.fill import OnPart, fill_streaming
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
-from rlvr_cli.sandbox import launch
-from rlvr_cli.scoring import rewards
-from rlvr_cli.scoring.cache import Cache, default_path
-from rlvr_cli.scoring.rewards import Part
-from rlvr_cli.scoring.scorer import Question, Scorer, bounded
-from rlvr_cli.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.runtime import distributed
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.writer import OnPart, fill_streaming
+from rlvr_cli.verification.sandbox import launch
+from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring.cache import Cache, default_path
+from rlvr_cli.verification.scoring.rewards import Part
+from rlvr_cli.verification.scoring.scorer import Question, Scorer, bounded
 
 _PROMPTS = 1024  # whose golds are kept ready
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
@@ -34,7 +36,7 @@ def scorer(
     sandbox: str | None = None,
 ) -> Scorer:
     """What verifies: a process for each core of this one's share, and what is known already."""
-    cores = len(os.sched_getaffinity(0)) // world.current().size
+    cores = len(os.sched_getaffinity(0)) // distributed.current().size
     kept = Cache(cache or default_path()) if use_cache else None
     environment = {launch.VARIABLE: sandbox} if sandbox else {}
     return Scorer(workers=workers or max(1, cores), cache=kept, environment=environment)
@@ -133,7 +135,7 @@ class _Golds:
         if text is None:
             raise DataError(
                 f"prompt `{prompt_id}` names no verifier",
-                f"name one with --verifier: {', '.join(lookup.names('verifiers'))}",
+                f"name one with --verifier: {', '.join(registry.names('verifiers'))}",
             )
         extra = json.loads(row["extra"]) if row["extra"] else {}
         extra["prompt"] = _text(json.loads(row["messages"]))

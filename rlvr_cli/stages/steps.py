@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import files
-from rlvr_cli import policy as policies
-from rlvr_cli.fill import OnPart, fill_whole
-from rlvr_cli.policy import CHECKPOINT, Policy
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import CHECKPOINT, Policy
 from rlvr_cli.protocols import TrainingEngine
-from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.storage import atomic
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart, fill_whole
 
 
 def fill(
@@ -67,14 +67,14 @@ def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
     try:
         engine.save(temporary)
         for path in temporary.iterdir():
-            files.sync_file(path)
+            atomic.sync_file(path)
         if final.exists():
             shutil.rmtree(final)
         temporary.rename(final)
-        files.sync_folder(out)
+        atomic.sync_folder(out)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise files.write_error(final, error) from error
+        raise atomic.write_error(final, error) from error
 
 
 def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:

@@ -6,26 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import (
-    adapters,
-    device,
-    lookup,
-    memory,
-    objective,
-    schedule,
-    world,
-)
-from rlvr_cli import policy as policies
+from rlvr_cli import registry
+from rlvr_cli.algorithms import lr_schedule, objective
+from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.fill import OnPart
-from rlvr_cli.objective import Objective
-from rlvr_cli.policy import Loaded, Policy
+from rlvr_cli.memory_estimate import phases
+from rlvr_cli.memory_estimate.model_size import shape_of
+from rlvr_cli.models import lora, policy as policies
+from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
-from rlvr_cli.shape import shape_of
-from rlvr_cli.shards import Plan, Shards
-from rlvr_cli.stages import batch as batches
-from rlvr_cli.stages import steps, updates
+from rlvr_cli.runtime import device, distributed
+from rlvr_cli.stages import batch as batches, steps, updates
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart
 
 
 def run(
@@ -81,22 +75,22 @@ def run(
             )
         return made, updates.run(made, batch, goal, options, sampled.params, seed)
 
-    if not world.current().leads:
+    if not distributed.current().leads:
         return _follow(update, out, save)
 
     def told() -> tuple[TrainingEngine, pa.Table]:
-        world.tell(True)
+        distributed.tell(True)
         return update()
 
     made = steps.fill(out, plan, told, save=save, identity="update", on_part=on_part)
-    world.tell(False)
+    distributed.tell(False)
     return made
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
     return {
         **vars(options),
-        "trainer": lookup.canonical("training", options.trainer),
+        "trainer": registry.canonical("training", options.trainer),
         "algo": spec,
         "seed": seed,
         "policy": policy.digest,
@@ -106,11 +100,11 @@ def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dic
 
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
     """Does this process' share of the update, if the leading one finds that there is one."""
-    if world.tell(None):
+    if distributed.tell(None):
         made, _ = update()
         if save:
             made.save(out)
-        world.tell(None)
+        distributed.tell(None)
     return Shards.open(out)
 
 
@@ -119,26 +113,26 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
         shape, place = shape_of(policy, options), device.here()
-        batch = memory.Batch(len(rows), *lengths)
-        need = memory.training(shape, options, place, batch, size=world.current().size)
-        memory.require(policy, need, place)
+        batch = phases.Batch(len(rows), *lengths)
+        need = phases.training(shape, options, place, batch, size=distributed.current().size)
+        phases.require(policy, need, place)
 
 
 def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:
     """The policy with its optimizer, in the engine that the options name."""
-    return lookup.build("training", options.trainer)(loaded, options, seed)
+    return registry.build("training", options.trainer)(loaded, options, seed)
 
 
 def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
     """Refuses options that do not go with one another, the objective or the policy."""
-    schedule.check(options)
-    lookup.build("training", options.trainer)
-    if world.current().size > 1 and options.trainer.partition(":")[0] == "local":
+    lr_schedule.check(options)
+    registry.build("training", options.trainer)
+    if distributed.current().size > 1 and options.trainer.partition(":")[0] == "local":
         raise UsageError(
-            f"{world.current().size} processes were started, and --trainer local is for one",
+            f"{distributed.current().size} processes were started, and --trainer local is for one",
             "use --trainer deepspeed, or start one process",
         )
-    adapters.check(policy.path, options)
+    lora.check(policy.path, options)
     if options.old_logprobs == "rollout" and "behaviour_logp" in goal.needs:
         raise UsageError(
             "--old-logprobs is rollout, so the ratio is taken against the behaviour policy; this "

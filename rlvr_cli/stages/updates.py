@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rlvr_cli import schedule, schema, seeds
+from rlvr_cli.algorithms import lr_schedule
+from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
-from rlvr_cli.objective import Objective, Totals
 from rlvr_cli.protocols import Row, TrainingEngine
-from rlvr_cli.stages import batch as batches
-from rlvr_cli.stages import common
+from rlvr_cli.runtime import seeds
+from rlvr_cli.stages import batch as batches, common
+from rlvr_cli.storage import schema
 
 
 def run(
@@ -40,7 +41,7 @@ def run(
             tokens = sum(len(row.token_ids) for row in chosen)
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
             sums = engine.accumulate(chosen, goal, totals, temperature)
-            rate = schedule.rate(options, engine.updates)
+            rate = lr_schedule.rate(options, engine.updates)
             try:
                 norm = engine.update(rate)
             except UserError:

@@ -15,7 +15,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
 from rlvr_cli.errors import UserError
-from rlvr_cli.plain import shown
+from rlvr_cli.terminal.escape import shown
 from rlvr_cli.viewer import keys, pieces, screen
 from rlvr_cli.viewer.index import VERDICTS, Detail, Filter, Index
 from rlvr_cli.viewer.panes import ListPane, TextPane

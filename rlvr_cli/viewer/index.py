@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.family import Family
-from rlvr_cli.shards import Shards
+from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.shards import Shards
 
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 VERDICTS = {"right": RIGHT, "wrong": WRONG, "no verdict": UNKNOWN}

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from rlvr_cli.plain import clipped, shown
+from rlvr_cli.terminal.escape import clipped, shown
 from rlvr_cli.viewer.index import RIGHT, UNKNOWN, WRONG, Detail, Index
 from rlvr_cli.viewer.pieces import SCALES
 from rlvr_cli.viewer.styled import Styled

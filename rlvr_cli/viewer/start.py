@@ -4,11 +4,11 @@ import sys
 import tomllib
 from pathlib import Path
 
-from rlvr_cli import family
-from rlvr_cli import policy as policies
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.policy import Policy
-from rlvr_cli.shards import MANIFEST
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage import lineage
+from rlvr_cli.storage.shards import MANIFEST
 from rlvr_cli.viewer.index import Index
 from rlvr_cli.viewer.pieces import Decoder
 
@@ -16,7 +16,7 @@ from rlvr_cli.viewer.pieces import Decoder
 def view(path: Path, model: str | None) -> None:
     """Runs the viewer until it is left."""
     folders = folders_of(path)
-    index = Index(family.find(folders[-1]))
+    index = Index(lineage.find(folders[-1]))
     if not (
         sys.__stdin__ and sys.__stdin__.isatty() and sys.__stderr__ and sys.__stderr__.isatty()
     ):
@@ -30,7 +30,7 @@ def view(path: Path, model: str | None) -> None:
     opened = {folders[-1]: index}
     Viewer(
         folders,
-        lambda folder: opened.pop(folder, None) or Index(family.find(folder)),
+        lambda folder: opened.pop(folder, None) or Index(lineage.find(folder)),
         lambda index: decoder(index, path, model),
     ).run()
 

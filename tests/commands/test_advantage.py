@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.fill import fill_whole
-from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import fill_whole
 
 
 def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):

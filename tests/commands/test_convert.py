@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlvr_cli import policy
+from rlvr_cli.models import policy
 
 needs_gguf = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")),

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from rlvr_cli.config import RunConfig
-from rlvr_cli.device import Device
 from rlvr_cli.doctor import fit, golds, tokens
-from rlvr_cli.policy import BUILTIN, resolve
+from rlvr_cli.models.policy import BUILTIN, resolve
+from rlvr_cli.runtime.device import Device
 
 GPU = Device("cuda", 80 << 30, 1 << 20, "GPU 0")
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from rlvr_cli.shards import Shards
+from rlvr_cli.storage.shards import Shards
 
 SHARP = ("lab", "sharpening", "--seeds", "4", "--steps", "12", "--jobs", "1", "--group-size", "2,4")
 plotting = importlib.util.find_spec("matplotlib") is not None

@@ -2,7 +2,9 @@ import json
 
 import pytest
 
-from rlvr_cli import config, console, lookup, objective
+from rlvr_cli import config, registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.terminal import console
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
@@ -34,8 +36,8 @@ def test_one_folder_shows_every_option_with_its_default(rlvr, folder):
     lines = rlvr("list", folder).out.splitlines()
     assert lines[0] == folder
     shown = {line.strip() for line in lines}
-    for name in lookup.names(folder):
-        spec = lookup.canonical(folder, name)
+    for name in registry.names(folder):
+        spec = registry.canonical(folder, name)
         assert spec in shown or spec == name
 
 
@@ -81,7 +83,7 @@ def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     lines = rlvr("list").out.splitlines()
     recipes = len(config.recipes())
-    entries = recipes + sum(len(lookup.names(f)) for f in FOLDERS if f != "recipes")
+    entries = recipes + sum(len(registry.names(f)) for f in FOLDERS if f != "recipes")
     assert len(lines) == len(FOLDERS) + entries
     assert sum(line.startswith("  ") for line in lines) == entries
 
@@ -94,7 +96,7 @@ def test_a_terminal_gets_lines_of_its_width(rlvr, terminal, width, folder):
     assert max(map(len, lines)) <= width
     indent = lines[1].index(lines[1].split()[1])
     names = [line.split()[0] for line in lines[1:] if line[2] != " "]
-    known = config.recipes() if folder == "recipes" else lookup.names(folder)
+    known = config.recipes() if folder == "recipes" else registry.names(folder)
     assert names == known
     assert all(line[2] != " " or line[:indent].isspace() for line in lines[1:])
 

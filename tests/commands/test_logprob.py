@@ -13,7 +13,7 @@ def flat(path, name):
 
 @pytest.fixture(scope="session")
 def logprobs(chain, tmp_path_factory):
-    from rlvr_cli import app
+    from rlvr_cli.cli import app
 
     made = tmp_path_factory.mktemp("logprobs") / "of-both"
     words = ("--ref-model", "builtin", "--out", str(made))

@@ -5,8 +5,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import device, policy
 from rlvr_cli.config import RolloutOptions
+from rlvr_cli.models import policy
+from rlvr_cli.runtime import device
 from rlvr_cli.stages import rollout
 
 SMALL = ("--max-new-tokens", 16, "-n", 4, "--prompts-per-part", 3)

@@ -5,10 +5,10 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.sandbox import launch
-from rlvr_cli.shards import Shards
 from rlvr_cli.stages import golds, score
-from rlvr_cli.verifiers import expression
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.verification.sandbox import launch
+from rlvr_cli.verification.verifiers import expression
 
 
 def test_every_completion_gets_a_verdict_and_stdout_is_the_path(rlvr, known, tmp_path):

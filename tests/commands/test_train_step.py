@@ -4,13 +4,13 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import policy
+from rlvr_cli.models import policy
 
 
 @pytest.fixture(scope="session")
 def trained(known):
     """The known rewards with their advantages, and the policy updated on them once."""
-    from rlvr_cli import app
+    from rlvr_cli.cli import app
 
     assert app.run(["advantage", f"{known}/scores"]) == 0
     words = ["--model", "builtin", "--learning-rate", "1e-3"]

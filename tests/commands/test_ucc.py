@@ -4,8 +4,8 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.resources import BLAS_THREADS
-from rlvr_cli.stages import clustering, evaluate
+from rlvr_cli.evaluation import clustering, pass_at_k
+from rlvr_cli.runtime.malloc import BLAS_THREADS
 
 
 def test_known_completions_give_the_exact_figures(rlvr, known):
@@ -91,7 +91,7 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
 @pytest.mark.parametrize("threads", ["1", "2"])  # of BLAS: with one this process takes part
 def test_shared_work_gives_the_same_clusters(known, monkeypatch, threads):
     monkeypatch.setenv(BLAS_THREADS, threads)
-    tallied, _ = evaluate.tally(known / "scores", texts=True)
+    tallied, _ = pass_at_k.tally(known / "scores", texts=True)
     alone = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True)
     monkeypatch.setattr(clustering, "MANY_TEXTS", 0)
     shared = clustering.of_tally(tallied, thresholds=[0.5, 0.8], representatives=True, workers=2)
@@ -112,7 +112,7 @@ def test_workers_multiply_on_one_core_each_and_leave_no_trace(monkeypatch):
 
 
 def test_representatives_are_looked_for_where_they_are_written(known):
-    tallied, _ = evaluate.tally(known / "scores", texts=True)
+    tallied, _ = pass_at_k.tally(known / "scores", texts=True)
     assert clustering.of_tally(tallied, thresholds=[0.5])[0].representatives == {}
 
 

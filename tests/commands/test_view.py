@@ -32,7 +32,7 @@ def test_it_runs_on_a_terminal_and_leaves_it_as_it_was(jsonl, rlvr, tmp_path):
     rlvr("import", jsonl(*rows), "--out", tmp_path / "i")
     main, side = pty.openpty()
     os.set_blocking(main, False)
-    words = [sys.executable, "-c", "from rlvr_cli.app import main; main()", "view"]
+    words = [sys.executable, "-c", "from rlvr_cli.cli.app import main; main()", "view"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     process = subprocess.Popen(
         [*words, str(tmp_path / "i")], stdin=side, stdout=side, stderr=side, env=environment,

@@ -63,13 +63,13 @@ def test_a_fallback_is_said_aloud_once():
 
 
 def test_forward_says_what_is_refused_as_an_error_with_a_hint(loaded, monkeypatch):
-    from rlvr_cli import forward
+    from rlvr_cli.models import logprobs
 
     rows = [Row([3], [0, 1])]
     monkeypatch.setenv(dispatch.VARIABLE, "triton")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(UsageError, match="RLVR_KERNELS is triton, but") as refused:
-        forward.completion_stats(loaded.model, rows, temperature=1.0)
+        logprobs.completion_stats(loaded.model, rows, temperature=1.0)
     assert "RLVR_KERNELS" in refused.value.hint
     monkeypatch.delenv(dispatch.VARIABLE)
     norm = loaded.model.base_model.norm.weight
@@ -77,6 +77,6 @@ def test_forward_says_what_is_refused_as_an_error_with_a_hint(loaded, monkeypatc
     try:
         norm.data[2] = torch.nan
         with pytest.raises(UserError, match="gives no log-probs: hidden_NH holds NaN in row 0"):
-            forward.completion_stats(loaded.model, rows, temperature=1.0)
+            logprobs.completion_stats(loaded.model, rows, temperature=1.0)
     finally:
         norm.data.copy_(kept)

@@ -21,8 +21,12 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithm
 # ruff: noqa: E402
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from rlvr_cli import forward, objective, policy
+from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.engines.rollout import _slots
+from rlvr_cli.engines.rollout.graph import Engine
+from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import (
     attention,
     dispatch,
@@ -34,11 +38,8 @@ from rlvr_cli.kernels import (
     triton_upstream,
 )
 from rlvr_cli.kernels.checks import BadInput
-from rlvr_cli.objective import Totals
+from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
-from rlvr_cli.rollout import _slots
-from rlvr_cli.rollout.graph import Engine
-from rlvr_cli.training import local
 
 STASH, RECOMPUTE = 1 << 30, 0
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of gradients
@@ -404,10 +405,10 @@ def test_the_policys_statistics_are_the_same_by_kernels(loaded, monkeypatch):
     found = []
     for chosen in ("reference", "triton"):
         monkeypatch.setenv(dispatch.VARIABLE, chosen)
-        stats = forward.completion_stats(loaded.model, rows, temperature=0.9)
+        stats = logprobs.completion_stats(loaded.model, rows, temperature=0.9)
         (gradient,) = torch.autograd.grad(stats.logp_BT.sum(), weight)
         with torch.no_grad():
-            _, likeliest = forward.with_top_k(loaded.model, rows, 3, temperature=0.9)
+            _, likeliest = logprobs.with_top_k(loaded.model, rows, 3, temperature=0.9)
         found.append((*stats[1:4], gradient, *likeliest))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

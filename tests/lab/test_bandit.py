@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlvr_cli import objective as objectives
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.algorithms.objective import Step, TokenBatch, Totals
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import bandit, systems
 from rlvr_cli.lab.bandit import simulate, uniforms
 from rlvr_cli.lab.settings import OPTIMIZERS, Settings
-from rlvr_cli.objective import Step, TokenBatch, Totals
 
 CLASSES = systems.classes()
 THREE = systems.bandit((0.5, 1.0, 0.0), (0.5, 0.05, 0.45))

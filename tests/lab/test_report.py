@@ -1,7 +1,7 @@
 import math
 
 from rlvr_cli.lab import check, report
-from rlvr_cli.shards import Shards
+from rlvr_cli.storage.shards import Shards
 
 
 def test_checks_are_kept_as_shards_and_shown(tmp_path, capsys):

@@ -6,7 +6,7 @@ from rlvr_cli.lab import outcome, panels, sharpening, sweep, two_stage
 from rlvr_cli.lab.bandit import Trajectories, simulate
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import bandit, classes
-from rlvr_cli.shards import Shards
+from rlvr_cli.storage.shards import Shards
 
 RUNS = [
     sweep.Run("three", bandit((0.5, 1.0, 0.0), (0.5, 0.05, 0.45)), Settings("dr-grpo", 2, 0.1, 60)),

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlvr_cli import objective as objectives
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab.table import Table
 

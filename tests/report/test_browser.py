@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import browser as driver
+from tests.report import browser as driver
 
 pytestmark = pytest.mark.skipif(
     driver.CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"

@@ -26,12 +26,12 @@ def test_all_k_up_to_32_then_about_as_many_with_the_powers_of_two():
 
 
 def test_entropies_of_all_parts_are_counted_once(chain, rlvr, tmp_path):
-    from rlvr_cli import family
     from rlvr_cli.report import rows
+    from rlvr_cli.storage import lineage
 
     out = tmp_path / "logprobs"
     rlvr("logprob", chain / "rollouts", "--model=builtin", "--out", out)
-    found = family.find(out)
+    found = lineage.find(out)
     made = rows.read(found, threshold=0.8)
     values = np.concatenate([np.array(v) for v in found.logprobs.table()["entropy"].to_pylist()])
     assert made.entropy_count.sum() == len(values) == made.length_N.sum()

@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlvr_cli import app
+from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError
+from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.report import glossary, panels, training
-from rlvr_cli.shards import Shards
-from rlvr_cli.stages import evaluate
+from rlvr_cli.storage.shards import Shards
 
 RIGHT, WRONG = ("1", True), ("2", False)
 
@@ -34,9 +34,10 @@ class Elements(HTMLParser):
 
 
 def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
-    tallied = evaluate.of_scores(Shards.open(known / "scores"), texts=True)
-    expected = evaluate.joined(
-        evaluate.pass_measures(tallied, [1, 2, 3, 4]), evaluate.ucc_measures(tallied, [1, 2, 3, 4])
+    tallied = pass_at_k.of_scores(Shards.open(known / "scores"), texts=True)
+    expected = pass_at_k.joined(
+        pass_at_k.pass_measures(tallied, [1, 2, 3, 4]),
+        pass_at_k.ucc_measures(tallied, [1, 2, 3, 4]),
     ).intervals()
     (made,) = report(known).figures["subjects"].values()
     assert made["prompts"] == 2
@@ -45,7 +46,7 @@ def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
 
 
 def test_the_figures_of_a_run_are_those_that_train_logged(of_run, trained):
-    last = evaluate.run_measures(trained / "eval" / "000002").intervals()
+    last = pass_at_k.run_measures(trained / "eval" / "000002").intervals()
     metrics = of_run.figures["subjects"]["step 2"]["metrics"]
     for name in ("pass@1", "pass@2", "ucc@2", "entropy"):
         assert metrics[name] == pytest.approx(last[name]), name

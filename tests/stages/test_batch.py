@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rlvr_cli import app, objective, policy
+from rlvr_cli.algorithms import objective
+from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.fill import fill_whole
-from rlvr_cli.shards import Plan, Shards
+from rlvr_cli.models import policy
 from rlvr_cli.stages import batch, logprob
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import fill_whole
 
 OPTIONS = UpdateOptions()
 STORED = UpdateOptions(old_logprobs="stored")

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rlvr_cli import schema
 from rlvr_cli.errors import DataError
 from rlvr_cli.stages import common
+from rlvr_cli.storage import schema
 
 NAMES = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 TOKENS = [[5, 6, 7], [], [8], [9, 9]]

@@ -10,11 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import app, lookup, policy, schema, seeds
+from rlvr_cli import registry
+from rlvr_cli.cli import app
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.shards import Shards
+from rlvr_cli.models import policy
+from rlvr_cli.runtime import seeds
 from rlvr_cli.stages import dynamic, rollout
 from rlvr_cli.stages.rollout import Selection
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import Shards
 
 SMALL = ("--max-new-tokens", 16, "-n", 4, "--prompts-per-part", 3, "--model", "builtin")
 STEP = (*SMALL, "--prompts-per-step", 8, "--step", 1)
@@ -214,7 +218,7 @@ class Counted:
 
     def __call__(self):
         self.made += 1
-        self._engine = lookup.build("rollout", "transformers")(self.loaded.policy, self.loaded)
+        self._engine = registry.build("rollout", "transformers")(self.loaded.policy, self.loaded)
         return self
 
     def generate(self, requests, sampling):

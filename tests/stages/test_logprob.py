@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from rlvr_cli import policy
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.shards import Plan, Shards, seal
+from rlvr_cli.models import policy
 from rlvr_cli.stages import common, logprob
+from rlvr_cli.storage.shards import Plan, Shards, seal
 
 EMPTY = {"completion": "", "finish_reason": "length"}
 

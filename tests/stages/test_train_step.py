@@ -12,14 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlvr_cli import app, forward, objective, policy
+from rlvr_cli.algorithms import objective
+from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.engines.training.local import Engine
 from rlvr_cli.errors import DataError
+from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Row
-from rlvr_cli.shards import Shards
 from rlvr_cli.stages import common, train_step, updates
 from rlvr_cli.stages.batch import Batch
-from rlvr_cli.training.local import Engine
+from rlvr_cli.storage.shards import Shards
 
 RATES = ["--learning-rate", "1e-3", "--warmup-updates", "2", "--schedule", "cosine"]
 RATES += ["--decay-updates", "6", "--mini-batch-prompts", "2"]
@@ -187,7 +189,7 @@ def test_what_is_sampled_from_adapters_has_the_log_probs_of_the_merged_model(
 
     def logp_of(model):
         with torch.no_grad():
-            stats = forward.completion_stats(model, rows, temperature=1.0)
+            stats = logprobs.completion_stats(model, rows, temperature=1.0)
         return stats.logp_BT[stats.mask_BT]
 
     assert float((sampled - logp_of(base)).abs().max()) > 1e-2

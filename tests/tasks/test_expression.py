@@ -3,7 +3,7 @@
 from itertools import pairwise, product
 
 from rlvr_cli.tasks.expression import TARGETS, build
-from rlvr_cli.verifiers.expression import build as build_verifier
+from rlvr_cli.verification.verifiers.expression import build as build_verifier
 
 
 def test_every_target_is_in_one_split_only():

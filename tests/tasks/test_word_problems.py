@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from rlvr_cli import lookup
+from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
 from rlvr_cli.tasks.word_problems import build
-from rlvr_cli.verifiers.number import build as build_verifier
+from rlvr_cli.verification.verifiers.number import build as build_verifier
 
 
 def texts(**options):
@@ -36,13 +36,13 @@ def test_splits_share_no_problem_and_are_the_same_every_time():
 
 def test_more_problems_than_there_are_is_refused():
     with pytest.raises(UsageError, match="fewer than 30000"):
-        lookup.build("tasks", "word-problems:count=30000,steps=1,largest=10")
+        registry.build("tasks", "word-problems:count=30000,steps=1,largest=10")
 
 
 @pytest.mark.parametrize("option", ["steps=0", "steps=5", "count=0", "largest=9"])
 def test_options_without_sense_are_refused(option):
     with pytest.raises(UsageError, match="steps must be"):
-        lookup.build("tasks", f"word-problems:{option}")
+        registry.build("tasks", f"word-problems:{option}")
 
 
 def test_the_verifier_takes_the_answers():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr_cli import family
+from rlvr_cli.storage import lineage
 from rlvr_cli.viewer import start
 from rlvr_cli.viewer.index import Index
 
@@ -56,7 +56,7 @@ def view():
         async def drive() -> None:
             app = Viewer(
                 start.folders_of(path),
-                lambda folder: Index(family.find(folder)),
+                lambda folder: Index(lineage.find(folder)),
                 lambda index: start.decoder(index, path, model),
             )
             async with app.run_test(size=size) as pilot:

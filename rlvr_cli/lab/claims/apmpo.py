@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import torch
 
+from rlvr_cli.algorithms.objective import TokenBatch, Totals, build, loss
+from rlvr_cli.algorithms.terms import adaptive, surrogate
 from rlvr_cli.lab import check
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab
-from rlvr_cli.objective import TokenBatch, Totals, build, loss
-from rlvr_cli.parts import adaptive, surrogate
 
 
 def batch(columns: dict[str, float], rows: int = 64, tokens: int = 7) -> TokenBatch:

@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from rlvr_cli.algorithms.objective import build
 from rlvr_cli.lab import check, squeeze
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab, paired
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.table import Table
-from rlvr_cli.objective import build
 
 DELTAS = (0.1, 0.01, 0.001)
 GSPO = "gspo:clip_low=0.2,clip_high=0.2"

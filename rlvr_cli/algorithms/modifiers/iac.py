@@ -1,0 +1,35 @@
+"""IAC: more weight on successes of hard prompts (When Sharpening Becomes Collapse, 3.1)."""
+
+import math
+from dataclasses import replace
+
+from torch import Tensor
+
+from rlvr_cli.algorithms.objective import ADVANTAGE, Modifier, Objective, Step
+from rlvr_cli.algorithms.terms import advantage
+from rlvr_cli.errors import UsageError
+
+
+def build(*, alpha: float = 1.0) -> Modifier:
+    """Advantages above 0 times (G - |S+|)^alpha, S+ the group's completions with A > 0.
+
+    The others stay, and nothing is normalised again; 0^0 is 1. alpha = 0 changes nothing.
+    """
+    if not 0 <= alpha < math.inf:
+        raise ValueError("alpha must be at 0 or above, and finite")
+
+    def modify(objective: Objective) -> Objective:
+        if objective.sign < 0:
+            raise UsageError(
+                "iac scales advantages above 0, this objective has none", "leave iac out"
+            )
+
+        def estimate(step: Step) -> dict[str, Tensor]:
+            made = objective.advantage(step)
+            return made | {
+                ADVANTAGE: advantage.inverse_success(made[ADVANTAGE], step.group_N, alpha=alpha)
+            }
+
+        return replace(objective, advantage=estimate)
+
+    return modify

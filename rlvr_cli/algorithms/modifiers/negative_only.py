@@ -1,0 +1,27 @@
+"""GRPO-N and kin: completions with A < 0 alone push (arXiv:2510.04028, sec. 4.1 and B.5)."""
+
+from dataclasses import replace
+
+from rlvr_cli.algorithms.objective import Modifier, Objective
+from rlvr_cli.errors import UsageError
+
+
+def build() -> Modifier:
+    """The gain times 1[A < 0]; counts and penalties stay as they are.
+
+    A group whose completions are all wrong gives 0, unlike with NSR.
+    """
+
+    def modify(objective: Objective) -> Objective:
+        if objective.sign:
+            kept = "above" if objective.sign > 0 else "below"
+            raise UsageError(
+                f"negative-only chooses by sign, this objective has advantages {kept} 0 alone",
+                "leave negative-only out",
+            )
+        return replace(
+            objective,
+            factors=(*objective.factors, lambda batch: (batch.advantage_B < 0)[:, None]),
+        )
+
+    return modify

@@ -1,0 +1,29 @@
+"""DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13)."""
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from rlvr_cli.algorithms.objective import Modifier, Objective, Step
+from rlvr_cli.algorithms.terms import advantage
+
+
+def build(*, buffer: int = 4096) -> Modifier:
+    """Adds min(-(len - (L_max - buffer)) / buffer, 0) to the reward, before the estimator.
+
+    L_max is the rollout's --max-new-tokens, `buffer` its last tokens. Whether a group's rewards
+    differ is judged before this.
+    """
+    if buffer < 1:
+        raise ValueError("buffer must be at least 1 token")
+
+    def modify(objective: Objective) -> Objective:
+        def estimate(step: Step) -> dict[str, Tensor]:
+            lost_N = advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
+            shaped = replace(step, reward_N=step.reward_N + lost_N)
+            return objective.advantage(shaped) | {"overlong": lost_N}
+
+        columns = (*objective.columns, "overlong")
+        return replace(objective, advantage=estimate, columns=columns, longer_than=buffer)
+
+    return modify

@@ -1,0 +1,249 @@
+"""An objective is four pure functions; its loss is a weighted sum over tokens.
+
+Shapes: N completions of the rollout batch, B rows of a micro-batch, T completion tokens.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rlvr_cli import registry
+from rlvr_cli.algorithms import group_stats
+from rlvr_cli.errors import UsageError
+
+ADVANTAGE = "advantage"
+KEEP = "keep"
+LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an estimator may know of the N completions of a rollout batch."""
+
+    reward_N: Tensor  # float64; 0 where missing
+    present_N: Tensor  # bool; False where the verifier failed
+    correct_N: Tensor  # bool; what the verifier said
+    group_N: Tensor  # int64 in [0, groups)
+    length_N: Tensor  # int64, tokens
+    max_length: int  # tokens, the longest completion that sampling allows
+
+    def only(self, chosen_N: Tensor) -> "Step":
+        """The rows where `chosen_N` is True."""
+        return Step(
+            self.reward_N[chosen_N],
+            self.present_N[chosen_N],
+            self.correct_N[chosen_N],
+            self.group_N[chosen_N],
+            self.length_N[chosen_N],
+            self.max_length,
+        )
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A micro-batch: completion tokens at the left, padding at the right."""
+
+    logp_BT: Tensor  # with gradient
+    old_logp_BT: Tensor
+    mask_BT: Tensor  # bool; True on trained tokens
+    advantage_B: Tensor
+    entropy_BT: Tensor  # with gradient where an objective needs it
+    ref_logp_BT: Tensor | None = None
+    behaviour_logp_BT: Tensor | None = None
+    anchor_logp_BT: Tensor | None = None  # log of the policy's mass on the anchor set, gradient
+    anchor_ref_logp_BT: Tensor | None = None  # log of the reference policy's mass on it
+    columns: dict[str, Tensor] = field(default_factory=dict)  # per row, [B]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of the whole optimizer batch, over all micro-batches and ranks."""
+
+    tokens: int
+    sequences: int
+    max_length: int  # the longest completion that sampling allows
+
+
+Cost = Callable[[TokenBatch], Tensor]  # [B, T]
+Count = Callable[[TokenBatch, Tensor], tuple[Tensor, Tensor]]  # hits, tokens they are out of
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The four slots, and what modifiers add to them.
+
+    `columns` names what `advantage` returns beside the advantage (a `keep` of its own leaves rows
+    out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
+    shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
+    policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
+    1, or the column that holds one); `ratio` says over what the importance ratio spans.
+    `group_relative` estimators need two rewards in a group and give 0 where all are equal;
+    `sign` is that of every advantage, 0 where both occur.
+    """
+
+    advantage: Callable[[Step], dict[str, Tensor]]
+    log_ratio: Callable[[TokenBatch], Tensor]
+    surrogate: Callable[[TokenBatch, Tensor], Tensor]
+    weight: Callable[[Tensor, Totals], Tensor]
+    columns: tuple[str, ...] = ()
+    needs: frozenset[str] = frozenset()
+    top_k: int = 0
+    ratio: Literal["token", "sequence", "none"] = "token"
+    clip: tuple[float | str, float | str] | None = None
+    dual_clip: float | None = None
+    group_relative: bool = True
+    sign: int = 0
+    longer_than: int = 0  # tokens; sampling must allow longer completions
+    decoupled: bool = False  # whether samples may be from the policy less a memory (DLC)
+    factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
+    penalties: tuple[Cost, ...] = ()  # added to a token's cost
+    shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
+
+    def with_penalty(self, penalty: Cost, *needs: str) -> "Objective":
+        return replace(
+            self, penalties=(*self.penalties, penalty), needs=self.needs | frozenset(needs)
+        )
+
+
+Modifier = Callable[[Objective], Objective]
+
+
+def build(spec: str) -> Objective:
+    """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`."""
+    base, modifiers = _split(spec)
+    objective = registry.build("objectives", base)
+    for modifier in modifiers:
+        objective = registry.build("modifiers", modifier)(objective)
+    return objective
+
+
+def canonical(spec: str) -> str:
+    """The one spelling of a spec: every option of every part written out."""
+    base, modifiers = _split(spec)
+    parts = [registry.canonical("objectives", base)]
+    return "+".join(parts + [registry.canonical("modifiers", m) for m in modifiers])
+
+
+def _split(spec: str) -> tuple[str, list[str]]:
+    base, *modifiers = spec.split("+")
+    names = [modifier.strip().partition(":")[0] for modifier in modifiers]
+    if len(set(names)) < len(names):
+        raise UsageError(f"`{spec}` names a modifier twice", "name each modifier once")
+    return base, modifiers
+
+
+def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
+    """The value columns of an advantages shard, and `constant`, as [N] tensors.
+
+    A row without a reward leaves every statistic, gets NaN and is not kept. A group whose rewards
+    are all equal gets exactly 0 from a group-relative estimator, and stays.
+    """
+    present_N = step.present_N
+    size_N, mean_N, std_N = group_stats.statistics(step.reward_N, step.group_N, present_N)
+    constant_N = group_stats.is_constant(step.reward_N, step.group_N, present_N)
+    made = objective.advantage(step.only(present_N))
+    columns = {name: _scatter(made[name], present_N) for name in (ADVANTAGE, *objective.columns)}
+    keep_N = present_N.clone()
+    if KEEP in made:
+        keep_N[present_N] = made[KEEP]
+    return columns | {
+        KEEP: keep_N,
+        "group_size": size_N,
+        "group_mean": mean_N,
+        "group_std": torch.where(constant_N & (size_N > 0), 0.0, std_N),
+        "constant": constant_N,
+    }
+
+
+def _scatter(value: Tensor, present_N: Tensor) -> Tensor:
+    out_N = torch.full(present_N.shape, torch.nan, dtype=torch.float64)
+    out_N[present_N] = value.to(torch.float64)
+    return out_N
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of a micro-batch, and what to know of its tokens."""
+
+    value: Tensor
+    gain_BT: Tensor
+    log_ratio_BT: Tensor
+
+
+def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
+    """The share of the optimizer batch's loss that these rows carry, to be minimised.
+
+        L = sum_{b,t} weight_bt (-gain_bt * product of factors_bt + sum of penalties_bt)
+
+    Summed over micro-batches and ranks it is the loss of the whole batch, however that is split.
+    """
+    log_ratio_BT = objective.log_ratio(batch)
+    gain_BT = _gain(objective, batch, log_ratio_BT)
+    cost_BT = -gain_BT
+    for penalty in objective.penalties:
+        cost_BT = cost_BT + penalty(batch)
+    weight_BT = objective.weight(batch.mask_BT.to(cost_BT.dtype), totals)
+    value = (weight_BT * torch.where(batch.mask_BT, cost_BT, 0.0)).sum()
+    return Loss(value, gain_BT.detach(), log_ratio_BT.detach())
+
+
+def _gain(objective: Objective, batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
+    """The surrogate, dual-clipped and times its factors.
+
+    A dual clip bounds the gain of A < 0 by c A from below (arXiv:1912.09729, eq. 5).
+    """
+    gain_BT = objective.surrogate(batch, log_ratio_BT)
+    if objective.dual_clip is not None:
+        advantage_B1 = batch.advantage_B[:, None]
+        bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantage_B1)
+        gain_BT = torch.where(advantage_B1 < 0, bounded_BT, gain_BT)
+    for factor in objective.factors:
+        gain_BT = gain_BT * factor(batch)
+    return gain_BT
+
+
+def _bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """The bounds of the clip as distances below and above 1, [B, 1] or scalars."""
+    assert objective.clip is not None
+    low, high = (
+        batch.columns[bound][:, None] if isinstance(bound, str) else torch.as_tensor(bound)
+        for bound in objective.clip
+    )
+    return low, high
+
+
+def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict[str, float]:
+    """Sums (and extremes, by their suffix) over the trained tokens of a micro-batch."""
+    mask_BT = batch.mask_BT
+    log_ratio_N = result.log_ratio_BT[mask_BT].double()
+    ratio_N = log_ratio_N.clamp(-LIMIT, LIMIT).exp()
+    x_N = (batch.logp_BT.detach() - batch.old_logp_BT)[mask_BT].double().clamp(-LIMIT, LIMIT)
+    sums = {
+        "loss": float(result.value.detach()),
+        "entropy": float(batch.entropy_BT.detach()[mask_BT].double().sum()),
+        "clipped": float(_is_clipped(objective, batch, result)[mask_BT].sum()),
+        "clamped": float((log_ratio_N.abs() > LIMIT).sum()),
+        "kl": float((x_N.expm1() - x_N).sum()),
+        "ratio": float(ratio_N.sum()),
+        "ratio_min": float(ratio_N.min()) if len(ratio_N) else 1.0,
+        "ratio_max": float(ratio_N.max()) if len(ratio_N) else 1.0,
+    }
+    for name, share in objective.shares:
+        hit_BT, among_BT = share(batch, result.log_ratio_BT)
+        sums[name] = float((hit_BT & among_BT & mask_BT).sum())
+        sums[f"{name}_among"] = float((among_BT & mask_BT).sum())
+    return sums
+
+
+def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor:
+    """Whether a token's ratio lies where the clip makes its gain flat, [B, T]."""
+    if objective.clip is None:
+        return torch.zeros_like(batch.mask_BT)
+    low, high = _bounds(objective, batch)
+    ratio_BT = result.log_ratio_BT.double().clamp(-LIMIT, LIMIT).exp()
+    advantage_B1 = batch.advantage_B[:, None]
+    above_BT = (advantage_B1 > 0) & (ratio_BT > 1 + high)
+    return above_BT | ((advantage_B1 < 0) & (ratio_BT < 1 - low))

@@ -1,0 +1,26 @@
+"""CISPO: a capped ratio as weight, no token dropped (MiniMax-M1, arXiv:2506.13585, eq. 4)."""
+
+from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms.terms import advantage, ratio as ratios, surrogate, weight
+
+
+def build(*, cap: float = 5.0, eps: float = 1e-6, ddof: int = 1) -> Objective:
+    """The mean over all tokens of sg(min(r, cap)) A log pi.
+
+        L = -1/T sum_i sum_t sg(min(r_it, cap)) A_i log pi(y_it)
+
+    `cap` is absolute: published runs cap the ratio at 1.2, 5 or 6.
+    A_i = (R_i - mean R) / (std R + eps).
+    """
+    if not cap > 0:
+        raise ValueError("cap must be above 0")
+    return Objective(
+        advantage=lambda step: {
+            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
+        },
+        log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
+        surrogate=lambda batch, log_ratio_BT: surrogate.capped(
+            log_ratio_BT, batch.logp_BT, batch.advantage_B[:, None], cap=cap
+        ),
+        weight=weight.token_mean,
+    )

@@ -1,0 +1,20 @@
+"""REINFORCE++ with baseline: group means, whitened over the batch (arXiv:2501.03262)."""
+
+from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms.terms import advantage, penalty, token_clip, weight
+
+
+def build(*, clip_low: float = 0.2, clip_high: float = 0.2, kl: float = 1e-5) -> Objective:
+    """The mean over all tokens of min(r A, clip(r) A) - kl k2.
+
+        L = -1/T sum_i sum_t (min(r_it A_i, clip(r_it) A_i) - kl (log pi - log pi_ref)^2 / 2)
+
+    A is the reward minus the group's mean, standardised over all tokens of the rollout batch.
+    """
+    base = token_clip.objective(
+        lambda step: {"advantage": advantage.whitened(step.reward_N, step.group_N, step.length_N)},
+        weight.token_mean,
+        low=clip_low,
+        high=clip_high,
+    )
+    return penalty.with_kl(base, beta=kl, estimator="k2")

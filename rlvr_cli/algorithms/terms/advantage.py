@@ -1,0 +1,104 @@
+"""Advantages from the rewards of groups. Shapes: N completions. Float64.
+
+Estimators that compare the completions of a group give exactly 0 where its rewards are all equal.
+"""
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.algorithms import group_stats
+
+_LEAST_VARIANCE = 1e-8
+
+
+def group_norm(reward_N: Tensor, group_N: Tensor, *, eps: float = 1e-6, ddof: int = 1) -> Tensor:
+    """Reward minus the group's mean, over the group's standard deviation.
+
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        (GRPO, arXiv:2402.03300, sec. 4.1.2)
+    """
+    return group_mean(reward_N, group_N) / (group_stats.std(reward_N, group_N, ddof=ddof) + eps)
+
+
+def group_mean(reward_N: Tensor, group_N: Tensor) -> Tensor:
+    """Reward minus the group's mean.
+
+    A_i = R_i - mean_j R_j        (Dr. GRPO, arXiv:2503.20783, sec. 3.2)
+    """
+    off_N = reward_N - group_stats.mean(reward_N, group_N)
+    return torch.where(_constant(reward_N, group_N), 0.0, off_N)
+
+
+def leave_one_out(reward_N: Tensor, group_N: Tensor) -> Tensor:
+    """Reward minus the mean of the other rewards of the group; 0 in a group of one.
+
+    A_i = R_i - sum_{j != i} R_j / (G - 1) = G / (G - 1) (R_i - mean_j R_j)
+
+    (RLOO, arXiv:2402.14740, eq. 7)
+    """
+    size_N = _size(reward_N, group_N)
+    return size_N / (size_N - 1).clamp(min=1) * group_mean(reward_N, group_N)
+
+
+def mixed_share(reward_N: Tensor, group_N: Tensor) -> Tensor:
+    """Reward minus the group's mean, scaled up by the share of completions that carry signal.
+
+        A_i = alpha (R_i - mean_j R_j),  alpha = B / (completions in groups of unequal rewards)
+
+    B counts the completions of the batch. (GPG, arXiv:2504.02546)
+    """
+    mixed = int((~_constant(reward_N, group_N)).sum())
+    return len(reward_N) / max(mixed, 1) * group_mean(reward_N, group_N)
+
+
+def whitened(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tensor:
+    """Reward minus the group's mean, standardised over all tokens of the rollout batch.
+
+        B_i = R_i - mean_j R_j,  A_i = (B_i - m) / sqrt(max(v, 1e-8))
+
+    m and v are mean and biased variance of B with each completion counted once a token.
+    (REINFORCE++ with baseline, arXiv:2501.03262, sec. 3.2)
+    """
+    off_N = group_mean(reward_N, group_N)
+    share_N = length_N.to(torch.float64) / length_N.sum().clamp(min=1)
+    centred_N = off_N - (share_N * off_N).sum()
+    variance = (share_N * centred_N.square()).sum().clamp(min=_LEAST_VARIANCE)
+    return torch.where(_constant(reward_N, group_N), 0.0, centred_N / variance.sqrt())
+
+
+def signed(correct_N: Tensor, *, positive: float, negative: float) -> Tensor:
+    """One number for correct completions and one for the others, without a baseline.
+
+    (arXiv:2506.01347, sec. 3)
+    """
+    out_N = torch.full(correct_N.shape, negative, dtype=torch.float64)
+    return out_N.masked_fill(correct_N, positive)
+
+
+def inverse_success(advantage_N: Tensor, group_N: Tensor, *, alpha: float) -> Tensor:
+    """Advantages above 0 times the number of the group's other completions to the power alpha.
+
+        A_i (G - |S+|)^alpha  where A_i > 0,  S+ = {j : A_j > 0}
+
+    0^0 is 1. (IAC, When Sharpening Becomes Collapse, sec. 3.1)
+    """
+    positive_N = advantage_N > 0
+    count_N = group_stats.total(positive_N.to(torch.float64), group_N)
+    scale_N = (_size(advantage_N, group_N) - count_N) ** alpha
+    return torch.where(positive_N, advantage_N * scale_N, advantage_N)
+
+
+def overlong(length_N: Tensor, *, longest: int, buffer: int) -> Tensor:
+    """What a completion loses for ending within the last `buffer` tokens.
+
+    min(-(len - (L_max - L_buf)) / L_buf, 0)        (DAPO, arXiv:2503.14476, eq. 13)
+    """
+    return -(length_N.to(torch.float64) - (longest - buffer)).clamp(min=0) / buffer
+
+
+def _constant(reward_N: Tensor, group_N: Tensor) -> Tensor:
+    low_N, high_N = group_stats.extremes(reward_N, group_N)
+    return low_N >= high_N
+
+
+def _size(value_N: Tensor, group_N: Tensor) -> Tensor:
+    return group_stats.total(torch.ones_like(value_N), group_N)

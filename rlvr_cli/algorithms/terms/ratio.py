@@ -1,0 +1,47 @@
+"""Log importance ratios, of tokens and of sequences. Shapes: B rows, T completion tokens."""
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.algorithms.objective import LIMIT
+
+
+def token(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The log ratio of each token, 0 where masked.
+
+    d_t = logp_t - old_logp_t
+    """
+    return torch.where(mask_BT, logp_BT - old_logp_BT, 0.0)
+
+
+def sequence(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The log ratio of the whole completion, at each of its tokens.
+
+    log rho = sum_t d_t        (QUATRO, arXiv:2602.04620, eq. 14)
+    """
+    d_BT = token(logp_BT, old_logp_BT, mask_BT)
+    return d_BT.sum(-1, keepdim=True).expand_as(d_BT)
+
+
+def length_normalized(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The mean log ratio of the completion's tokens, at each of its tokens.
+
+        log s = sum_t d_t / |o|        (GSPO, arXiv:2507.18071, eq. 7)
+
+    0 for an empty completion.
+    """
+    return mean(token(logp_BT, old_logp_BT, mask_BT), mask_BT)
+
+
+def mean(value_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The mean over the completion's tokens, at each of its tokens; 0 for an empty completion."""
+    sum_B1 = torch.where(mask_BT, value_BT, 0.0).sum(-1, keepdim=True)
+    return (sum_B1 / mask_BT.sum(-1, keepdim=True).clamp(min=1)).expand_as(value_BT)
+
+
+def clamp(log_ratio_BT: Tensor) -> Tensor:
+    """The log ratio within +-20 nats, so that its exponential is finite in float32.
+
+    Flat outside; the number of clamped tokens is a metric of the step.
+    """
+    return log_ratio_BT.clamp(-LIMIT, LIMIT)

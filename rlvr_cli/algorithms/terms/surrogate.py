@@ -1,0 +1,102 @@
+"""Gains of tokens, to be maximised. Shapes: B rows, T completion tokens.
+
+A gain of the whole completion stands at each of its tokens.
+"""
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.algorithms.terms import ratio
+
+_SMALL_POWER = 1e-8  # below, the power mean is the geometric mean to within rounding
+
+
+def clipped(log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float) -> Tensor:
+    """The lesser of the ratio's and the clipped ratio's share of the advantage.
+
+    gain = min(r A, clip(r, 1 - low, 1 + high) A)        (PPO, arXiv:1707.06347, eq. 7)
+    """
+    r_BT = ratio.clamp(log_ratio_BT).exp()
+    return pessimistic(r_BT, advantage_B1, low=low, high=high)
+
+
+def pessimistic(r_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float) -> Tensor:
+    """min(r A, clip(r, 1 - low, 1 + high) A) of a ratio that may be rectified, and negative."""
+    return torch.minimum(r_BT * advantage_B1, r_BT.clamp(1 - low, 1 + high) * advantage_B1)
+
+
+def log_prob(logp_BT: Tensor, advantage_B1: Tensor) -> Tensor:
+    """The advantage times the log-prob, without any ratio.
+
+    gain = A log pi        (GPG, arXiv:2504.02546)
+    """
+    return advantage_B1 * logp_BT
+
+
+def capped(log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor, *, cap: float) -> Tensor:
+    """The log-prob's gain weighted by the ratio up to a cap, held constant; no token drops out.
+
+    gain = sg(min(r, cap)) A log pi        (CISPO, arXiv:2506.13585, eq. 4 and 5)
+    """
+    r_BT = ratio.clamp(log_ratio_BT).exp().clamp(max=cap).detach()
+    return r_BT * log_prob(logp_BT, advantage_B1)
+
+
+def geometric(
+    log_ratio_BT: Tensor, advantage_B1: Tensor, mask_BT: Tensor, *, clip: float
+) -> Tensor:
+    """The advantage times the geometric mean of ratios clipped on the side that is rewarded.
+
+    gain = A exp(mean_t d'_t),  d' = min(d, clip) if A > 0, max(d, -clip) if A < 0
+
+    (GMPO, arXiv:2507.20673)
+    """
+    d_BT = torch.where(
+        advantage_B1 < 0, log_ratio_BT.clamp(min=-clip), log_ratio_BT.clamp(max=clip)
+    )
+    return advantage_B1 * ratio.clamp(ratio.mean(d_BT, mask_BT)).exp()
+
+
+def power_mean(
+    log_ratio_BT: Tensor,
+    advantage_B1: Tensor,
+    mask_BT: Tensor,
+    *,
+    power_B1: Tensor,
+    low_B1: Tensor,
+    high_B1: Tensor,
+) -> Tensor:
+    """The advantage times the power mean of ratios clipped on the side that is rewarded.
+
+        gain = A (mean_t u_t^p)^(1/p),  u = min(r, 1 + high) if A > 0, max(r, 1 - low) if A < 0
+
+    In log space. It equals sgn(A) (mean_t |min(r A, clip(r) A)|^p)^(1/p) since the power mean is
+    homogeneous; p = 0 is the geometric mean. (APMPO, arXiv:2605.04066, eq. 7 to 9)
+    """
+    d_BT = ratio.clamp(log_ratio_BT)
+    above_BT = torch.minimum(d_BT, torch.log1p(high_B1))
+    below_BT = torch.maximum(d_BT, torch.log1p(-low_B1.clamp(max=1)))
+    u_BT = torch.where(advantage_B1 < 0, below_BT, above_BT)
+    arithmetic_B1 = power_B1.abs() > _SMALL_POWER
+    p_B1 = torch.where(arithmetic_B1, power_B1, 1.0)
+    sums_B1 = torch.where(mask_BT, p_B1 * u_BT, -torch.inf).logsumexp(-1, keepdim=True)
+    length_B1 = mask_BT.sum(-1, keepdim=True).clamp(min=1).to(u_BT.dtype)
+    empty_B1 = ~mask_BT.any(-1, keepdim=True)
+    mean_B1 = (sums_B1.masked_fill(empty_B1, 0.0) - length_B1.log()) / p_B1
+    log_mean_BT = torch.where(arithmetic_B1, mean_B1, ratio.mean(u_BT, mask_BT))
+    return advantage_B1 * log_mean_BT.expand_as(mask_BT).exp()
+
+
+def trust_region(
+    log_ratio_BT: Tensor, advantage_B1: Tensor, *, log_ratio: bool = True, detach: bool = True
+) -> Tensor:
+    """The ratio times what is left of the advantage beyond the log ratio, held constant.
+
+        gain = rho (A - sg(log rho))        (QUATRO, arXiv:2602.04620, eq. 14)
+
+    Its gradient is rho (A - log rho) grad log pi: 0 once log rho has reached A. Without `detach`
+    the log ratio carries gradient (eq. 35); without `log_ratio` it is left out (Remark 3.4).
+    """
+    log_rho_BT = ratio.clamp(log_ratio_BT)
+    drift_BT = log_rho_BT.detach() if detach else log_rho_BT
+    return log_rho_BT.exp() * (advantage_B1 - (drift_BT if log_ratio else 0.0))

@@ -1,0 +1,37 @@
+"""PPO's clipped token ratio, which most objectives share; they differ in estimator and weight."""
+
+import math
+from collections.abc import Callable
+
+from torch import Tensor
+
+from rlvr_cli.algorithms.objective import Objective, Step, Totals
+from rlvr_cli.algorithms.terms import ratio, surrogate
+
+
+def objective(
+    advantage: Callable[[Step], dict[str, Tensor]],
+    weight: Callable[[Tensor, Totals], Tensor],
+    *,
+    low: float,
+    high: float,
+) -> Objective:
+    """min(r_t A, clip(r_t, 1 - low, 1 + high) A) under an estimator and a weight."""
+    if not (0 <= low <= 1 and high >= 0):
+        raise ValueError("clip_low must lie within 0 and 1, clip_high at 0 or above")
+    return Objective(
+        advantage=advantage,
+        log_ratio=lambda batch: ratio.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
+        surrogate=lambda batch, log_ratio_BT: surrogate.clipped(
+            log_ratio_BT, batch.advantage_B[:, None], low=low, high=high
+        ),
+        weight=weight,
+        clip=(low, high),
+    )
+
+
+def dual(c: float) -> float:
+    """The factor of a dual clip; an error where it would cut the range that the clip allows."""
+    if not 1 <= c < math.inf:
+        raise ValueError("the dual clip must be at least 1, and finite")
+    return c

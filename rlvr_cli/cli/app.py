@@ -1,0 +1,217 @@
+"""The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
+
+import ast
+import difflib
+import importlib
+import logging
+import os
+import shlex
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rlvr_cli import __version__, errors
+from rlvr_cli.runtime import distributed
+from rlvr_cli.terminal import console
+
+_Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
+_HEAD_START_S = 5.0
+_COMMANDS = Path(__file__).parents[1] / "commands"
+_ORDER = (
+    *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
+    *("memory-step", "train"),
+    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
+    *("import", "export", "convert", "check", "doctor", "list"),
+)
+
+
+def command_names() -> list[str]:
+    """The commands that the folder holds, in the order of the loop."""
+    stems = [path.stem for path in _COMMANDS.glob("*.py") if not path.stem.startswith("__")]
+    stems += [path.parent.name for path in _COMMANDS.glob("*/__init__.py")]
+    found = {stem.strip("_").replace("_", "-") for stem in stems}
+    return [n for n in _ORDER if n in found] + sorted(found - set(_ORDER))
+
+
+def _file(name: str) -> Path:
+    """The file of a command; a folder's is that of its package, a name in it `folder/name`."""
+    stem = name.replace("-", "_")
+    candidates = (f"{stem}.py", f"{stem}/__init__.py", f"{stem}_.py")
+    return next(path for c in candidates if (path := _COMMANDS / c).exists())
+
+
+def subcommand_names(name: str) -> list[str]:
+    """The commands of a folder of commands, sorted; none of a file."""
+    folder = _file(name).parent
+    if folder == _COMMANDS or "/" in name:
+        return []
+    stems = (path.stem for path in folder.glob("*.py") if not path.stem.startswith("__"))
+    return sorted(stem.replace("_", "-") for stem in stems)
+
+
+def summary(name: str) -> str:
+    """The first line of a command's docstring, read without importing it."""
+    tree = ast.parse(_file(name).read_text())
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+class Commands(TyperGroup):
+    """Shows each command by its docstring; loads the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        if cmd_name not in command_names():
+            return None
+        return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode=None)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # typer would make it exit code 130 without a word
+            raise errors.Interrupted("interrupted; finished parts are kept") from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+        if args[0] not in command_names() and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], command_names(), n=2)
+            hint = f"did you mean {' or '.join(f'`rlvr {n}`' for n in near)}?" if near else ""
+            raise errors.UsageError(f"unknown command `{args[0]}`", hint or "see `rlvr --help`")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(args[0]), rest
+
+
+class Folder(TyperGroup):
+    """The commands of a folder, such as `rlvr lab sharpening`; loads the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return subcommand_names(str(self.name))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        path = f"{self.name}/{cmd_name}"
+        return TyperCommand(cmd_name, help=summary(path), rich_markup_mode=None)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean `rlvr {self.name} {near[0]}`? " if near else ""
+            raise errors.UsageError(
+                f"unknown command `{self.name} {args[0]}`", f"{hint}there are {', '.join(known)}"
+            )
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(f"{self.name}/{args[0]}"), rest
+
+
+def _load(name: str) -> Any:
+    if subcommand_names(name):
+        group = Folder(name=name, help=summary(name), no_args_is_help=True)
+        group.rich_markup_mode = None
+        return group
+    parts = _file(name).relative_to(_COMMANDS).with_suffix("").parts
+    module = importlib.import_module(".".join(["rlvr_cli.commands", *parts]))
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    last = name.rpartition("/")[2]
+    single.command(name=last, help=module.__doc__)(console.results_alone()(module.command))
+    return typer.main.get_command(single)
+
+
+# The list of commands is plain text: rich would cost more than all the rest of `rlvr --help`.
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(f"rlvr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="print the version"
+    ),
+) -> None:
+    """Reinforcement learning with verifiable rewards, one command a stage."""
+
+
+def main() -> None:
+    """Runs the command line; every error is one line of what is wrong and one of what to do."""
+    if distributed.is_launched():  # the process that launched this one stops it and says why
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGTERM, _stop)
+    if not distributed.current().leads:
+        console.mute()
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
+    os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
+    logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    command: Any = typer.main.get_command(app)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show(warnings.showwarning)
+            return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+    except errors.Interrupted as error:
+        console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        return error.exit_code
+    except errors.UserError as error:
+        _fail(str(error), error.hint)
+        return error.exit_code
+    except _Refusal as error:
+        context = getattr(error, "ctx", None)
+        name = context.command_path if context else "rlvr"
+        if message := error.format_message():
+            console.error(message, f"see `{name} --help`")
+        return errors.USAGE
+    except Exception as error:
+        if os.environ.get("RLVR_DEBUG"):
+            raise
+        if waited := distributed.lost(error):
+            _fail(str(waited), waited.hint)
+            return waited.exit_code
+        if distributed.is_launched() and distributed.current().leads:
+            time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
+        where = f"{type(error).__name__}: {error}"
+        _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
+        return errors.FAILED
+
+
+def _show(others: Callable) -> Callable:
+    """Says rlvr's own warnings in one line; leaves the others as they are."""
+
+    def show(message: Any, category: Any, *where: Any) -> None:
+        if issubclass(category, errors.Advice):
+            console.say(f"warning: {message}")
+        else:
+            others(message, category, *where)
+
+    return show
+
+
+def _fail(message: str, hint: str) -> None:
+    """One message, also where many processes fail alike: the leading one speaks first."""
+    place = distributed.current()
+    if not place.leads:
+        time.sleep(_HEAD_START_S)
+        message = f"process {place.rank} of {place.size}: {message}"
+    console.error(message, hint)
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,186 @@
+"""What the commands' signatures share."""
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.runtime import distributed
+
+Source = Annotated[
+    str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="the directory to make")]
+Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON on stdout")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
+Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
+Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
+MicroBatchTokens = Annotated[int, typer.Option(min=1, help="padded tokens in one forward pass")]
+Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
+PromptsPerStep = Annotated[
+    int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
+]
+Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
+Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
+Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
+Algos = Annotated[
+    list[str] | None,
+    typer.Option("--algo", help="objective and modifiers, as in grpo+iac; may be repeated"),
+]
+GroupSizes = Annotated[str | None, typer.Option("--group-size", help="samples a step, as in 4,16")]
+Optimizers = Annotated[str | None, typer.Option("--optimizer", help="of sgd,momentum,adam,adamw")]
+LearningRates = Annotated[str | None, typer.Option("--learning-rate", help="as in 0.1,1")]
+Steps = Annotated[int, typer.Option(min=1, help="updates of a policy")]
+Seeds = Annotated[int, typer.Option(min=1, help="policies of each run, trained at once")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="processes; one a core by default")]
+Format = Annotated[
+    str | None, typer.Option(help="of the figures: svg,png or none; both if matplotlib is there")
+]
+MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code-execution", help="let verifiers run what a model wrote")
+]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe-no-sandbox", help="run it also where nothing can isolate it")
+]
+IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
+PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
+AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
+CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
+CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
+ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]
+SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt's data set")]
+Equality = Annotated[
+    str | None,
+    typer.Option(
+        help="what holds wrong answers equal: a verifier, text, or none for no Maj@k and no answer "
+        "entropy \\[default: the verifier of the scores, else text]"
+    ),
+]
+RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
+
+_SHORT = {"num_generations": ["-n"]}
+
+
+def takes(**tables: type) -> Callable[[Callable], Callable]:
+    """Puts the knobs of dataclasses into a command's signature.
+
+    Each keyword names a parameter of the command; it gets a dict of the values that were given.
+    """
+
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> Any:
+            for name, kind in tables.items():
+                values[name] = {f.name: values.pop(f.name) for f in fields(kind)}
+            return command(**values)
+
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.name not in tables]
+        knobs = [_parameter(f) for kind in tables.values() for f in fields(kind)]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + knobs
+        wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+        return wrapper
+
+    return decorate
+
+
+def _parameter(knob: Any) -> inspect.Parameter:
+    flags = [f"--{knob.name.replace('_', '-')}", *_SHORT.get(knob.name, [])]
+    option = typer.Option(*flags, help=f"{knob.metadata['help']} \\[default: {knob.default!r}]")
+    return inspect.Parameter(
+        knob.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[knob.type | None, option],
+    )
+
+
+def source(given: str | None) -> Path:
+    """The path that was given, or the one that the command before in the pipe printed."""
+    if given not in (None, "-"):
+        return Path(str(given))
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("no directory was given", "name one, or pipe its path in")
+    lines = sys.stdin.read().split("\n")
+    paths = [line for line in lines if line.strip()]
+    if len(paths) != 1:
+        raise UsageError(
+            f"stdin holds {len(paths)} lines, the path of one directory was expected",
+            "look at what the command before printed on stderr",
+        )
+    return Path(paths[0])
+
+
+def spread(nproc: int, given: str | None = None, path: Path | None = None) -> None:
+    """Runs this command in so many processes and ends this one, unless it is one of them already.
+
+    `given` is the argument of a source whose `path` is known now: only this process has its stdin.
+    """
+    place = distributed.current()
+    if place.size > 1 or nproc == 1:
+        return
+    words = sys.argv[1:]
+    if path is not None and given in (None, "-"):
+        words = [word for word in words if word != "-"] + [str(path)]
+    raise typer.Exit(distributed.launch(nproc, words))
+
+
+def share(shard: str) -> Any:
+    """The share that was asked for, or else that of this process among those that were started."""
+    from rlvr_cli.storage.shards import WHOLE, Share
+
+    asked, place = Share.parse(shard), distributed.current()
+    if place.size == 1:
+        return asked
+    if asked != WHOLE:
+        raise UsageError(
+            f"--shard is {shard}, and {place.size} processes were started",
+            "leave one of the two out",
+        )
+    return Share(place.rank, place.size)
+
+
+def ks(text: str | None) -> list[int]:
+    """The values of k in `1,8,64`, in order; none if nothing was given."""
+    if text is None:
+        return []
+    values = text.split(",")
+    if not all(value.strip().isdecimal() and int(value) > 0 for value in values):
+        raise UsageError(f"--k is `{text}`", "write whole numbers from 1 on, as in --k 1,8,64")
+    return sorted({int(value) for value in values})
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The entries of a comma-separated list; none if nothing was given."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def numbers(name: str, text: str | None, kind: type = float) -> tuple[Any, ...]:
+    """The numbers of a comma-separated list, from 0 on; none if nothing was given."""
+    try:
+        values = tuple(kind(word) for word in words(text))
+    except ValueError:
+        values = (math.nan,)
+    if not all(0 <= value < math.inf for value in values):
+        what = "whole numbers" if kind is int else "numbers"
+        raise UsageError(f"{name} is `{text}`", f"write {what} from 0 on, as in {name} 1,2")
+    return values
+
+
+def thresholds(text: str) -> list[float]:
+    """The numbers in `0.6,0.8`, in order, each once."""
+    try:
+        return sorted({float(value) for value in text.split(",")})
+    except ValueError:
+        raise UsageError(
+            f"--threshold is `{text}`", "write numbers, as in --threshold 0.6,0.8"
+        ) from None

@@ -1,0 +1,150 @@
+"""A causal language model that decodes one token of each row at a time, over a static cache.
+
+Shapes: B rows that are decoded, R rows that get a prompt, P distinct prompts among them, S tokens
+of the longest, K key heads, D head size, L places of the cache, V vocabulary.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.engines.rollout._attend import INSTEAD, Cached, Heads, attending, causal
+from rlvr_cli.engines.rollout._fused import fused
+from rlvr_cli.errors import UsageError
+from rlvr_cli.models import lm_head
+
+_PREFILL_TOKENS = 16384  # of prompts in one forward pass
+
+
+class Decoder:
+    """A model with the keys and values of `rows` sequences of at most `length` tokens.
+
+    With `fuse`, torch.compile makes one kernel of what eager torch makes several of.
+    """
+
+    def __init__(self, model: Any, rows: int, length: int, *, fuse: bool = False) -> None:
+        _check(model)
+        self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
+        self.device = next(model.parameters()).device
+        self._cache: dict[int, tuple[Tensor, Tensor]] = {}
+        with attending(model):  # its layers make their caches
+            self._prefill([(0,)], [[0]])
+
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """The keys and values of a layer, [B, K, L, D]."""
+        return self._cache[index]
+
+    def put(self, index: int, prompts: Heads, row_R: Tensor, source_R: Tensor) -> None:
+        """Puts a layer's keys and values of prompts [P, K, S, D] where rows have their own."""
+        both = (prompts.key, prompts.value)
+        if index not in self._cache:
+            shapes = [(self._rows, new.shape[1], self._length, new.shape[3]) for new in both]
+            keys, values = (new.new_zeros(s) for new, s in zip(both, shapes, strict=True))
+            self._cache[index] = (keys, values)
+        for cache_BKLD, new_PKSD in zip(self._cache[index], both, strict=True):
+            cache_BKLD[row_R, :, : new_PKSD.shape[2]] = new_PKSD[source_R]
+
+    @torch.no_grad()
+    def prefill(self, prompts: list[list[int]], rows: list[int]) -> None:
+        """Puts the keys and values of each row's prompt where the row has its own, from place 0.
+
+        A prompt that several rows have is computed once.
+        """
+        members: dict[tuple[int, ...], list[int]] = {}
+        for prompt, row in zip(prompts, rows, strict=True):
+            members.setdefault(tuple(prompt), []).append(row)
+        distinct = sorted(filter(None, members), key=len, reverse=True)
+        start = 0
+        while start < len(distinct):
+            count = max(1, _PREFILL_TOKENS // len(distinct[start]))
+            chunk = distinct[start : start + count]
+            self._prefill(chunk, [members[prompt] for prompt in chunk])
+            start += count
+
+    @torch.no_grad()
+    def _prefill(self, prompts: list[tuple[int, ...]], rows: list[list[int]]) -> None:
+        longest = max(map(len, prompts))
+        padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
+        source = [i for i, members in enumerate(rows) for _ in members]
+        row_R = sent([row for members in rows for row in members], self.device)
+        place_PS = torch.arange(longest, device=self.device)[None].expand(len(prompts), -1)
+        prompts_of = _Prompts(self, row_R, sent(source, self.device))
+        _forward(self.model, sent(padded, self.device), place_PS, prompts_of)
+
+    def logits(self, token_B: Tensor, position_B: Tensor) -> Tensor:
+        """The next-token logits [B, V] behind `token_B`, which takes the place `position_B`.
+
+        Of the first rows, as many as there are tokens.
+        """
+        with fused(self.model) if self._fuse else contextlib.nullcontext():
+            places = _Places(self, position_B)
+            hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], places)
+        return lm_head.of(self.model).wide_logits(hidden_B1H[:, 0])
+
+    def move(self, source_R: Tensor, row_R: Tensor, places: int) -> None:
+        """Gives rows what other rows, none of them the same, have in their first places."""
+        for caches in self._cache.values():
+            for cache_BKLD in caches:
+                cache_BKLD[row_R, :, :places] = cache_BKLD[source_R, :, :places]
+
+
+def sent(values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
+    """A tensor of numbers on the device; the host does not wait until a GPU has it."""
+    pinned = device.type == "cuda"
+    made = torch.tensor(values, dtype=dtype, device="cpu", pin_memory=pinned)
+    return made.to(device, non_blocking=True)
+
+
+def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
+    return model.base_model(
+        input_ids=input_RS, position_ids=position_RS, use_cache=False, static=static
+    ).last_hidden_state
+
+
+class _Places:
+    """A new token of each row at its own place."""
+
+    def __init__(self, decoder: Decoder, position_B: Tensor) -> None:
+        self._decoder, self._position_B = decoder, position_B
+
+    def of(self, layer: int) -> Cached:
+        count = len(self._position_B)
+        keys_BKLD, values_BKLD = (cache[:count] for cache in self._decoder.layer(layer))
+        return Cached(keys_BKLD, values_BKLD, self._position_B)
+
+    def attend(self, layer: int, new: Heads) -> Tensor:
+        return self.of(layer).attend(layer, new)
+
+
+class _Prompts:
+    """Prompts from place 0, which take their places in the caches of rows."""
+
+    def __init__(self, decoder: Decoder, row_R: Tensor, source_R: Tensor) -> None:
+        self._decoder, self._row_R, self._source_R = decoder, row_R, source_R
+
+    def attend(self, layer: int, prompts: Heads) -> Tensor:
+        self._decoder.put(layer, prompts, self._row_R, self._source_R)
+        return causal(prompts)
+
+
+def _check(model: Any) -> None:
+    """Refuses a model whose layers keep something else than keys and values of all tokens."""
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if others := sorted(kinds - {"full_attention", "sliding_attention"}):
+        raise UsageError(
+            f"layers of {type(model).__name__} are of kind {others[0]}, which the graph engine "
+            "does not know",
+            INSTEAD,
+        )
+    rope = getattr(config, "rope_parameters", None) or {}
+    kind = rope.get("rope_type", "default")
+    if model.device.type == "cuda" and kind in ("dynamic", "longrope"):
+        raise UsageError(
+            f"positions of {type(model).__name__} are of kind {kind}, which depends on the longest "
+            "row and cannot be captured",
+            INSTEAD,
+        )

@@ -1,0 +1,202 @@
+"""Rows that are decoded together, each at its own place.
+
+A row that ends makes room for the next; when nothing waits, fewer rows are decoded as they end.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.engines.rollout._attend import attending
+from rlvr_cli.engines.rollout._decoder import Decoder, sent
+from rlvr_cli.engines.rollout._step import State, Step
+from rlvr_cli.protocols import Completion, Request, SamplingParams
+
+_MOVED = 32  # rows of the cache that are copied together
+
+
+class Pace(NamedTuple):
+    """How the host keeps up with a device."""
+
+    burst: int  # steps between two looks at which rows have ended
+    late: int  # looks that it is behind, so that the device always has a burst to do
+    worth: int  # tokens that a row must have left for fewer rows to be worth a capture
+
+
+PACE = {"cuda": Pace(burst=4, late=1, worth=128), "cpu": Pace(burst=1, late=0, worth=1)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A completion to make, and the most tokens that it may have."""
+
+    index: int
+    request: Request
+    limit: int
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a row has to do, and the step before its first."""
+
+    job: Job
+    start: int
+
+    def places(self, steps: int) -> int:
+        """The most places that it has filled in the cache after so many steps."""
+        return len(self.job.request.prompt_token_ids) - 1 + self.made(steps)
+
+    def made(self, steps: int) -> int:
+        return min(steps - self.start, self.job.limit)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Which rows had ended at a step, in the host's memory as soon as `event` has happened."""
+
+    done_B: Tensor
+    indices: dict[int, int]  # of the jobs, by the rows that had them
+    event: Any
+
+    def ended(self) -> set[int]:
+        """The jobs of rows that had ended; waits for the step."""
+        if self.event:
+            self.event.synchronize()
+        is_done = self.done_B.tolist()
+        return {index for row, index in self.indices.items() if is_done[row]}
+
+
+class Slots:
+    """At most `rows` completions on the device. A memory model behind the policy steps with it.
+
+    No fewer than `least` rows are decoded together.
+    """
+
+    def __init__(
+        self,
+        decoders: Sequence[Decoder],
+        rows: int,
+        sampling: SamplingParams,
+        ends: Sequence[int],
+        width: int,
+        *,
+        least: int = 1,
+    ) -> None:
+        self._decoders, self._two, self._ends = decoders, len(decoders) > 1, set(ends)
+        self._device = decoders[0].device
+        self._pace = PACE[self._device.type]
+        self._state = State.of(rows, width, self._device)
+        self._step = Step(decoders, self._state, sampling, sent(list(ends), self._device))
+        self._reader = torch.cuda.Stream() if self._device.type == "cuda" else None
+        self._jobs: dict[int, _Row] = {}
+        self._looks: deque[_Look] = deque()
+        self.rows, self._least, self.steps = rows, least, 0
+
+    @property
+    def free(self) -> list[int]:
+        return [row for row in range(self.rows) if row not in self._jobs]
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
+    def admit(self, jobs: Sequence[Job]) -> None:
+        """Gives free rows something to do. All but a prompt's last token go into the cache now."""
+        rows = self.free[: len(jobs)]
+        for row, job in zip(rows, jobs, strict=True):
+            self._jobs[row] = _Row(job, self.steps)
+        prompts = [list(map(int, job.request.prompt_token_ids)) for job in jobs]
+        with attending(*(decoder.model for decoder in self._decoders)):
+            for decoder in self._decoders:
+                decoder.prefill([prompt[:-1] for prompt in prompts], rows)
+        row_R, state = sent(rows, self._device), self._state
+        for state_B, values in (
+            (state.token_B, [prompt[-1] for prompt in prompts]),
+            (state.position_B, [len(prompt) - 1 for prompt in prompts]),
+            (state.limit_B, [job.limit for job in jobs]),
+            (state.seed_B, [job.request.seed for job in jobs]),
+            (state.count_B, [0] * len(jobs)),
+            (state.done_B, [False] * len(jobs)),
+        ):
+            state_B[row_R] = sent(values, self._device, state_B.dtype)
+
+    def shrink(self) -> None:
+        """Halves the rows as often as those at work have room in half of them, and it pays."""
+        fewer = self.rows
+        while len(self._jobs) <= (half := -(-fewer // 2)) >= self._least and half < fewer:
+            fewer = half
+        left = max((row.job.limit - row.made(self.steps) for row in self._jobs.values()), default=0)
+        if fewer == self.rows or left < self._pace.worth:
+            return
+        outside = sorted(
+            (row for row in self._jobs if row >= fewer),
+            key=lambda row: self._jobs[row].places(self.steps),
+        )
+        inside = [row for row in self.free if row < fewer]
+        for start in range(0, len(outside), _MOVED):
+            sources = outside[start : start + _MOVED]
+            self._move(sources, inside[start : start + len(sources)])
+        self.rows = fewer
+        if self._looks:  # one behind the moves: what is read next has moved by then
+            self._looks[-1] = self._look()
+
+    def _move(self, sources: list[int], rows: list[int]) -> None:
+        """Gives rows that have ended what others, in the order of their places, have."""
+        source_R, row_R = sent(sources, self._device), sent(rows, self._device)
+        for decoder in self._decoders:
+            decoder.move(source_R, row_R, self._jobs[sources[-1]].places(self.steps))
+        for value in self._state:
+            value[row_R] = value[source_R]
+        for source, row in zip(sources, rows, strict=True):
+            self._jobs[row] = self._jobs.pop(source)
+
+    def run(self) -> None:
+        """Gives every row that has not ended its next tokens; on a GPU this does not wait."""
+        self._step.run(self.rows, self._pace.burst)
+        self.steps += self._pace.burst
+        self._looks.append(self._look())
+
+    def _look(self) -> _Look:
+        done_B = self._state.done_B[: self.rows].to("cpu", copy=True, non_blocking=True)
+        event = None
+        if self._reader:
+            event = torch.cuda.Event()
+            event.record()
+        return _Look(done_B, {row: at.job.index for row, at in self._jobs.items()}, event)
+
+    def finished(self) -> list[tuple[int, Completion]]:
+        """The index and the completion of each row that had ended at the look before the last.
+
+        Without a GPU, at the last. It is read beside the burst that is at work, which leaves ended
+        rows as they are.
+        """
+        if len(self._looks) <= self._pace.late:
+            return []
+        ended = self._looks.popleft().ended()
+        rows = [row for row, at in self._jobs.items() if at.job.index in ended]
+        with torch.cuda.stream(self._reader) if self._reader else contextlib.nullcontext():
+            return self._read(rows) if rows else []
+
+    def _read(self, rows: list[int]) -> list[tuple[int, Completion]]:
+        row_R, state = sent(rows, self._device), self._state
+        counts = state.count_B[row_R].tolist()
+        longest = max(counts)
+        tokens, logps, policy_logps = (
+            value_BT[row_R, :longest].tolist()
+            for value_BT in (state.tokens_BT, state.logps_BT, state.policy_logps_BT)
+        )
+        made = []
+        for i, (row, count) in enumerate(zip(rows, counts, strict=True)):
+            completion = Completion(
+                tokens[i][:count],
+                logps[i][:count],
+                "stop" if tokens[i][count - 1] in self._ends else "length",
+                policy_logps[i][:count] if self._two else None,
+            )
+            made.append((self._jobs.pop(row).job.index, completion))
+        return made

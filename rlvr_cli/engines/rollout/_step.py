@@ -1,0 +1,171 @@
+"""The step that gives each of the first rows a token; on a GPU a CUDA graph for each row count.
+
+Shapes: B rows, V vocabulary, T tokens of the longest completion, E ends of a completion.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.engines.rollout._attend import attending
+from rlvr_cli.engines.rollout._decoder import Decoder
+from rlvr_cli.kernels import dispatch
+from rlvr_cli.kernels.reference import Sample, seeds_at
+from rlvr_cli.models import lm_head
+from rlvr_cli.protocols import SamplingParams
+
+_WARM = 2  # steps of a row count before it is captured
+
+
+class State(NamedTuple):
+    """What is known of each row, on the device. Row first, so that a cut is of the first rows."""
+
+    token_B: Tensor  # the last one, which has no place in the cache yet
+    position_B: Tensor  # that place
+    count_B: Tensor  # of tokens made
+    limit_B: Tensor  # of tokens
+    seed_B: Tensor
+    done_B: Tensor
+    tokens_BT: Tensor  # those made; the last column is that of ended rows
+    logps_BT: Tensor  # of what was sampled from
+    policy_logps_BT: Tensor
+
+    @classmethod
+    def of(cls, rows: int, width: int, device: torch.device) -> "State":
+        """That of rows which have ended, or had nothing to do yet."""
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+            return torch.zeros(rows, *shape, dtype=dtype, device=device)
+
+        return cls(
+            token_B=zeros(),
+            position_B=zeros(),
+            count_B=zeros(),
+            limit_B=zeros(),
+            seed_B=zeros(),
+            done_B=torch.ones(rows, dtype=torch.bool, device=device),
+            tokens_BT=zeros(width + 1),
+            logps_BT=zeros(width + 1, dtype=torch.float32),
+            policy_logps_BT=zeros(width + 1, dtype=torch.float32),
+        )
+
+    def first(self, rows: int) -> "State":
+        return State(*(value[:rows] for value in self))
+
+
+class Step:
+    """A step of a policy's rows, or of a policy's and a memory model's (DLC).
+
+    A row that has ended goes through the step as well; it reads nothing of its cache. On a GPU the
+    memory model takes the step beside the policy, within one graph.
+    """
+
+    def __init__(
+        self, decoders: Sequence[Decoder], state: State, sampling: SamplingParams, ends_E: Tensor
+    ) -> None:
+        self._state, self._sampling, self._ends_E = state, sampling, ends_E
+        self._policy, self._memory = decoders[0], decoders[1] if len(decoders) > 1 else None
+        self._models = [decoder.model for decoder in decoders]
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._captures = self._policy.device.type == "cuda"
+        if self._captures:
+            self._pool = torch.cuda.graph_pool_handle()  # one graph is at work at a time
+            self._side = torch.cuda.Stream()
+
+    def run(self, rows: int, steps: int) -> None:
+        """Gives each of the first rows that has not ended `steps` tokens.
+
+        On a GPU this does not wait, but for the first time with so many rows: then the first steps
+        are taken one by one, which compiles what is to be compiled, and the next is captured.
+        """
+        if not self._captures:
+            with attending(*self._models):
+                self._repeat(rows, steps)
+            return
+        if rows not in self._graphs:
+            alone = min(_WARM, steps)
+            self._graphs[rows] = self._capture(rows, alone)
+            steps -= alone
+        for _ in range(steps):
+            self._graphs[rows].replay()
+
+    def _repeat(self, rows: int, steps: int) -> None:
+        for _ in range(steps):
+            self._step(self._state.first(rows))
+
+    @torch.no_grad()
+    def _step(self, row: State) -> None:
+        position_B = torch.where(row.done_B, 0, row.position_B)
+        logits_BV, memory_BV = self._logits(row.token_B, position_B)
+        seed_B = seeds_at(row.seed_B, row.count_B)
+        drawn = draw(logits_BV, seed_B, self._sampling, memory_BV=memory_BV)
+        width = row.tokens_BT.shape[1] - 1
+        column_B1 = torch.where(row.done_B, width, row.count_B)[:, None]
+        row.tokens_BT.scatter_(1, column_B1, drawn.token_B[:, None])
+        row.logps_BT.scatter_(1, column_B1, drawn.logp_B[:, None])
+        row.policy_logps_BT.scatter_(1, column_B1, drawn.policy_logp_B[:, None])
+        live_B = ~row.done_B
+        row.token_B.copy_(torch.where(live_B, drawn.token_B, row.token_B))
+        row.position_B.add_(live_B)
+        row.count_B.add_(live_B)
+        ended_B = (drawn.token_B[:, None] == self._ends_E).any(-1)
+        row.done_B.logical_or_(ended_B | (row.count_B >= row.limit_B))
+
+    def _logits(self, token_B: Tensor, position_B: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Those of both models; on a GPU the memory's are made on a stream of their own."""
+        if self._memory is None:
+            return self._policy.logits(token_B, position_B), None
+        if not self._captures:
+            logits_BV = self._policy.logits(token_B, position_B)
+            return lm_head.common(logits_BV, self._memory.logits(token_B, position_B))
+        here = torch.cuda.current_stream()
+        self._side.wait_stream(here)
+        with torch.cuda.stream(self._side):
+            memory_BV = self._memory.logits(token_B, position_B)
+        logits_BV = self._policy.logits(token_B, position_B)
+        here.wait_stream(self._side)
+        return lm_head.common(logits_BV, memory_BV)
+
+    def _capture(self, rows: int, alone: int) -> torch.cuda.CUDAGraph:
+        """The step of the first rows as a graph, behind `alone` such steps.
+
+        Other threads, NCCL's among them, may ask after their own work meanwhile.
+        """
+        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        stream.wait_stream(torch.cuda.current_stream())
+        with attending(*self._models):
+            with torch.cuda.stream(stream):
+                self._repeat(rows, alone)
+            torch.cuda.current_stream().wait_stream(stream)
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                self._repeat(rows, 1)
+        return graph
+
+
+def draw(
+    logits_BV: Tensor,
+    seed_B: Tensor,
+    sampling: SamplingParams,
+    *,
+    memory_BV: Tensor | None = None,
+) -> Sample:
+    """A token of each row, with the noise of its seed at position 0; the likeliest at temperature 0
+
+    From the policy less `mu` times the memory where there is one. Log-probs are those of the
+    distribution sampled from: after temperature, top-k and top-p; at temperature 0, of the unscaled
+    policy.
+    """
+    if sampling.top_k:
+        kept = logits_BV.topk(min(sampling.top_k, logits_BV.shape[-1]), -1)
+        left_BV = torch.full_like(logits_BV, -torch.inf)
+        logits_BV = left_BV.scatter(-1, kept.indices, kept.values)
+    if sampling.temperature > 0:
+        return dispatch.sample(
+            logits_BV, seed_B, 0, temperature=sampling.temperature, top_p=sampling.top_p,
+            memory_BV=memory_BV, mu=sampling.mu, min_prob=sampling.min_prob,
+        )  # fmt: skip
+    token_B = logits_BV.argmax(-1)
+    logp_B = logits_BV.float().log_softmax(-1).gather(-1, token_B[:, None])[:, 0]
+    return Sample(token_B, logp_B, logp_B)

@@ -1,0 +1,189 @@
+"""Rollouts with transformers' own generate: the CPU default.
+
+On a GPU the key-value cache is static, so that transformers compiles a decoding step and replays it
+as one CUDA graph. Shapes are rounded up there, since each new one is compiled anew.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from rlvr_cli.kernels import dispatch
+from rlvr_cli.kernels.reference import gumbel
+from rlvr_cli.models import lm_head, policy as policies
+from rlvr_cli.models.logprobs import fit_threads
+from rlvr_cli.models.policy import Loaded
+from rlvr_cli.protocols import Completion, Request, SamplingParams
+
+BATCH_SIZE = 256
+_LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # what shapes are rounded up to on a GPU
+
+
+def build(*, batch_size: int = BATCH_SIZE):
+    """An engine that samples `batch_size` completions at a time."""
+    if batch_size < 1:
+        raise ValueError("batch_size must be 1 or more")
+    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+        loaded or policies.load(policy, frozen=True), batch_size, memory=memory
+    )
+
+
+class Engine:
+    streams = False
+    own_weights = False
+
+    def __init__(
+        self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory: Loaded | None = None
+    ) -> None:
+        self._loaded, self._memory = loaded, memory
+        self._batch_size = batch_size
+
+    def generate(
+        self, requests: list[Request], sampling: SamplingParams
+    ) -> Iterator[tuple[int, Completion]]:
+        for start in range(0, len(requests), self._batch_size):
+            batch = requests[start : start + self._batch_size]
+            yield from enumerate(self._batch(batch, sampling), start)
+
+    @torch.no_grad()
+    def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
+        loaded = self._loaded
+        fit_threads(loaded.model)
+        device = next(loaded.model.parameters()).device
+        longest = max(len(request.prompt_token_ids) for request in requests)
+        wanted, static = len(requests), device.type == "cuda"
+        if static:
+            longest = -(-longest // _PROMPT_TOKENS) * _PROMPT_TOKENS
+            rows = max(_LEAST_ROWS, 1 << (wanted - 1).bit_length())
+            requests = requests + requests[-1:] * (rows - wanted)
+        padding = [longest - len(request.prompt_token_ids) for request in requests]
+        input_BS = torch.tensor(
+            [
+                [loaded.pad_id] * left + request.prompt_token_ids
+                for left, request in zip(padding, requests, strict=True)
+            ],
+            device=device,
+        )
+        attention_BS = torch.arange(longest, device=device) >= torch.tensor(
+            padding, device=device
+        ).unsqueeze(1)
+        seed_B = torch.tensor([request.seed for request in requests], device=device)
+        memory = None
+        if sampling.mu:
+            assert self._memory, "the stage gives one"
+            memory = Memory(self._memory.model, attention_BS)
+        sampler = GumbelSampler(seed_B, sampling, memory)
+        loaded.model.generate(
+            input_BS,
+            attention_mask=attention_BS.long(),
+            generation_config=GenerationConfig(
+                do_sample=False,
+                max_new_tokens=sampling.max_new_tokens,
+                eos_token_id=list(loaded.eos_ids),
+                pad_token_id=loaded.pad_id,
+                cache_implementation="static" if static else None,
+            ),
+            logits_processor=LogitsProcessorList([sampler]),
+        )
+        token_BT = torch.stack(sampler.token, 1)[:wanted]
+        logp_BT = torch.stack(sampler.logp, 1)[:wanted]
+        policy: list[Any] = [None] * wanted
+        if memory:
+            policy = torch.stack(sampler.policy_logp, 1)[:wanted].tolist()
+        return [
+            _cut(*row, loaded.eos_ids)
+            for row in zip(token_BT.tolist(), logp_BT.tolist(), policy, strict=True)
+        ]
+
+
+def _cut(
+    tokens: list[int], logps: list[float], policy: list[float] | None, eos_ids: tuple[int, ...]
+) -> Completion:
+    ends = [index for index, token in enumerate(tokens) if token in eos_ids]
+    size = ends[0] + 1 if ends else len(tokens)
+    reason: Literal["stop", "length"] = "stop" if ends else "length"
+    return Completion(tokens[:size], logps[:size], reason, policy[:size] if policy else None)
+
+
+class Memory:
+    """The memory model's logits along a batch, whose prompts are padded at the left."""
+
+    def __init__(self, model: Any, attention_BS: Tensor) -> None:
+        self._model, self._attention_BS = model, attention_BS.long()
+        self._cache = DynamicCache(config=model.config)
+
+    def logits(self, input_BS: Tensor) -> Tensor:
+        """Those of the next token [B, V], given all tokens so far."""
+        seen = self._cache.get_seq_length()
+        one_B1 = self._attention_BS.new_ones(len(input_BS), 1)
+        if seen:
+            self._attention_BS = torch.cat([self._attention_BS, one_B1], 1)
+        position_BS = (self._attention_BS.cumsum(-1) - 1).clamp(min=0)
+        return self._model(
+            input_BS[:, seen:],
+            attention_mask=self._attention_BS,
+            position_ids=position_BS[:, seen:],
+            past_key_values=self._cache,
+            logits_to_keep=1,
+        ).logits[:, -1]
+
+
+class GumbelSampler(LogitsProcessor):
+    """Samples as argmax of logits plus counter-based noise, and keeps the log-probs.
+
+    A row's sample depends on its seed and its logits alone, not on its batch-mates. Log-probs are
+    those of the distribution sampled from: after temperature, top-k and top-p; at temperature 0,
+    of the unscaled policy.
+    """
+
+    def __init__(
+        self, seed_B: Tensor, sampling: SamplingParams, memory: Memory | None = None
+    ) -> None:
+        self._seed_B = seed_B
+        self._sampling = sampling
+        self._memory = memory
+        self.policy_logp: list[Tensor] = []
+        self.token: list[Tensor] = []
+        self.logp: list[Tensor] = []
+
+    def __call__(self, input_ids: Any, scores: Tensor) -> Tensor:
+        if self._memory:
+            return self._less_memory(scores, self._memory.logits(input_ids))
+        logp_BV = (scores.float() / (self._sampling.temperature or 1.0)).log_softmax(-1)
+        logp_BV = _restrict(logp_BV, self._sampling)
+        noisy_BV = logp_BV.double()
+        if self._sampling.temperature > 0:
+            noisy_BV = noisy_BV + gumbel(self._seed_B, len(self.token), logp_BV.shape[-1])
+        token_B1 = noisy_BV.argmax(-1, keepdim=True)
+        self.token.append(token_B1[:, 0])
+        self.logp.append(logp_BV.gather(-1, token_B1)[:, 0])
+        return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
+
+    def _less_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
+        sampling = self._sampling
+        logits_BV, memory_BV = lm_head.common(scores, memory_BV)
+        drawn = dispatch.sample(
+            logits_BV, self._seed_B, len(self.token), memory_BV=memory_BV, mu=sampling.mu,
+            min_prob=sampling.min_prob, temperature=sampling.temperature, top_p=sampling.top_p,
+        )  # fmt: skip
+        self.token.append(drawn.token_B)
+        self.logp.append(drawn.logp_B)
+        self.policy_logp.append(drawn.policy_logp_B)
+        return torch.full_like(scores, -torch.inf).scatter(-1, drawn.token_B[:, None], 0.0)
+
+
+def _restrict(logp_BV: Tensor, sampling: SamplingParams) -> Tensor:
+    """Renormalises over the top_k likeliest tokens and the nucleus of mass top_p."""
+    if sampling.top_k:
+        kept = logp_BV.topk(min(sampling.top_k, logp_BV.shape[-1]), -1)
+        logp_BV = torch.full_like(logp_BV, -torch.inf).scatter(-1, kept.indices, kept.values)
+        logp_BV = logp_BV.log_softmax(-1)
+    if sampling.top_p < 1:
+        ordered_BV, order_BV = logp_BV.sort(-1, descending=True)
+        before_BV = ordered_BV.exp().cumsum(-1) - ordered_BV.exp()
+        ordered_BV = ordered_BV.masked_fill(before_BV >= sampling.top_p, -torch.inf)
+        logp_BV = torch.empty_like(logp_BV).scatter(-1, order_BV, ordered_BV).log_softmax(-1)
+    return logp_BV

@@ -1,0 +1,115 @@
+"""What every training engine does with a micro-batch: its loss, and the sums over its tokens."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+
+from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms.objective import Objective, TokenBatch, Totals
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import UserError
+from rlvr_cli.models import logprobs
+from rlvr_cli.protocols import Floats, Row
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Forward = Callable[..., logprobs.Stats]
+
+
+def loss(
+    policy: Forward, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """The loss of rows, with gradient, and their metrics; `policy` gives their statistics.
+
+    Rows without old log-probs have those of this forward pass: the update is the policy's first.
+    """
+    stats = policy(
+        rows,
+        temperature=temperature,
+        entropy_gradient="entropy" in goal.needs,
+        top_k=goal.top_k if "ref_topk" in goal.needs else 0,
+    )
+    tokens = _token_batch(rows, stats, goal)
+    result = objective.loss(goal, tokens, totals)
+    metrics = objective.token_metrics(goal, tokens, result)
+    if _is_fresh(rows) and (gap := _sampler_gap(rows, tokens)) is not None:
+        metrics["sampler_gap_max"] = gap
+    return result.value, metrics
+
+
+def _is_fresh(rows: list[Row]) -> bool:
+    return all(row.old_logp is None for row in rows)
+
+
+def _sampler_gap(rows: list[Row], tokens: TokenBatch) -> float | None:
+    """The largest difference in nats between the sampler's and the old log-probs."""
+    sampled = [
+        [torch.nan] * len(row.token_ids) if row.sampler_logp is None else row.sampler_logp
+        for row in rows
+    ]
+    gap_BT = tokens.old_logp_BT - logprobs.pad(sampled, tokens.mask_BT, tokens.old_logp_BT.dtype)
+    gap_N = gap_BT[tokens.mask_BT & ~gap_BT.isnan()]
+    return float(gap_N.abs().max()) if len(gap_N) else None
+
+
+def adamw(weights: Iterable[torch.Tensor], options: UpdateOptions) -> torch.optim.AdamW:
+    """The optimizer of the options; its rate is set at each update."""
+    return torch.optim.AdamW(
+        weights,
+        lr=0.0,
+        betas=(options.adam_beta1, options.adam_beta2),
+        eps=options.adam_eps,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
+
+
+def merge(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Sums, and extremes by their suffix, over micro-batches or processes."""
+    sums: dict[str, float] = {}
+    for new in parts:
+        for key, value in new.items():
+            join = max if key.endswith("_max") else min if key.endswith("_min") else float.__add__
+            sums[key] = join(sums[key], value) if key in sums else value
+    return sums
+
+
+def not_finite(norm: float) -> UserError:
+    return UserError(
+        f"the gradient's norm is {norm}: the update was not made",
+        "look at the step's log-probs with `rlvr logprob`; a lower --learning-rate, in another "
+        "--out, may help",
+    )
+
+
+def _token_batch(rows: list[Row], stats: logprobs.Stats, goal: Objective) -> TokenBatch:
+    mask_BT, dtype, device = stats.mask_BT, stats.logp_BT.dtype, stats.logp_BT.device
+
+    def per_token(values: Iterable[Floats | None]) -> torch.Tensor:
+        return logprobs.pad([[] if v is None else v for v in values], mask_BT, dtype)
+
+    def column(name: str) -> torch.Tensor:
+        values = [row.columns.get(name, torch.nan) for row in rows]
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    needs = goal.needs
+    return TokenBatch(
+        logp_BT=stats.logp_BT,
+        old_logp_BT=(
+            stats.logp_BT.detach() if _is_fresh(rows) else per_token(row.old_logp for row in rows)
+        ),
+        mask_BT=mask_BT,
+        advantage_B=torch.tensor([row.advantage for row in rows], dtype=dtype, device=device),
+        entropy_BT=stats.entropy_BT,
+        ref_logp_BT=per_token(row.ref_logp for row in rows) if "ref_logp" in needs else None,
+        behaviour_logp_BT=(
+            per_token(row.behaviour_logp for row in rows) if "behaviour_logp" in needs else None
+        ),
+        anchor_logp_BT=stats.anchor_logp_BT,
+        anchor_ref_logp_BT=(
+            logprobs.anchor_ref_logp(rows, mask_BT, dtype, top_k=goal.top_k)
+            if "ref_topk" in needs
+            else None
+        ),
+        columns={name: column(name) for name in goal.columns},
+    )

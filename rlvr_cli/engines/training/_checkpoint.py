@@ -1,0 +1,90 @@
+"""What is trained of a policy, and its checkpoints: any engine goes on from those of any other.
+
+A checkpoint is a Hugging Face or adapter directory with AdamW's moments beside it. Weights and
+moments are whole and in float32, however many processes trained them, in whatever precision.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import Parameter
+
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError
+from rlvr_cli.models import lora
+from rlvr_cli.models.policy import TRAINER_STATE, Loaded
+
+_SUFFIXES = (".json", ".model", ".txt", ".jinja")
+
+
+class Trained:
+    """The weights of a loaded policy that are trained, and how they are written.
+
+    With a `lora_rank` these are adapters, injected into `loaded.model` in place: those of the
+    policy, or new ones of the seed, with an optimizer that has made no update.
+    """
+
+    def __init__(self, loaded: Loaded, options: UpdateOptions, seed: int) -> None:
+        self._model, self._policy = loaded.model, loaded.policy
+        self._base, self._lora_targets = loaded.policy.base, options.lora_targets
+        self._resumes = self._base is not None or not options.lora_rank
+        if not self._resumes:
+            self._base = loaded.policy
+            lora.inject(loaded.model, options, seed)
+        named = loaded.model.named_parameters()
+        self.named: dict[str, Parameter] = {n: value for n, value in named if value.requires_grad}
+        self._companions = {
+            file.name: file.read_bytes()
+            for file in sorted(loaded.policy.path.iterdir())
+            if file.suffix in _SUFFIXES
+            and file.name != "config.json"
+            and not file.name.endswith(".index.json")
+        }
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """The optimizer's state of each weight by its name, empty where there is none yet."""
+        path = self._policy.path / TRAINER_STATE
+        if not self._resumes or not path.exists():
+            return {}
+        try:
+            state = load_file(path)
+        except SafetensorError as error:
+            raise DataError(
+                f"`{path}` is not whole: {error}", "make that update again, or remove the file"
+            ) from error
+        by_name: dict[str, dict[str, Tensor]] = {}
+        for key, value in state.items():
+            moment, _, name = key.partition(".")
+            by_name.setdefault(name, {})[moment] = value
+        return by_name
+
+    def write(
+        self, path: Path, weights: dict[str, Tensor], state: dict[str, dict[str, Tensor]]
+    ) -> None:
+        """A checkpoint of named float32 weights and of the optimizer's state of each."""
+        model = self._model
+        if self._base:
+            base = (self._base.named_from(path), self._base.digest, self._lora_targets)
+            lora.save(model, path, weights, lora.Base(*base))
+            model.generation_config.save_pretrained(path)
+        else:
+            model.save_pretrained(path, state_dict=self._whole(weights))
+        for name, data in self._companions.items():
+            if name == "generation_config.json" or not (path / name).exists():
+                (path / name).write_bytes(data)
+        flat = {
+            f"{key}.{name}": value.contiguous()
+            for name, values in state.items()
+            for key, value in values.items()
+        }
+        save_file(flat, path / TRAINER_STATE)
+
+    def _whole(self, weights: dict[str, Tensor]) -> dict[str, Any]:
+        """The weights under every name that they have, and the buffers that belong with them."""
+        every = dict(self._model.named_parameters(remove_duplicate=False))
+        name_of = {id(parameter): name for name, parameter in self.named.items()}
+        tied = {n: weights[name_of[id(p)]] for n, p in every.items() if id(p) in name_of}
+        return {n: v for n, v in self._model.state_dict().items() if n not in tied} | tied

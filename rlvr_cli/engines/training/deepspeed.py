@@ -1,0 +1,293 @@
+"""DeepSpeed: ZeRO 0 to 3 with offload, on one process or many.
+
+Every process is given all rows and takes its share of them; losses, metrics and log-probs are those
+of all. One process and many give the same, up to the order of sums.
+"""
+
+import contextlib
+import importlib.util
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlvr_cli.algorithms.objective import Objective, Totals
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.engines.training import _batch
+from rlvr_cli.engines.training._batch import Precision
+from rlvr_cli.engines.training._checkpoint import Trained
+from rlvr_cli.errors import UsageError
+from rlvr_cli.memory_estimate.phases import BUCKET
+from rlvr_cli.models import logprobs
+from rlvr_cli.models.policy import Loaded
+from rlvr_cli.protocols import Row
+from rlvr_cli.runtime import distributed
+
+Offload = Literal["none", "optimizer", "all"]
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def build(
+    *,
+    zero: int = 2,
+    offload: Offload = "none",
+    precision: Precision = "auto",
+):
+    """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to the host's memory.
+
+    Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32.
+    """
+    if zero not in (0, 1, 2, 3):
+        raise ValueError("zero must be 0, 1, 2 or 3")
+    if offload == "all" and zero != 3:
+        raise ValueError("offload=all needs zero=3")
+    if offload == "optimizer" and not zero:
+        raise ValueError("offload=optimizer needs zero=1 or more")
+    if importlib.util.find_spec("deepspeed") is None:
+        raise UsageError(
+            "DeepSpeed is not installed",
+            "pip install 'rlvr[deepspeed]', or train with --trainer local",
+        )
+
+    def make(loaded: Loaded, options: UpdateOptions, seed: int = 0) -> Engine:
+        distributed.start()
+        dtype = logprobs.dtype_of(precision, loaded.model.device)
+        if not zero and dtype == torch.bfloat16:
+            raise UsageError(
+                "DeepSpeed's zero=0 in bfloat16 keeps no float32 gradients",
+                "use deepspeed:zero=1, which on one process is the same, or precision=float32",
+            )
+        configuration = _configuration(options, zero, offload, dtype)
+        bucket = min(BUCKET, loaded.model.num_parameters())  # allocated, however little is sent
+        configuration["zero_optimization"]["reduce_bucket_size"] = bucket
+        return Engine(loaded, options, seed, configuration)
+
+    return make
+
+
+def _import() -> Any:
+    """DeepSpeed, told not to compile what makes sums over a few CPU processes quicker."""
+    os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+    with contextlib.redirect_stdout(io.StringIO()):
+        import deepspeed
+        import deepspeed.ops
+
+    deepspeed.ops.__compatible_ops__.pop("deepspeed_shm_comm", None)
+    return deepspeed
+
+
+def _configuration(
+    options: UpdateOptions, zero: int, offload: Offload, dtype: torch.dtype
+) -> dict[str, Any]:
+    stage: dict[str, Any] = {"stage": zero}
+    host = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    if offload != "none":
+        stage["offload_optimizer"] = host
+    if offload == "all":
+        stage["offload_param"] = host
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": options.max_grad_norm,
+        "bf16": {"enabled": dtype == torch.bfloat16},
+        "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": stage,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 1 << 60,
+    }
+
+
+class _Policy(torch.nn.Module):
+    """The statistics of rows as one forward pass, so that ZeRO-3 gathers the output head too."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: list[Row], options: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(logprobs.completion_stats(self.model, rows, **options))
+
+
+class Engine:
+    """The policy and its optimizer, divided among the processes."""
+
+    def __init__(
+        self, loaded: Loaded, options: UpdateOptions, seed: int, configuration: dict[str, Any]
+    ) -> None:
+        self.loaded = loaded
+        self._world = distributed.current()
+        self._micro_batch_tokens = options.micro_batch_tokens
+        self._recompute = options.recompute_activations
+        self._trained = Trained(loaded, options, seed)
+        optimizer = _batch.adamw(self._trained.named.values(), options)
+        whole = {n: p.detach().cpu().clone() for n, p in self._named}
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._engine, self._optimizer, _, _ = _import().initialize(
+                model=_Policy(loaded.model), optimizer=optimizer, config=configuration
+            )
+        if self._engine.bfloat16_enabled():
+            loaded.model.get_output_embeddings().to(torch.bfloat16)  # its buffers too, if any
+            self._set_master(whole)
+        self._restore(self._trained.state())
+
+    @property
+    def divided(self) -> bool:
+        return self._world.size > 1 and self._engine.zero_optimization_stage() == 3
+
+    @property
+    def _adam(self) -> torch.optim.AdamW:
+        """The torch optimizer below ZeRO's, over flat float32 shares."""
+        return getattr(self._optimizer, "optimizer", self._optimizer)
+
+    @property
+    def updates(self) -> int:
+        return max((int(state["step"]) for state in self._adam.state.values()), default=0)
+
+    def _mine(self, rows: list[Row]) -> list[list[int]]:
+        """This process' micro-batches, as many as any other's; those too many are empty.
+
+        Rows are dealt longest first, so the processes have nearly the same number of tokens.
+        """
+        order = sorted(range(len(rows)), key=lambda i: -rows[i].size)
+        shares = [order[rank :: self._world.size] for rank in range(self._world.size)]
+        cuts = [
+            [
+                [share[i] for i in indices]
+                for indices in logprobs.micro_batches(
+                    [rows[i] for i in share], self._micro_batch_tokens
+                )
+            ]
+            for share in shares
+        ]
+        most = max(map(len, cuts))
+        mine = cuts[self._world.rank]
+        return mine + [[]] * (most - len(mine))
+
+    @torch.no_grad()
+    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
+        ends = np.cumsum([len(row.token_ids) for row in rows])
+        logp_N = np.zeros(int(ends[-1]), np.float32)
+        found = np.split(logp_N, ends[:-1])  # views
+        for indices in self._mine(rows):
+            batch = [rows[i] for i in indices] or [_shortest(rows)]
+            stats = self._stats(batch, temperature=temperature)
+            for i, value_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=False):
+                found[i][:] = value_T
+        if self._world.size > 1:
+            whole_N = torch.from_numpy(logp_N).to(self._engine.device)
+            torch.distributed.all_reduce(whole_N)
+            found = np.split(whole_N.cpu().numpy(), ends[:-1])
+        return found
+
+    def _stats(self, rows: list[Row], **options: object) -> logprobs.Stats:
+        return logprobs.Stats(*self._engine(rows, options))
+
+    def accumulate(
+        self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+    ) -> dict[str, float]:
+        """Adds the gradient of all of an update's rows: call it once before `update`."""
+        made = []
+        cuts = self._mine(rows)
+        for number, indices in enumerate(cuts):
+            # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
+            self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
+            batch = [rows[i] for i in indices] or [_shortest(rows)]
+            with logprobs.recomputing(self.loaded.model, self._recompute):
+                loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
+                # DeepSpeed takes the mean over processes; a batch that fills up adds nothing.
+                self._engine.backward(loss * (self._world.size if indices else 0))
+            if indices:
+                made.append(metrics)
+        return _batch.merge(metrics for part in distributed.gather(made) for metrics in part)
+
+    def update(self, learning_rate: float) -> float:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        without_zero = self._norm_without_zero()
+        self._engine.step()
+        norm = self._engine.get_global_grad_norm() if without_zero is None else without_zero
+        norm = float(norm)
+        if not norm < float("inf"):
+            raise _batch.not_finite(norm)
+        return norm
+
+    def _norm_without_zero(self) -> Tensor | None:
+        """The gradient's norm where DeepSpeed leaves the gradients with the weights."""
+        gradients = [p.grad for p in self._trained.named.values() if p.grad is not None]
+        whole = self._engine.zero_optimization_stage() == 0 and not self._engine.bfloat16_enabled()
+        return torch.nn.utils.get_total_norm(gradients) if whole else None
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        from deepspeed.runtime.zero import GatheredParameters
+
+        for name, parameter in self.loaded.model.named_parameters():
+            with GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
+                yield name, parameter.detach()
+
+    @property
+    def _named(self) -> list[tuple[str, Any]]:
+        return list(self._trained.named.items())
+
+    def save(self, path: Path) -> None:
+        """Every process must call this; the leading one writes."""
+        from deepspeed.utils import safe_get_full_fp32_param
+
+        weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
+        step = torch.tensor(float(self.updates))
+        state = {
+            name: {"step": step.clone()} | {key: self._moment(p, key) for key in _MOMENTS}
+            for name, p in self._named
+        }
+        if self._world.leads:
+            self._trained.write(path, weights, state)
+        distributed.wait()
+
+    def _moment(self, parameter: Any, key: str) -> Tensor:
+        from deepspeed.utils import safe_get_full_optimizer_state
+
+        if self._engine.zero_optimization_stage():
+            return _host(safe_get_full_optimizer_state(parameter, key), parameter)
+        return _host(self._adam.state[parameter][key], parameter)
+
+    def _set_master(self, whole: dict[str, Tensor]) -> None:
+        """Undoes the rounding of the master weights, which DeepSpeed takes from bfloat16 ones."""
+        from deepspeed.utils import safe_set_full_fp32_param
+
+        for name, parameter in self._named:
+            safe_set_full_fp32_param(parameter, whole[name])
+
+    def _restore(self, state: dict[str, dict[str, Tensor]]) -> None:
+        """Gives every process its share of AdamW's moments."""
+        from deepspeed.utils import safe_set_full_optimizer_state
+
+        if not state:
+            return
+        step = next(iter(state.values()))["step"]
+        groups = [share for group in self._adam.param_groups for share in group["params"]]
+        for share in getattr(self._optimizer, "fp32_partitioned_groups_flat", groups):  # of ZeRO-3
+            self._adam.state[share] = {"step": step.to(share.device).clone()} | {
+                key: torch.zeros_like(share) for key in _MOMENTS
+            }
+        if hasattr(self._optimizer, "_lazy_init_hp_params_optimizer_state"):
+            self._optimizer._lazy_init_hp_params_optimizer_state()
+        for name, parameter in self._named:
+            for key in _MOMENTS:
+                if self._engine.zero_optimization_stage():
+                    safe_set_full_optimizer_state(parameter, state[name][key], key)
+                else:
+                    self._adam.state[parameter][key].copy_(state[name][key])
+
+
+def _host(value: Tensor | None, parameter: Any) -> Tensor:
+    """A whole value in the host's memory; without ZeRO there is none but the parameter's."""
+    return (parameter if value is None else value).detach().float().cpu().clone()
+
+
+def _shortest(rows: list[Row]) -> Row:
+    return min(rows, key=lambda row: row.size)

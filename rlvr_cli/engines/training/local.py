@@ -1,0 +1,137 @@
+"""Plain torch on one device: AdamW on float32 master weights."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rlvr_cli.algorithms.objective import Objective, Totals
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.engines.training import _batch
+from rlvr_cli.engines.training._batch import Precision
+from rlvr_cli.engines.training._checkpoint import Trained
+from rlvr_cli.models import logprobs
+from rlvr_cli.models.policy import Loaded
+from rlvr_cli.protocols import Row
+
+
+def build(*, precision: Precision = "auto"):
+    """An engine that computes in a precision: by default in bfloat16 on a GPU, else in float32."""
+    return lambda loaded, options, seed=0: Engine(loaded, options, seed=seed, precision=precision)
+
+
+class Engine:
+    """The policy and its optimizer; in bfloat16 beside float32 master weights and gradients."""
+
+    divided = False
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: UpdateOptions,
+        *,
+        seed: int = 0,
+        precision: Precision = "auto",
+    ) -> None:
+        self.loaded = loaded
+        self._max_grad_norm = options.max_grad_norm
+        self._micro_batch_tokens = options.micro_batch_tokens
+        self._recompute = options.recompute_activations
+        self._trained = Trained(loaded, options, seed)
+        model = loaded.model
+        self._master: dict[str, Tensor] = dict(self._trained.named)
+        if logprobs.dtype_of(precision, model.device) == torch.bfloat16:
+            self._master = {n: v.detach().clone() for n, v in self._trained.named.items()}
+            model.to(torch.bfloat16)
+            self._keep_gradients_in_float32()
+        self._optimizer = _batch.adamw(self._master.values(), options)
+        for name, state in self._trained.state().items():
+            self._optimizer.state[self._master[name]] = {
+                key: value.to(model.device) for key, value in state.items()
+            }
+
+    def _keep_gradients_in_float32(self) -> None:
+        """Moves each gradient to its master weight as soon as it is made."""
+        for name, parameter in self._trained.named.items():
+            master = self._master[name]
+
+            def move(made: Parameter, master: Tensor = master) -> None:
+                assert made.grad is not None
+                gradient = made.grad.float()
+                master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+                made.grad = None
+
+            parameter.register_post_accumulate_grad_hook(move)
+
+    @contextlib.contextmanager
+    def _offering_the_head_its_sum(self) -> Iterator[None]:
+        """Lets the kernels add the output head's gradient to that of its master weight at once."""
+        head = self.loaded.model.get_output_embeddings().weight
+        for name, parameter in self._trained.named.items():
+            master = self._master[name]
+            if id(parameter) == id(head) and parameter is not master:
+                master.grad = torch.zeros_like(master) if master.grad is None else master.grad
+                head.main_grad = master.grad
+        yield
+        if hasattr(head, "main_grad"):
+            del head.main_grad
+
+    @property
+    def updates(self) -> int:
+        """AdamW's own count, which the checkpoint keeps with the moments."""
+        return max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
+
+    @torch.no_grad()
+    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
+        logps = [np.empty(0, np.float32)] * len(rows)
+        for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
+            batch = [rows[i] for i in indices]
+            stats = self._stats(batch, temperature=temperature)
+            for i, logp_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=True):
+                logps[i] = logp_T
+        return logps
+
+    def accumulate(
+        self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+    ) -> dict[str, float]:
+        made = []
+        for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
+            batch = [rows[i] for i in indices]
+            recomputing = logprobs.recomputing(self.loaded.model, self._recompute)
+            with recomputing, self._offering_the_head_its_sum():
+                loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
+                loss.backward()
+            made.append(metrics)
+        return _batch.merge(made)
+
+    def _stats(self, rows: list[Row], **options: object) -> logprobs.Stats:
+        return logprobs.completion_stats(self.loaded.model, rows, **options)  # type: ignore[arg-type]
+
+    def update(self, learning_rate: float) -> float:
+        """One AdamW step; an error, and no step, if the gradient is not finite."""
+        limit = self._max_grad_norm or float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self._master.values(), limit))
+        if not norm < float("inf"):
+            raise _batch.not_finite(norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        with torch.no_grad():
+            for name, parameter in self._trained.named.items():
+                if parameter is not self._master[name]:
+                    parameter.copy_(self._master[name])
+        return norm
+
+    def save(self, path: Path) -> None:
+        state = {name: self._optimizer.state[value] for name, value in self._master.items()}
+        weights = {name: value.detach() for name, value in self._master.items()}
+        self._trained.write(path, weights, state)
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in self.loaded.model.named_parameters():
+            yield name, parameter.detach()

@@ -1,0 +1,226 @@
+"""The stage that compares runs, scores directories or files over the same prompts.
+
+Shapes: P prompts, K values of k.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.evaluation import pass_at_k, voting
+from rlvr_cli.evaluation.metrics import bootstrap, contrast
+from rlvr_cli.evaluation.pass_at_k import Measures, finite
+from rlvr_cli.evaluation.tallies import Tally, chosen
+from rlvr_cli.storage.shards import MANIFEST, Shards
+
+MOST_KS = 4096
+
+Cell = list[float | None]  # mean, low, high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """For each metric its value in the first and in the second, and second - first."""
+
+    title: str
+    rows: dict[str, list[Cell]]
+
+    def as_json(self) -> dict[str, Any]:
+        names = ("first", "second", "difference")
+        return {
+            "title": self.title,
+            "metrics": {k: dict(zip(names, v, strict=True)) for k, v in self.rows.items()},
+        }
+
+
+def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
+    """Both, over the prompts that both have, in the order of the first."""
+    in_b = set(b.prompt_id)
+    common = [prompt_id for prompt_id in a.prompt_id if prompt_id in in_b]
+    made = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
+    return next(made), next(made)
+
+
+def difference(a: Measures, b: Measures, title: str) -> Comparison:
+    """The metrics that both have, with the interval of b - a over prompts."""
+    if sorted(a.prompt_id) != sorted(b.prompt_id):
+        only = sorted(set(a.prompt_id) ^ set(b.prompt_id))
+        raise DataError(
+            f"the two do not have the same prompts: `{only[0]}` is in one of them only",
+            "compare runs over the same held-out prompts",
+        )
+    names = [name for name in a.names if name in b.names]
+    value_a = _values(a, names, a.prompt_id)
+    value_b = _values(b, names, a.prompt_id)
+    made = bootstrap.paired_difference(value_b, value_a)
+    delta = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+    first, second = a.intervals(), b.intervals()
+    rows = {
+        name: [first[name], second[name], list(map(finite, delta[m]))]
+        for m, name in enumerate(names)
+    }
+    return Comparison(title, rows)
+
+
+def _values(measures: Measures, names: list[str], prompt_ids: list[str]) -> np.ndarray:
+    row_of = {prompt_id: row for row, prompt_id in enumerate(measures.prompt_id)}
+    columns = [measures.names.index(name) for name in names]
+    return measures.value_PM[[row_of[p] for p in prompt_ids]][:, columns]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of what is compared: its counts, and its measures where it is a run of train."""
+
+    path: Path
+    tally: Tally
+    own: Measures | None = None
+    majority: dict[str, Any] = field(default_factory=dict)  # how votes were counted
+
+    @cached_property
+    def smallest(self) -> int:
+        return int(self.tally.n_P.min())
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What changed from the first to the second beside the metrics."""
+
+    first: Path
+    second: Path
+    metrics: Comparison
+    buckets: list[contrast.Bucket]
+    gained: list[str]  # prompts without a correct completion before, with one now
+    lost: list[str]
+    crossings: list[int]  # the k at which the order of Pass@k changes
+    ahead: str  # at k = 1: first, second or neither
+
+    def as_json(self) -> dict[str, Any]:
+        buckets = [{**asdict(b), "change": finite(b.change)} for b in self.buckets]
+        return {
+            **self.metrics.as_json(),
+            "first": str(self.first),
+            "second": str(self.second),
+            "flips": buckets,
+            "gained": self.gained,
+            "lost": self.lost,
+            "crossings": self.crossings,
+            "ahead": self.ahead,
+        }
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """The metrics that both have, and their paired differences."""
+    return contrasts([first, second])[1][0].metrics
+
+
+def contrasts(
+    paths: Sequence[Path], *, equality: str | None = None
+) -> tuple[list[Side], list[Contrast]]:
+    """The sides with their prompts in one order, and each after the first against the first.
+
+    `equality` is what holds wrong answers equal: see `voting.ballot`.
+    """
+    if len(paths) < 2:
+        raise UsageError(
+            f"compare takes two arguments or more, {len(paths)} was given",
+            "name two runs, scores directories or files: `rlvr compare A B`",
+        )
+    first, *others = [load(path, equality) for path in paths]
+    sides = [first, *(_ordered(first, other) for other in others)]
+    return sides, [_contrast(first, other) for other in sides[1:]]
+
+
+def load(path: Path, equality: str | None = None) -> Side:
+    """A run by its last evaluation, a scores directory, or files of another tool."""
+    evaluations = sorted(path.glob(f"eval/*/logprobs/{MANIFEST}"))
+    if evaluations:
+        folder = evaluations[-1].parent.parent
+        own = pass_at_k.run_measures(folder)
+        tallied = pass_at_k.of_scores(Shards.open(folder / "scores", "scores"))
+        rows = {name: row for row, name in enumerate(tallied.prompt_id)}
+        return Side(path, chosen(tallied, [rows[name] for name in own.prompt_id]), own)
+    if (path / "eval").exists() or (path / "config.toml").exists():
+        raise DataError(f"`{path}` has no complete evaluation", "go on with its `rlvr train`")
+    tallied, scores = pass_at_k.tally(path, texts="if there", answers=equality != "none")
+    pass_at_k.require_measurable(tallied)
+    decisive = voting.deciding(tallied, int(tallied.n_P.min()))
+    ballot = voting.ballot(tallied, scores, equality, decisive)
+    tallied, majority = ballot.counted()
+    return Side(path, tallied, majority=majority)
+
+
+def _ordered(first: Side, other: Side) -> Side:
+    """The other with its prompts in the first one's order; an error unless they are the same."""
+    rows = {name: row for row, name in enumerate(other.tally.prompt_id)}
+    if set(rows) != set(first.tally.prompt_id):
+        only = sorted(set(rows) ^ set(first.tally.prompt_id))
+        raise DataError(
+            f"`{first.path}` and `{other.path}` do not have the same prompts: `{only[0]}` is in "
+            "one of them only",
+            "compare runs over the same held-out prompts",
+        )
+    return replace(other, tally=chosen(other.tally, [rows[p] for p in first.tally.prompt_id]))
+
+
+def _contrast(first: Side, second: Side) -> Contrast:
+    a, b = first.tally, second.tally
+    largest = min(first.smallest, second.smallest)
+    ks = [k for k in [*pass_at_k.default_ks(a), largest] if k <= largest]
+    if first.own and second.own:
+        pair = (first.own, second.own)
+    else:
+        pair = (_measures(first, sorted(set(ks))), _measures(second, sorted(set(ks))))
+    title = f"{len(a.prompt_id)} prompts, Pass@k up to k = {largest}"
+    curves = [contrast.curve(t.n_P, t.correct_P, min(largest, MOST_KS)) for t in (a, b)]
+    at_1 = float((curves[1] - curves[0])[:, 0].mean())
+    return Contrast(
+        first.path,
+        second.path,
+        difference(*pair, title),
+        contrast.flips(a.n_P, a.correct_P, b.n_P, b.correct_P),
+        _solved_only_by(b, a),
+        _solved_only_by(a, b),
+        contrast.crossings(*curves),
+        "neither" if abs(at_1) < 1e-12 else "second" if at_1 > 0 else "first",
+    )
+
+
+def _measures(side: Side, ks: list[int]) -> Measures:
+    tallied = side.tally
+    made = [pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)]
+    if tallied.texts is not None:
+        made.append(pass_at_k.ucc_measures(tallied, [ks[-1]]))
+    return pass_at_k.joined(*made)
+
+
+def _solved_only_by(a: Tally, b: Tally) -> list[str]:
+    here = np.flatnonzero((a.correct_P > 0) & (b.correct_P == 0))
+    return [a.prompt_id[p] for p in here]
+
+
+def frontier(sides: Sequence[Side]) -> list[tuple[str, float, float, bool]]:
+    """Each side's path, Pass@1, Pass@K at the smallest n of all, and whether none dominates it."""
+    largest = min(side.smallest for side in sides)
+    made = [pass_at_k.pass_measures(s.tally, [1, largest]).value_PM[:, :2].mean(0) for s in sides]
+    kept = contrast.frontier(made)
+    return [
+        (str(side.path), float(at[0]), float(at[1]), on)
+        for side, at, on in zip(sides, made, kept, strict=True)
+    ]
+
+
+def curves(sides: Sequence[Side]) -> dict[str, list[tuple[int, float]]]:
+    """The mean Pass@k of each side at about 40 values of k, up to the smallest n of all."""
+    smallest = min(sides, key=lambda side: side.smallest)
+    ks = pass_at_k.curve_ks(smallest.tally)
+    made = {}
+    for side in sides:
+        mean_K = pass_at_k.pass_measures(side.tally, ks).value_PM[:, : len(ks)].mean(axis=0)
+        made[str(side.path)] = list(zip(ks, mean_K.tolist(), strict=True))
+    return made

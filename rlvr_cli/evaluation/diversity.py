@@ -1,0 +1,274 @@
+"""The stage that measures how different the completions of a prompt are, right or wrong.
+
+Shapes: P prompts, M metrics.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from rlvr_cli import registry
+from rlvr_cli.errors import DataError
+from rlvr_cli.evaluation.metrics import answers, ngrams
+from rlvr_cli.evaluation.metrics.tokens import tokenize
+from rlvr_cli.evaluation.metrics.ucc import Similar
+from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, write_metrics
+from rlvr_cli.evaluation.tallies import Tally
+from rlvr_cli.interop.completions import Batch, Columns, Stream
+from rlvr_cli.stages import common
+from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.writer import OnPart
+
+WANTED = {"completion", "correct", "reward", "extracted", "source", "finish"}
+TOKEN_COLUMNS = {"entropy": "token entropy", "max_prob": "max-prob"}
+
+
+@dataclass
+class Group:
+    """The completions of one prompt."""
+
+    source: str | None = None
+    texts: list[str] = field(default_factory=list)
+    right: int = 0
+    wrong: Counter[str] = field(default_factory=Counter)
+    lengths: list[int] = field(default_factory=list)  # tokens of the policy, where they are known
+    truncated: int = 0
+
+
+@dataclass
+class Completions:
+    """The groups of a path by source and prompt, and what is known of them."""
+
+    groups: dict[tuple[str | None, str], Group] = field(default_factory=dict)
+    has_answers: bool = False
+    has_reasons: bool = False
+    rollouts: Shards | None = None
+    scores: Shards | None = None
+
+    def usable(self) -> dict[tuple[str | None, str], Group]:
+        """The groups of two or more, which alone can differ; an error if there are none."""
+        found = {name: group for name, group in self.groups.items() if len(group.texts) > 1}
+        if not found:
+            raise DataError(
+                "no prompt has two completions, so none can differ",
+                "sample several of a prompt, as in `rlvr rollout -n 8`",
+            )
+        return found
+
+    def names(self) -> list[str]:
+        """The ids of the usable groups; with their source where several sources share one."""
+        keys = list(self.usable())
+        if len({prompt_id for _, prompt_id in keys}) == len(keys):
+            return [prompt_id for _, prompt_id in keys]
+        return [f"{source}/{prompt_id}" for source, prompt_id in keys]
+
+    def tally(self) -> Tally:
+        """What the usable groups answer; no votes if nobody extracted an answer."""
+        groups = list(self.usable().values())
+        return Tally(
+            prompt_id=self.names(),
+            n_P=np.array([len(group.texts) for group in groups]),
+            correct_P=np.array([group.right for group in groups]),
+            excluded_P=np.zeros(len(groups), dtype=int),
+            texts=None,
+            left_out=self.alone(),
+            source=[group.source for group in groups],
+            votes=[group.wrong for group in groups] if self.has_answers else None,
+        )
+
+    def alone(self) -> list[str]:
+        """The prompts with one completion, which are left out."""
+        return [name for (_, name), group in self.groups.items() if len(group.texts) < 2]
+
+
+def load(path: Path, columns: Columns | None = None) -> Completions:
+    """The completions of a scores or rollouts directory, or of files that another tool wrote."""
+    made = Completions()
+    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
+        shards = Shards.open(path, "scores", "rollouts")
+        made.rollouts = shards
+        if shards.kind == "scores":
+            made.scores, made.rollouts = shards, shards.parent("rollouts")
+        for batch, length_N in _parts(shards, made.rollouts):
+            _add(made, batch, length_N)
+        return made
+    stream = Stream(path, columns, wanted=WANTED)
+    for batch in stream:
+        _add(made, batch)
+    if "completion" not in stream.has:
+        raise DataError(
+            f"`{path}` has no completions; it has {', '.join(stream.header)}",
+            "name their column with --completion-column",
+        )
+    return made
+
+
+def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int | None]]]:
+    directories = [rollouts] if shards.kind == "rollouts" else [rollouts, shards]
+    for index in range(len(shards)):
+        columns = {n: c.combine_chunks() for n, c in common.aligned(index, *directories).items()}
+        verdicts = columns.get("correct")
+        correct = None if verdicts is None else pc.fill_null(pc.cast(verdicts, "int8"), -1)
+        yield (
+            Batch(
+                columns["prompt_id"],
+                correct=None if correct is None else correct.to_numpy(zero_copy_only=False),
+                completion=columns["completion"],
+                extracted=columns.get("extracted"),
+                finish=columns["finish_reason"],
+            ),
+            pc.list_value_length(columns["token_ids"]).to_pylist(),
+        )
+
+
+def _add(made: Completions, batch: Batch, length_N: Sequence[int | None] | None = None) -> None:
+    nothing = [None] * len(batch)
+    lists = [
+        nothing if column is None else column.to_pylist()
+        for column in (batch.source, batch.completion, batch.extracted, batch.finish)
+    ]
+    correct = nothing if batch.correct is None else batch.correct.tolist()
+    made.has_answers |= batch.extracted is not None and batch.extracted.null_count < len(batch)
+    made.has_reasons |= batch.finish is not None and batch.finish.null_count < len(batch)
+    rows = zip(batch.prompt_id.to_pylist(), *lists, correct, length_N or nothing, strict=True)
+    for prompt_id, source, text, extracted, finish, right, length in rows:
+        group = made.groups.setdefault((source, prompt_id), Group(source))
+        group.texts.append(text or "")
+        group.truncated += finish == "length"
+        if length is not None:
+            group.lengths.append(length)
+        if right == 1:
+            group.right += 1
+        elif extracted is not None:
+            group.wrong[extracted] += 1
+
+
+def measure(found: Completions, tallied: Tally, similarities: Sequence[str]) -> Measures:
+    """The diversity of each prompt's completions, one metric a column.
+
+    `1 - self-bleu`, `distinct-1` to `distinct-3`, `answer entropy` (nats) where the tally has
+    votes, the mean of each similarity over pairs, `length` (tokens of the policy, or words and
+    symbols) and its standard deviation, and the `truncated` share where reasons are stored.
+    """
+    groups = found.usable()
+    built = {spec: registry.build("similarities", spec) for spec in similarities}
+    wrong, rows = tallied.wrong, []
+    silent_P = [] if wrong is None else tallied.silent_P.tolist()
+    for p, group in enumerate(groups.values()):
+        row = {"1 - self-bleu": 1.0 - ngrams.self_bleu(group.texts)}
+        row |= {f"distinct-{n}": v for n, v in enumerate(ngrams.distinct(group.texts), 1)}
+        if wrong is not None:
+            row["answer entropy"] = answers.entropy(group.right, wrong[p], silent_P[p])
+        for spec, similarity in built.items():
+            row[f"{spec} similarity"] = Similar.of(group.texts, similarity).mean()
+        length_N = lengths(group)
+        row |= {"length": float(length_N.mean()), "length std": float(length_N.std(ddof=1))}
+        if found.has_reasons:
+            row["truncated"] = group.truncated / len(group.texts)
+        rows.append(row)
+    names = list(rows[0])
+    return Measures(found.names(), names, np.array([[row[n] for n in names] for row in rows]))
+
+
+def specs(text: str) -> list[str]:
+    """The similarities in `tfidf,rouge-l`, each in its full spelling; a UsageError if unknown."""
+    return [registry.canonical("similarities", name) for name in text.split(",")]
+
+
+def with_tokens(found: Completions, measures: Measures, path: Path) -> Measures:
+    """The measures with those of a logprobs directory of the same rollouts."""
+    logprobs = Shards.open(path, "logprobs")
+    if found.rollouts is None or logprobs.parent("rollouts").digest != found.rollouts.digest:
+        raise DataError(
+            f"`{path}` has the log-probs of other rollouts",
+            "name the scores or rollouts that they were made of",
+        )
+    return joined(measures, token_measures(logprobs, measures.prompt_id))
+
+
+def write(
+    out: Path, found: Completions, measures: Measures, params: dict[str, Any], on_part: OnPart
+) -> Shards:
+    """A metrics directory: one row a prompt, the means and intervals in the summary."""
+    groups = list(found.usable().values())
+    columns: dict[str, Any] = {
+        "prompt_id": measures.prompt_id,
+        "source": [group.source for group in groups],
+        "n": [len(group.texts) for group in groups],
+        "correct": [group.right for group in groups],
+        "excluded": [0] * len(groups),
+    }
+    parents = {"rollouts": found.rollouts} if found.rollouts else {}
+    return write_metrics(
+        out, "diversity", columns, measures, params, parents, summary(found, measures), on_part
+    )
+
+
+def lengths(group: Group) -> np.ndarray:
+    """Of each completion the policy's tokens, or words and symbols where those are unknown."""
+    if len(group.lengths) == len(group.texts):
+        return np.array(group.lengths)
+    return tokenize(group.texts).lengths()
+
+
+def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
+    """The mean over each prompt's tokens of entropy (nats) and of the likeliest token's share."""
+    row_of = {prompt_id: row for row, prompt_id in enumerate(prompt_ids)}
+    columns = [name for name in TOKEN_COLUMNS if name in logprobs.part(0).column_names]
+    if not columns:
+        raise DataError(
+            f"`{logprobs.path}` has neither entropy nor max_prob",
+            "make them with `rlvr logprob ROLLOUTS --columns entropy,max_prob`",
+        )
+    sums_PM, tokens_P = np.zeros((len(prompt_ids), len(columns))), np.zeros(len(prompt_ids))
+    for table in logprobs.parts():
+        row_N = np.array([row_of.get(p, -1) for p in table["prompt_id"].to_pylist()])
+        tokens_N = pc.fill_null(pc.list_value_length(table[columns[0]]), 0).to_numpy()
+        row_T = np.repeat(row_N, tokens_N)
+        mine_T = row_T >= 0
+        size = len(prompt_ids)
+        tokens_P += np.bincount(row_T[mine_T], minlength=size)
+        for m, name in enumerate(columns):
+            values = common.flat(table[name])[mine_T].astype(np.float64)
+            sums_PM[:, m] += np.bincount(row_T[mine_T], weights=values, minlength=size)
+    with np.errstate(invalid="ignore"):
+        return Measures(
+            prompt_ids, [TOKEN_COLUMNS[name] for name in columns], sums_PM / tokens_P[:, None]
+        )
+
+
+def summary(found: Completions, measures: Measures) -> dict[str, Any]:
+    """Counts, [mean, low, high] and standard error of each metric, lengths of all completions."""
+    groups = list(found.usable().values())
+    sizes = [len(group.texts) for group in groups]
+    length_N = np.concatenate([lengths(group) for group in groups])
+    low, median, high = np.percentile(length_N, [5, 50, 95]).tolist()
+    known = all(len(group.lengths) == len(group.texts) for group in groups)
+    metrics, errors = measures.estimates()
+    return {
+        "prompts": len(groups),
+        "n": [min(sizes), max(sizes)],
+        "excluded": 0,
+        "repeated": 0,
+        "left_out": found.alone(),
+        "left_out_for": "with one completion",
+        "equal_texts": sum(len(g.texts) - len(set(g.texts)) for g in groups),
+        "interval": "95%, expanded percentile bootstrap over prompts",
+        "metrics": metrics,
+        "standard_error": errors,
+        "sources": {},
+        "lengths": {
+            "unit": "tokens" if known else "words and symbols",
+            "mean": finite(float(length_N.mean())),
+            "min": int(length_N.min()),
+            "p5": low,
+            "median": median,
+            "p95": high,
+            "max": int(length_N.max()),
+        },
+    }

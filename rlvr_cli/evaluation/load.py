@@ -1,0 +1,111 @@
+"""Tallies of scores directories, and of what other tools wrote."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.evaluation.tallies import Tally, Tallying
+from rlvr_cli.interop import labels
+from rlvr_cli.interop.completions import Batch, Columns, Stream
+from rlvr_cli.stages import common
+from rlvr_cli.storage.shards import MANIFEST, Shards
+
+
+def tally(
+    path: Path,
+    *,
+    texts: bool | Literal["if there"] = False,
+    answers: bool = True,
+    id_column: str | None = None,
+    correct_column: str | None = None,
+    completion_column: str | None = None,
+    extracted_column: str | None = None,
+    source_column: str | None = None,
+) -> tuple[Tally, Shards | None]:
+    """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
+
+    Files are streamed; what is kept is counts by prompt, and the correct texts if asked for.
+    `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
+    answers are not counted.
+    """
+    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
+        scores = Shards.open(path, "scores")
+        return of_scores(scores, texts=bool(texts), answers=answers), scores
+    columns = Columns(
+        id=id_column,
+        correct=correct_column,
+        completion=completion_column,
+        extracted=extracted_column,
+        source=source_column,
+    )
+    wanted = {"correct", "reward", "extracted", "source", "sample"}
+    stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
+    tallying = Tallying(texts=bool(texts), answers=answers)
+    for batch in stream:
+        tallying.add(batch)
+    _require_columns(stream, texts=texts is True)
+    made = tallying.done()
+    return (made if "completion" in stream.has else replace(made, texts=None)), None
+
+
+def _require_columns(stream: Stream, *, texts: bool) -> None:
+    header = ", ".join(stream.header)
+    if not {"correct", "reward"} & set(stream.has):
+        raise DataError(
+            f"`{stream.path}` says of no completion whether it is correct; it has {header}",
+            "name the column with --correct-column, or score it: rlvr import, then rlvr score",
+        )
+    if stream.graded and "correct" not in stream.has:
+        raise DataError(
+            f"`{stream.path}` has graded rewards, which do not say what is correct",
+            "name a column that does with --correct-column",
+        )
+    if texts and "completion" not in stream.has:
+        raise DataError(
+            f"`{stream.path}` has no completions; it has {header}",
+            "name their column with --completion-column",
+        )
+
+
+def of_scores(scores: Shards, *, texts: bool = False, answers: bool = True) -> Tally:
+    """The tally of a scores directory, a part at a time."""
+    tallying = Tallying(texts=texts, answers=answers)
+    for batch in _batches(scores, texts=texts):
+        tallying.add(batch)
+    return tallying.done()
+
+
+def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
+    sources = _sources(scores)
+    directories = [scores.parent("rollouts"), scores] if texts else [scores]
+    for index in range(len(scores)):
+        columns = {
+            name: column.combine_chunks()
+            for name, column in common.aligned(index, *directories).items()
+        }
+        encoded = columns["prompt_id"].dictionary_encode()
+        named = pa.array([sources.get(p) for p in encoded.dictionary.to_pylist()], pa.string())
+        yield Batch(
+            encoded,
+            labels.truths(columns["correct"], "correct", scores.path, 0),
+            completion=columns.get("completion"),
+            extracted=columns["extracted"],
+            source=named.take(encoded.indices),
+            sample=columns["sample_index"].to_numpy().astype(np.float64),
+        )
+
+
+def _sources(scores: Shards) -> dict[str, str]:
+    """The source of each prompt; none where the prompts were moved away."""
+    try:
+        prompts = scores.parent("prompts")
+    except (DataError, LookupError):
+        return {}
+    pairs = (zip(t["prompt_id"].to_pylist(), t["source"].to_pylist(), strict=True)
+             for t in prompts.parts())  # fmt: skip
+    return {prompt_id: source for part in pairs for prompt_id, source in part}

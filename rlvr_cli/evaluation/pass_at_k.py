@@ -1,0 +1,281 @@
+"""The stages that measure stored completions: Pass@k, Maj@k, Avg@k, UCC@k, UCR.
+
+Shapes: P prompts, K values of k, M metrics.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.evaluation import clustering
+from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
+from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
+from rlvr_cli.evaluation.tallies import Tally, with_verdicts
+from rlvr_cli.stages.prompts import content_hash
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.writer import OnPart, fill_whole
+
+PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
+UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
+TOKEN_COLUMNS = ("entropy", "old_logp", "ref_logp")
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Named metrics of each prompt."""
+
+    prompt_id: list[str]
+    names: list[str]
+    value_PM: np.ndarray
+
+    def intervals(self) -> dict[str, list[float | None]]:
+        """The mean over prompts of each metric and its 95% interval, None where it has none."""
+        return self.estimates()[0]
+
+    def estimates(self) -> tuple[dict[str, list[float | None]], dict[str, float | None]]:
+        """The `intervals`, and the standard error of each mean."""
+        made = bootstrap.mean_interval(self.value_PM)
+        stacked = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+        rows = [list(map(finite, row)) for row in stacked]
+        errors = map(finite, made.error_M.tolist())
+        return dict(zip(self.names, rows, strict=True)), dict(zip(self.names, errors, strict=True))
+
+    def of(self, rows: list[int]) -> "Measures":
+        """Those of some of the prompts, by their place."""
+        return Measures([self.prompt_id[p] for p in rows], self.names, self.value_PM[rows])
+
+
+def finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def default_ks(tallied: Tally) -> list[int]:
+    """The powers of two up to the smallest n, and that n."""
+    smallest = int(tallied.n_P.min()) if len(tallied.n_P) else 0
+    return sorted(
+        {2**i for i in range(smallest.bit_length()) if 2**i <= smallest} | {smallest} - {0}
+    )
+
+
+def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
+    """Pass@k for every k, exactly, and Avg@k = c / n (its k is each prompt's own n)."""
+    require_measurable(tallied)
+    table_PK = passk.pass_at_k_table(tallied.n_P, tallied.correct_P, ks)
+    average_P = passk.avg_at_k(tallied.n_P, tallied.correct_P)
+    names = [*(f"pass@{k}" for k in ks), "avg@k"]
+    return Measures(tallied.prompt_id, names, np.column_stack([table_PK, average_P]))
+
+
+def pass_curve(tallied: Tally) -> dict[str, list[float | None]]:
+    """The mean and interval of Pass@k at about 40 values of k, up to the smallest n."""
+    ks = curve_ks(tallied)
+    made = pass_measures(tallied, ks).intervals()
+    return {f"pass@{k}": made[f"pass@{k}"] for k in ks}
+
+
+def curve_ks(tallied: Tally) -> list[int]:
+    """About 40 values of k, evenly on a logarithmic scale up to the smallest n."""
+    require_measurable(tallied)
+    return np.unique(np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)).tolist()
+
+
+def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
+    """Maj@k for every k, exactly; a tally without extracted answers has none."""
+    require_measurable(tallied)
+    if tallied.wrong is None:
+        return Measures(tallied.prompt_id, [], np.zeros((len(tallied.prompt_id), 0)))
+    counts = zip(tallied.correct_P.tolist(), tallied.wrong, tallied.silent_P.tolist(), strict=True)
+    cases = [(c, tuple(sizes), silent) for c, sizes, silent in counts]
+    known = {case: answers.maj_at_k(*case, ks) for case in set(cases)}
+    names = [f"maj@{k}" for k in ks]
+    return Measures(tallied.prompt_id, names, np.stack([known[case] for case in cases]))
+
+
+def ucc_measures(
+    tallied: Tally,
+    ks: Sequence[int],
+    *,
+    threshold: float = 0.8,
+    linkage: ucc.Linkage = "single",
+    similarity: str = "tfidf",
+) -> Measures:
+    """UCC@k for every k, the number of clusters and UCR = clusters / n."""
+    found = clustering.of_tally(
+        tallied, thresholds=[threshold], linkage=linkage, similarity=similarity
+    )
+    return clustered_measures(tallied, ks, found, threshold)
+
+
+def clustered_measures(
+    tallied: Tally, ks: Sequence[int], found: list[clustering.Clusters], threshold: float
+) -> Measures:
+    """The `ucc_measures` of clusters that were found already."""
+    require_measurable(tallied)
+    rows = []
+    for n, clusters in zip(tallied.n_P.tolist(), found, strict=True):
+        sizes = clusters.sizes(threshold)
+        rows.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
+    names = [*(f"ucc@{k}" for k in ks), "clusters", "ucr"]
+    return Measures(tallied.prompt_id, names, np.array(rows))
+
+
+def sweep_measures(
+    tallied: Tally,
+    ks: Sequence[int],
+    found: list[clustering.Clusters],
+    thresholds: Sequence[float],
+) -> Measures:
+    """The `clustered_measures` of each threshold, which their names tell where there are many."""
+    made = [clustered_measures(tallied, ks, found, threshold) for threshold in thresholds]
+    if len(made) == 1:
+        return made[0]
+    return joined(
+        *(
+            Measures(m.prompt_id, [f"{name} at {threshold:g}" for name in m.names], m.value_PM)
+            for m, threshold in zip(made, thresholds, strict=True)
+        )
+    )
+
+
+def ucc_curve(
+    tallied: Tally, found: list[clustering.Clusters], threshold: float
+) -> dict[str, list[float | None]]:
+    """The mean and interval of UCC@k at about 40 values of k, up to the smallest n."""
+    ks = curve_ks(tallied)
+    made = clustered_measures(tallied, ks, found, threshold).intervals()
+    return {f"ucc@{k}": made[f"ucc@{k}"] for k in ks}
+
+
+def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
+    """The mean entropy of each prompt's tokens, and the mean of old_logp - ref_logp (k1)."""
+    row_of = {prompt_id: row for row, prompt_id in enumerate(prompt_ids)}
+    sums_PM = np.zeros((len(prompt_ids), 3))
+    for table in logprobs.parts():
+        rows = zip(*(table[name] for name in ("prompt_id", *TOKEN_COLUMNS)), strict=True)
+        for prompt_id, entropy, old_logp, ref_logp in rows:
+            if (row := row_of.get(prompt_id.as_py())) is not None:
+                entropy_T, old_T, ref_T = (
+                    np.asarray(value.values, dtype=np.float64)
+                    for value in (entropy, old_logp, ref_logp)
+                )
+                sums_PM[row] += entropy_T.sum(), (old_T - ref_T).sum(), len(entropy_T)
+    value_PM = sums_PM[:, :2] / np.maximum(sums_PM[:, 2:], 1)
+    return Measures(prompt_ids, ["entropy", "kl"], value_PM)
+
+
+def run_measures(evaluation: Path) -> Measures:
+    """Pass@1, Pass@n, UCC@n, the completions' entropy and divergence from the start.
+
+    Of an evaluation folder of a run; n is the number of completions a prompt, and prompts with
+    fewer verdicts are left out. Entropy is the mean over a prompt's tokens, kl their mean log
+    ratio to the policy the run started from (k1).
+    """
+    scores = Shards.open(evaluation / "scores", "scores")
+    n = int(scores.parent("rollouts").params["num_generations"])
+    tallied = with_verdicts(of_scores(scores, texts=True), n)
+    passed = pass_measures(tallied, sorted({1, n}))
+    unique = ucc_measures(tallied, [n])
+    logprobs = Shards.open(evaluation / "logprobs", "logprobs")
+    return joined(passed, unique, token_measures(logprobs, tallied.prompt_id))
+
+
+def joined(*measures: Measures) -> Measures:
+    """Several measures of the same prompts as one."""
+    first = measures[0]
+    assert all(m.prompt_id == first.prompt_id for m in measures)
+    names = [name for m in measures for name in m.names]
+    return Measures(first.prompt_id, names, np.column_stack([m.value_PM for m in measures]))
+
+
+def require_measurable(tallied: Tally) -> None:
+    if not tallied.prompt_id:
+        raise DataError(
+            "no prompt has a completion with a verdict", "look at the status column of the scores"
+        )
+
+
+def write(
+    out: Path,
+    stage: str,
+    scores: Shards | None,
+    tallied: Tally,
+    measures: Measures,
+    params: dict,
+    on_part: OnPart,
+) -> Shards:
+    """A metrics directory: one row a prompt, the means and intervals in the summary."""
+    columns: dict[str, Any] = {
+        "prompt_id": tallied.prompt_id,
+        "source": tallied.source,
+        "n": tallied.n_P,
+        "correct": tallied.correct_P,
+        "excluded": tallied.excluded_P,
+    }
+    parents = {"scores": scores} if scores else {}
+    facts = summary(tallied, measures)
+    return write_metrics(out, stage, columns, measures, params, parents, facts, on_part)
+
+
+def write_metrics(
+    out: Path,
+    stage: str,
+    columns: dict[str, Any],
+    measures: Measures,
+    params: dict[str, Any],
+    parents: dict[str, Shards],
+    facts: dict[str, Any],
+    on_part: OnPart,
+) -> Shards:
+    """A metrics directory of these columns and measures; its content is a parameter too."""
+    counts = [list(map(int, columns[name])) for name in ("n", "correct")]
+    content = content_hash(columns["prompt_id"], *counts, _plain(measures.value_PM))
+    columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
+    extra = tuple(measures.names)
+    table = pa.table(columns).cast(schema.schema("metrics", extra))
+    return fill_whole(
+        out,
+        Plan("metrics", stage, params | {"content": content}, parents, 1, extra=extra),
+        lambda _: table,
+        summarise=lambda _: facts,
+        on_part=on_part,
+    )
+
+
+def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
+    return [list(map(finite, row)) for row in value_PM.tolist()]
+
+
+def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
+    """Counts, [mean, low, high] and standard error of each metric, and the same by source."""
+    metrics, errors = measures.estimates()
+    return {
+        "prompts": len(tallied.prompt_id),
+        "n": [int(tallied.n_P.min()), int(tallied.n_P.max())],
+        "excluded": int(tallied.excluded_P.sum()),
+        "repeated": tallied.repeated,
+        "left_out": tallied.left_out,
+        "left_out_for": "without any verdict",
+        "interval": "95%, expanded percentile bootstrap over prompts",
+        "metrics": metrics,
+        "standard_error": errors,
+        "sources": by_source(tallied, measures),
+    }
+
+
+def by_source(tallied: Tally, measures: Measures) -> dict[str, dict[str, Any]]:
+    """Prompts and [mean, low, high] of each metric by source; empty unless there are several."""
+    if len(set(tallied.source)) < 2:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, source in enumerate(tallied.source):
+        rows.setdefault(source or "", []).append(row)
+    return {
+        source: {"prompts": len(found), "metrics": measures.of(found).intervals()}
+        for source, found in rows.items()
+    }

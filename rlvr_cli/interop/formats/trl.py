@@ -1,0 +1,53 @@
+"""TRL: the Parquet files of `log_completions`, one completion a row with its rewards."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from rlvr_cli.interop.formats._common import Row, messages, named
+
+SUFFIX = ".parquet"
+_MESSAGE = pa.struct([("role", pa.string()), ("content", pa.large_string())])
+_OWN = ("step", "prompt", "completion", "advantage")
+SCHEMA = pa.schema(
+    [
+        ("prompt_id", pa.string()),
+        ("prompt", pa.list_(_MESSAGE)),
+        ("completion", pa.list_(_MESSAGE)),
+        ("solution", pa.large_string()),
+        ("reward", pa.float64()),
+        ("correct", pa.bool_()),
+        ("extracted", pa.large_string()),
+    ]
+)
+
+
+def recognises(names: set[str]) -> bool:
+    """`prompt`, `completion` and `advantage`, beside a column for each reward function."""
+    return {"prompt", "completion", "advantage"} <= names and "prompt_id" not in names
+
+
+def reader(file: str) -> Callable[[Row], list[Row]]:
+    """Prompts have no id there, so equal ones are one; of several rewards none is taken."""
+
+    def read(row: Row) -> list[Row]:
+        rewards = [name for name in row if name not in _OWN]
+        made = {"prompt_id": named(row["prompt"])}
+        if len(rewards) == 1:
+            made["reward"] = row[rewards[0]]
+        return [row | made]
+
+    return read
+
+
+def write(groups: Iterable[Row]) -> Iterator[Row]:
+    """Conversational rows; `solution` is the name under which TRL's accuracy reward looks."""
+    for group in groups:
+        for completion in group["completions"]:
+            yield {
+                "prompt_id": group["prompt_id"],
+                "prompt": messages(group["messages"]),
+                "completion": [{"role": "assistant", "content": completion["completion"]}],
+                "solution": group["answer"],
+                **{name: completion.get(name) for name in ("reward", "correct", "extracted")},
+            }

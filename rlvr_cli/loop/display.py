@@ -1,0 +1,184 @@
+"""A run of `train` on a terminal: live figures, then what it did and what to try next."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.algorithms import objective
+from rlvr_cli.config import RunConfig, is_builtin
+from rlvr_cli.errors import UsageError
+from rlvr_cli.evaluation import compare, pass_at_k
+from rlvr_cli.loop.run import Run
+from rlvr_cli.runtime import distributed
+from rlvr_cli.stages import rollout
+from rlvr_cli.terminal import console, tables
+
+
+def run_name(config: RunConfig, recipe: str | None) -> str:
+    """The folder of a run that was given none: its recipe, or else its algorithm, and its seed."""
+    spec = "".join(c if c.isalnum() or c in "-." else "-" for c in recipe or config.train.algo)
+    return f"{spec}-seed{config.train.seed}"
+
+
+def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
+    """Runs the loop with its figures live, then prints the table, the curves and what is next."""
+    console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
+    for remark in rollout.remarks(config.rollout, config.train.model):
+        console.say(f"train: {remark}")
+    run = Run(out, config)
+    if not distributed.current().leads:
+        for _ in run.train():
+            pass
+        return
+    start = time.monotonic()
+    records = []
+    with _display(config.train.steps) as show, _events(out, tensorboard) as write:
+        for record in run.train():
+            records.append(record)
+            if len(records) == 2:
+                console.say(_agreement_line(record))
+            show(record)
+            write(record)
+    seconds = time.monotonic() - start
+    made = [record for record in records if record["seconds"]]
+    if not made:
+        console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
+    else:
+        console.say(f"train: {len(made)} steps in {seconds:.1f} s")
+    summary = _report(run, out) if config.train.eval_every else {}
+    console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _display(steps: int) -> Iterator[Any]:
+    """A live line with a bar on a terminal, a plain line every few seconds elsewhere."""
+    if not console.stderr().is_terminal:
+        yield _PlainLines(steps)
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn as Left,
+    )
+
+    columns = [TextColumn("step"), MofNCompleteColumn(), BarColumn(20)]
+    columns += [
+        TextColumn("{task.description}"),
+        TextColumn("left"),
+        Left(elapsed_when_finished=True),
+    ]
+    with Progress(*columns, console=console.stderr()) as progress:
+        task = progress.add_task("starting", total=steps)
+
+        def show(record: dict[str, Any]) -> None:
+            if "eval" in record:
+                progress.console.print(_evaluation_line(record), markup=False)
+            progress.update(task, completed=record["step"], description=_figures(record))
+
+        yield show
+
+
+class _PlainLines:
+    def __init__(self, steps: int) -> None:
+        self._steps, self._said = steps, 0.0
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        if "eval" in record:
+            console.say(_evaluation_line(record))
+        if time.monotonic() - self._said > 5 or record["step"] == self._steps:
+            self._said = time.monotonic()
+            console.say(f"step {record['step']} of {self._steps}: {_figures(record)}")
+
+
+def _figures(record: dict[str, Any]) -> str:
+    if "reward" not in record:
+        return "starting"
+    values = (record[name] for name in ("reward", "entropy", "kl"))
+    reward, entropy, kl = (float("nan") if value is None else value for value in values)
+    figures = f"reward {reward:.3f} entropy {entropy:.2f} kl {kl:.4f}"
+    if record["seconds"]:
+        figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
+    return figures
+
+
+def _evaluation_line(record: dict[str, Any]) -> str:
+    shown = {name: record["eval"][name][0] for name in _shown(record)}
+    values = ", ".join(f"{name} {tables.number(name, value)}" for name, value in shown.items())
+    return f"step {record['step']}: held-out {values}"
+
+
+def _agreement_line(record: dict[str, Any]) -> str:
+    """How far sampler and trainer are apart before the first update of this process."""
+    low, high, gap = (record[k] for k in ("first_ratio_min", "first_ratio_max", "sampler_gap"))
+    if low is None:
+        return f"step {record['step']}: no completion to train on"
+    apart = "" if gap is None else f", sampler and trainer within {gap:.1g} nats"
+    return f"step {record['step']}: first importance ratio {low:.7f} to {high:.7f}{apart}"
+
+
+def _shown(record: dict[str, Any]) -> list[str]:
+    return [name for name in record["eval"] if not name.startswith(("avg@", "clusters", "ucr"))]
+
+
+def _report(run: Run, out: Path) -> dict[str, Any]:
+    """The before/after table and the curves on stderr; the table's numbers."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    evaluated = [line for line in lines if "eval" in line]
+    first, last = evaluated[0], evaluated[-1]
+    before, after = (
+        pass_at_k.run_measures(run.folder.of("eval", line["step"])) for line in (first, last)
+    )
+    before, after = compare.over_common_prompts(before, after)
+    made = compare.difference(before, after, "")
+    rows = {name: made.rows[name] for name in _shown(last)}
+    columns = [f"step {first['step']}", f"step {last['step']}"]
+    console.say(f"{len(before.prompt_id)} held-out prompts, mean [95% interval]")
+    console.stderr().print(tables.comparison_table(columns, rows, "paired difference"))
+    names = [name for name in rows if name.startswith("pass@")]
+    console.stderr().print(
+        tables.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
+    )
+    _next_steps(run, out)
+    return {"best_step": run.folder.best_step(), "metrics": made.as_json()["metrics"]}
+
+
+def _next_steps(run: Run, out: Path) -> None:
+    best = run.folder.of("steps", run.folder.best_step()) / "update"
+    last = run.folder.of("steps", run.config.train.steps) / "update"
+    other = "grpo" if run.config.train.algo.startswith("quatro") else "quatro"
+    console.say("try next:")
+    if run.folder.best_step():
+        console.say(f"  rlvr rollout {run.heldout.path} --model {best} -n 4 --out {out}/try")
+    if is_builtin(run.config):
+        console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
+    console.say(f"  rlvr check {last}")
+
+
+@contextlib.contextmanager
+def _events(out: Path, wanted: bool) -> Iterator[Any]:
+    """A writer of TensorBoard events, or one that does nothing."""
+    if not wanted:
+        yield lambda record: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UsageError(
+            "--tensorboard needs a package that is not installed", "pip install 'rlvr[tensorboard]'"
+        ) from error
+
+    with SummaryWriter(str(out / "tensorboard")) as writer:
+
+        def write(record: dict[str, Any]) -> None:
+            flat = {name: value for name, value in record.items() if isinstance(value, float)}
+            flat |= {f"heldout/{name}": v[0] for name, v in record.get("eval", {}).items()}
+            for name, value in flat.items():
+                writer.add_scalar(name, value, record["step"])
+
+        yield write

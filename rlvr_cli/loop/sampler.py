@@ -1,0 +1,93 @@
+"""What a run samples with: a rollout engine on the policy being trained, step after step.
+
+An engine with weights of its own stays for the whole run. It is handed the trainer's weights when
+it is to sample, both must then agree on a completion of one prompt, and it rests behind.
+"""
+
+import functools
+from pathlib import Path
+
+from rlvr_cli import registry
+from rlvr_cli.config import RolloutOptions, RunConfig
+from rlvr_cli.loop.memory_state import Memory
+from rlvr_cli.loop.policy_state import Trained
+from rlvr_cli.loop.timer import Clock
+from rlvr_cli.models import policy as policies
+from rlvr_cli.protocols import Resident, RolloutEngine
+from rlvr_cli.runtime import distributed
+from rlvr_cli.stages import agreement, common, rollout
+from rlvr_cli.storage.shards import MANIFEST, Shards, Share
+
+
+class Sampler:
+    """Samples from `trained` as it is then, less `memory` with DLC; `prompts` are to train on."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        trained: Trained,
+        memory: Memory | None,
+        prompts: Shards,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._engine_name, self._rank = config.rollout.engine, config.train_step.lora_rank
+        self._trained, self._memory = trained, memory
+        self._prompts, self._clock = prompts, clock
+        self._resident: Resident | None = None
+        self._is_handed = False
+
+    def run(
+        self, prompts: Shards, out: Path, options: RolloutOptions, selection: rollout.Selection
+    ) -> Shards:
+        """Rollouts of the policy as it is now; an engine with weights of its own rests behind.
+
+        Every process of the world must call this; each samples its share of the parts.
+        """
+        here = distributed.current()
+        if here.size > 1 and not distributed.tell((out / MANIFEST).exists()):
+            self._engine()  # together, whatever parts each process finds missing
+        made = rollout.run(
+            prompts, out, self._trained.policy, options, selection,
+            memory=self._memory.policy if self._memory and options.is_decoupled else None,
+            engine=self._engine, share=Share(here.rank, here.size),
+        )  # fmt: skip
+        made = common.together(made, out)
+        if self._resident:
+            self._resident.rest()
+            self._is_handed = False
+        return made
+
+    def _engine(self) -> RolloutEngine:
+        """The rollout engine on the policy being trained.
+
+        With adapters the first rollouts are of the start policy without them, as a command's are:
+        at B = 0 they change nothing but the rounding.
+        """
+        trained = self._trained
+        if self._resident is None:
+            build = registry.build("rollout", self._engine_name)
+            loaded = trained.in_memory(trained.policy) if self._rank else trained.loaded
+            beside = {"memory": self._memory.loaded} if self._memory else {}
+            engine = build(trained.policy, loaded, self._rank, **beside)
+            if not engine.own_weights:
+                return engine
+            self._resident = engine
+        if not self._is_handed:
+            self._clock("hand_over", self._hand_over, self._resident)
+        return self._resident
+
+    def _hand_over(self, engine: Resident) -> None:
+        """Gives the engine the policy as it is now, and sees that both agree on it."""
+        trainer = self._trained.trainer
+        engine.hand_over(trainer, self._trained.policy)
+        found = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
+        agreement.check(found, engine.dtype)
+        self._is_handed = True
+
+    @functools.cached_property
+    def _probe(self) -> list[int]:
+        """The prompt that sampler and trainer are compared on: the first to train on."""
+        first = self._prompts.part(0).slice(0, 1).to_pylist()[0]
+        tokenizer = policies.load_tokenizer(self._trained.start)
+        return policies.encode_prompt(tokenizer, first["prompt_id"], first["messages"])

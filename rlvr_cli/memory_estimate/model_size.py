@@ -1,0 +1,199 @@
+"""What of a model decides how much memory it takes, and what single places of a pass take.
+
+In bytes. A number that is computed with has `size` of them.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.kernels import sizes
+from rlvr_cli.models import loading, lora
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime.device import Device
+
+_CHUNK_BYTES = 5  # of each logit: itself in float32, and what is made of a piece at a time
+_KEPT_BYTES = 8  # of a capped score: tanh 4 and softmax 4; in bfloat16 2 and 4, and its cast 2
+_PASSING_BYTES = {4: 8, 2: 10}  # of one without gradient: before the softmax, in float32, after it
+_MASKS = 2  # of a model that caps: of its layers with a window, and of those without
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of a model that decide its memory."""
+
+    parameters: int  # tied ones once
+    trained: int
+    layers: int
+    hidden: int
+    intermediate: int  # of all feed-forward layers that one token goes through
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    head_trained: bool = True
+    capped: bool = False  # its attention scores, which eager attention has in memory then
+    norms: int = 2  # of a layer, over hidden states; counted where scores are capped
+
+    @property
+    def attention(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def head(self) -> int:
+        """Weights of the output head."""
+        return self.vocabulary * self.hidden
+
+
+@functools.lru_cache(maxsize=8)
+def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
+    """The shape of a policy with the adapters that are to be trained; no weight is read."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    path = (policy.base or policy).path
+    try:
+        config = AutoConfig.from_pretrained(path)
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(config)
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
+        ) from error
+    if options.lora_rank:
+        with torch.device("meta"):
+            lora.inject(model, options, seed=0)
+    text = config.get_text_config()
+    values = text.to_dict()
+    head, capped = model.get_output_embeddings().weight, loading.caps_attention(model)
+    feed = values.get("intermediate_size") or 4 * text.hidden_size
+    if experts := values.get("num_experts_per_tok"):
+        feed = experts * (values.get("moe_intermediate_size") or feed)
+    return Shape(
+        parameters=sum(p.numel() for p in model.parameters()),
+        trained=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        layers=text.num_hidden_layers,
+        hidden=text.hidden_size,
+        intermediate=feed,
+        heads=text.num_attention_heads,
+        kv_heads=values.get("num_key_value_heads") or text.num_attention_heads,
+        head_dim=values.get("head_dim") or text.hidden_size // text.num_attention_heads,
+        vocabulary=head.shape[0],
+        head_trained=head.requires_grad,
+        capped=capped,
+        norms=_norms(model, text) if capped else 2,
+    )
+
+
+def _norms(model: Any, text: Any) -> int:
+    """How many norms over hidden states a layer has: four in Gemma 2."""
+    size = (text.hidden_size,)
+    norms = sum("norm" in name and p.shape == size for name, p in model.named_parameters())
+    return (norms - 1) // text.num_hidden_layers  # one is behind the last layer
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`tokens` tokens in rows of `longest`."""
+
+    tokens: int
+    longest: int
+
+
+def activations(shape: Shape, rows: Rows, size: int, *, recompute: bool) -> int:
+    """What rows keep for the backward pass, in numbers of `size` bytes."""
+    outside = (4 + 3 * size) * shape.hidden  # the last norm, and what the head reads
+    layer = _layer(shape, size, rows.longest)
+    if recompute:
+        layer = size * shape.hidden
+        outside += _MASKS * size * rows.longest * shape.capped
+    return rows.tokens * (shape.layers * layer + outside)
+
+
+def _layer(shape: Shape, size: int, longest: int) -> int:
+    """What a layer keeps of a token of a row of `longest`.
+
+    The float32 input and the output of the norms, in float32 too where scores are capped, the
+    inputs of its linear maps, queries, keys, values and output of the attention, and four values
+    of each feed-forward unit; of each head its capped scores, or their logsumexp alone.
+    """
+    norms = shape.norms * _norm(shape, size)
+    maps = size * (2 * shape.hidden + 4 * shape.attention + 4 * shape.intermediate)
+    return norms + maps + shape.heads * (_KEPT_BYTES * longest if shape.capped else 4)
+
+
+def _norm(shape: Shape, size: int) -> int:
+    return (4 + (4 if shape.capped else size)) * shape.hidden
+
+
+def _gradients(shape: Shape, size: int, longest: int) -> int:
+    """The most that the gradients inside a layer take of a token, more than what they let go of.
+
+    Those of its feed-forward units; or those of capped scores, in front of the softmax and behind
+    it in float32, when nothing behind the attention is kept any more.
+    """
+    feed = size * (shape.intermediate + 2 * shape.hidden) + 4 * shape.hidden
+    if not shape.capped:
+        return feed
+    scores = (4 + size) * shape.heads * longest + size * (2 * shape.attention + shape.hidden)
+    gone = size * (4 * shape.intermediate + shape.hidden) + (shape.norms - 1) * _norm(shape, size)
+    return max(feed, scores - gone)
+
+
+def widest(
+    shape: Shape, rows: Rows, predicted: int, size: int, device: Device, *, recompute: bool
+) -> int:
+    """What the widest place of a pass with gradient holds for a moment: the logits, or a layer.
+
+    `predicted` of the tokens have logits. On the way back the head's gradient is there too.
+    """
+    head = size * shape.head * shape.head_trained
+    layer = _gradients(shape, size, rows.longest)
+    if recompute:
+        layer += _layer(shape, size, rows.longest)
+    layer *= rows.tokens
+    again = device.kind == "cuda" or predicted * shape.vocabulary > sizes.CHUNK_ELEMENTS
+    return max(_logits(shape, predicted, size, device) + head * again, layer + head)
+
+
+def forward(shape: Shape, rows: Rows, size: int, *, keys: int = 0, pair: int | None = None) -> int:
+    """What a pass without gradient holds at once: a layer's widest place.
+
+    Where scores are capped a token has them for `keys` keys, those of its row by default, at `pair`
+    bytes each: by default what transformers has of every head, and its masks.
+    """
+    wide = 3 * shape.intermediate + 2 * shape.hidden
+    place = rows.tokens * size * max(wide, 5 * shape.attention)
+    if shape.capped:
+        keys = keys or rows.longest
+        pair = pair or shape.heads * _PASSING_BYTES[size] + _MASKS * size
+        repeated = 2 * size * shape.attention * keys  # keys and values, for each query head
+        row = repeated + rows.longest * (pair * keys + 3 * size * shape.attention)
+        place = max(place, rows.tokens * row // rows.longest)
+    return place + rows.tokens * 8 * shape.hidden
+
+
+def _logits(shape: Shape, tokens: int, size: int, device: Device) -> int:
+    """What a GPU keeps of the logits for the way back, or its slice of them; else a chunk."""
+    if device.kind != "cuda":
+        return logits(shape, tokens, device)
+    stash = size * tokens * shape.vocabulary
+    return (
+        stash
+        if stash <= device.total // sizes.STASH_SHARE
+        else sizes.SLICE_BYTES + 4 * tokens * shape.hidden
+    )
+
+
+def logits(shape: Shape, tokens: int, device: Device) -> int:
+    """What a pass without gradient holds of the logits: nothing on a GPU, elsewhere a chunk."""
+    rows = max(1, sizes.CHUNK_ELEMENTS // shape.vocabulary)
+    chunk = _CHUNK_BYTES * min(tokens, rows) * shape.vocabulary
+    return 0 if device.kind == "cuda" else chunk
+
+
+def cache(shape: Shape, tokens: int, size: int) -> int:
+    """Keys and values of so many tokens."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * size * tokens

@@ -1,0 +1,118 @@
+"""The model of a policy, as all that samples, trains or evaluates it sees it.
+
+What cannot be decoded has no probability, attention caps its scores where the configuration says
+so, and the logits are those of the output head as `heads` knows it; else the model is refused.
+"""
+
+import functools
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import Advice, DataError, UserError, first_line
+from rlvr_cli.models import lm_head
+
+
+def load(path: Path, name: str, decodable: int, device: Any) -> Any:
+    """The causal language model of a directory, in float32 and evaluation mode.
+
+    Token ids from `decodable` on are of no token: they pad the output head.
+    """
+    model = _read(path)
+    if caps_attention(model):
+        _cap_attention(model, name)
+    model.eval().to(device)
+    _check_head(model, path, decodable)
+    _leave_out(model, path, decodable)
+    return model
+
+
+def caps_attention(model: Any) -> bool:
+    """Whether the configuration has attention cap its scores."""
+    return bool(getattr(model.config.get_text_config(), "attn_logit_softcapping", None))
+
+
+def _read(path: Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, output_loading_info=True
+        )
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load `{path}`: {first_line(error)}", "copy or save the model again"
+        ) from error
+    model, loading = loaded
+    if missing := sorted(loading["missing_keys"]):
+        raise DataError(
+            f"`{path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
+            "copy or save the model again",
+        )
+    return model
+
+
+def _cap_attention(model: Any, name: str) -> None:
+    """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
+
+    With sdpa it leaves them as they are, in silence.
+    """
+    if model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation("eager")
+        _say_slower(name)
+
+
+@functools.cache
+def _say_slower(name: str) -> None:
+    warnings.warn(
+        f"`{name}` caps its attention scores, so its attention is eager: it takes longer",
+        Advice,
+        stacklevel=2,
+    )
+
+
+def _check_head(model: Any, path: Path, decodable: int) -> None:
+    """Refuses a model whose logits are no numbers, or not those of its head as `heads` knows it."""
+    import torch
+
+    token_ids = torch.tensor([[0, 1]], device=model.device)
+    with torch.no_grad():
+        logits = model(token_ids).logits[..., :decodable]
+        hidden = model.base_model(token_ids).last_hidden_state
+        made = lm_head.of(model).logits(hidden)[..., :decodable]
+    if not logits.isfinite().all():
+        raise DataError(
+            f"`{path}` gives logits that are no numbers: its weights are damaged",
+            "copy the model again, or go back to an earlier checkpoint",
+        )
+    if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
+        raise UserError(
+            f"`{path}` makes its logits in a way that rlvr does not know",
+            "choose a model whose logits are its hidden state times its output head, scaled or "
+            "capped",
+        )
+
+
+def _leave_out(model: Any, path: Path, decodable: int) -> None:
+    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf.
+
+    In place, by a bias that no checkpoint holds where the head has none of its own.
+    """
+    import torch
+
+    head = model.get_output_embeddings()
+    padding = head.weight.shape[0] - decodable
+    if padding <= 0:
+        return
+    if lm_head.of(model).softcap is not None:
+        raise DataError(
+            f"`{path}` caps its logits, and {padding} of them are of no token: capped, they could "
+            "be sampled",
+            f"save it again behind `model.resize_token_embeddings({decodable})`",
+        )
+    if head.bias is None:
+        bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)
+        del head.bias
+        head.register_buffer("bias", bias_V, persistent=False)
+    head.bias.data[decodable:] = -torch.inf

@@ -1,0 +1,233 @@
+"""Log-probs and entropies of stored completions under a policy.
+
+Shapes: B rows, S prompt and completion tokens, T completion tokens, N trained tokens, H hidden,
+K top-k.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.kernels import dispatch
+from rlvr_cli.models import lm_head
+from rlvr_cli.protocols import Floats, Row
+
+_SMALL = 20_000_000  # parameters
+_THREADS = torch.get_num_threads()
+
+
+class Stats(NamedTuple):
+    mask_BT: Tensor
+    logp_BT: Tensor  # nats, 0 where masked
+    entropy_BT: Tensor  # nats, 0 where masked
+    max_prob_BT: Tensor  # 0 where masked
+    anchor_logp_BT: Tensor | None = None  # nats, -inf where the anchor set is empty, 0 where masked
+
+
+class TopK(NamedTuple):
+    ids_BTK: Tensor  # 0 where masked
+    logp_BTK: Tensor  # nats, 0 where masked
+
+
+def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
+    """Indices of rows, longest first, in runs whose padded size stays within `tokens`.
+
+    One row at least. The cut depends on the lengths alone, so that a forward pass of the same rows
+    at another time, for their old log-probs say, has the same bits.
+    """
+    lengths = [row.size for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        stop = start + max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start:stop]
+        start = stop
+
+
+def fit_threads(model: Any) -> None:
+    """One thread for a small model: a second one costs more than it gives.
+
+    By the model alone, so that results do not depend on what else a process has loaded.
+    """
+    torch.set_num_threads(1 if model.num_parameters() < _SMALL else _THREADS)
+
+
+def dtype_of(precision: str, device: torch.device) -> torch.dtype:
+    """What a named precision means on a device; `auto` is bfloat16 on a GPU, float32 elsewhere."""
+    if precision == "auto":
+        precision = "bfloat16" if device.type == "cuda" else "float32"
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[precision]
+
+
+@contextlib.contextmanager
+def recomputing(model: Any, wanted: bool) -> Iterator[None]:
+    """Lets a model's layers keep their inputs alone and compute the rest again in backward."""
+    if not wanted:
+        yield
+        return
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    for layer in layers:
+        layer.training = True  # of the layer alone: its dropouts stay off
+    yield
+    for layer in layers:
+        layer.training = False
+    model.gradient_checkpointing_disable()
+
+
+def completion_stats(
+    model: Any,
+    rows: list[Row],
+    *,
+    temperature: float,
+    entropy_gradient: bool = False,
+    top_k: int = 0,
+) -> Stats:
+    """The statistics of each completion token, given the prompt and the tokens before it.
+
+    With `top_k`, the policy's mass on a token's anchor set too: the reference policy's `top_k`
+    likeliest tokens, as the rows have them, without the token itself.
+    """
+    return _stats(_states(model, rows), rows, temperature, entropy_gradient, top_k)
+
+
+def with_top_k(model: Any, rows: list[Row], k: int, *, temperature: float) -> tuple[Stats, TopK]:
+    """`completion_stats` and the k likeliest tokens at each place, from one forward pass."""
+    states = _states(model, rows)
+    with _refusals():
+        ids_NK, logp_NK = dispatch.top_k(
+            states.hidden_NH, states.head.weight_VH, k, **states.head.options(temperature)
+        )
+    top_k = TopK(_spread(ids_NK, states.mask_BT), _spread(logp_NK, states.mask_BT))
+    return _stats(states, rows, temperature, False, 0), top_k
+
+
+class _States(NamedTuple):
+    mask_BT: Tensor
+    hidden_NH: Tensor  # what each completion token is predicted from
+    target_N: Tensor
+    head: lm_head.Head
+
+
+def _states(model: Any, rows: list[Row]) -> _States:
+    """One forward pass of the model below its head.
+
+    Rows are padded at the right, so a causal model's attention needs no mask: no token sees the
+    padding behind it. What counts is told from the stored lengths, never from a pad id.
+    """
+    fit_threads(model)
+    device = next(model.parameters()).device
+    if not all(len(row.prompt_token_ids) for row in rows):
+        raise DataError("a completion has no prompt")
+    length = max(row.size for row in rows)
+    token_BS = np.zeros((len(rows), length), dtype=np.int64)
+    for token_S, row in zip(token_BS, rows, strict=True):
+        token_S[: len(row.prompt_token_ids)] = row.prompt_token_ids
+        token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
+    input_BS = torch.from_numpy(token_BS).to(device)
+    size_B = torch.tensor([row.size for row in rows], device=device)
+    hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
+
+    prompt_B = torch.tensor([len(row.prompt_token_ids) for row in rows], device=device)
+    width = max(len(row.token_ids) for row in rows)
+    offset_T = torch.arange(width, device=device)
+    mask_BT = offset_T < (size_B - prompt_B)[:, None]
+    where_BT = (prompt_B[:, None] + offset_T).clamp(max=length - 1)
+    row_N, _ = mask_BT.nonzero(as_tuple=True)
+    at_N = where_BT[mask_BT]
+    hidden_NH = hidden_BSH[row_N, at_N - 1]
+    return _States(mask_BT, hidden_NH, input_BS[row_N, at_N], lm_head.of(model))
+
+
+def _stats(
+    states: _States, rows: list[Row], temperature: float, entropy_gradient: bool, top_k: int
+) -> Stats:
+    mask_BT = states.mask_BT
+    topk_NK = None
+    if top_k:
+        topk_NK = _anchor_ids(rows, top_k)
+        _check_ids(topk_NK, states.head.weight_VH.shape[0])
+        topk_NK = topk_NK.to(mask_BT.device)
+    with _refusals():
+        stats = dispatch.token_stats(
+            states.hidden_NH,
+            states.head.weight_VH,
+            states.target_N,
+            entropy_gradient=entropy_gradient,
+            topk_NK=topk_NK,
+            **states.head.options(temperature),
+        )
+    logp_BT, entropy_BT, max_prob_BT = (_spread(value_N, mask_BT) for value_N in stats[:3])
+    anchor_N = stats.anchor_logp_N
+    anchor_BT = None if anchor_N is None else _spread(anchor_N, mask_BT)
+    return Stats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Says what the kernels refuse as every other error is said."""
+    try:
+        yield
+    except dispatch.Unsupported as error:
+        raise UsageError(str(error), f"leave {dispatch.VARIABLE} out") from error
+    except dispatch.BadInput as error:
+        raise DataError(
+            f"the policy gives no log-probs: {error}",
+            "go back to an earlier checkpoint; a NaN means that its weights are damaged",
+        ) from error
+
+
+def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:
+    """The reference policy's `top_k` likeliest tokens, -1 in place of the sampled one, [N, K]."""
+    ids_NK = np.concatenate([row.ref_topk_ids[:, :top_k] for row in rows]).astype(np.int64)
+    token_N = np.concatenate([np.asarray(row.token_ids, dtype=np.int64) for row in rows])
+    ids_NK[ids_NK == token_N[:, None]] = -1
+    return torch.from_numpy(ids_NK)
+
+
+def _check_ids(topk_NK: Tensor, vocabulary: int) -> None:
+    if topk_NK.numel() and topk_NK.max() >= vocabulary:
+        raise DataError(
+            f"the reference policy's likeliest tokens hold id {int(topk_NK.max())}, the "
+            f"vocabulary of the policy has {vocabulary} tokens",
+            "name a reference policy with the same tokenizer",
+        )
+
+
+def anchor_ref_logp(rows: list[Row], mask_BT: Tensor, dtype: torch.dtype, *, top_k: int) -> Tensor:
+    """Log of the reference policy's mass on each token's anchor set, [B, T].
+
+        log sum_{k in S} pi_ref(k),  S = the first `top_k` tokens without the sampled one
+
+    -inf where S is empty, 0 where masked.
+    """
+    logp_NK = np.concatenate([row.ref_topk_logp[:, :top_k] for row in rows])
+    anchor_NK = torch.from_numpy(logp_NK).to(dtype)
+    anchor_NK = anchor_NK.masked_fill(_anchor_ids(rows, top_k) < 0, -torch.inf)
+    return _spread(anchor_NK.logsumexp(-1).to(mask_BT.device), mask_BT)
+
+
+def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
+    """Values of tokens, [N] or [N, K], at their places in [B, T] or [B, T, K]; 0 elsewhere."""
+    shape = (*mask_BT.shape, *value_N.shape[1:])
+    zero = torch.zeros(shape, dtype=value_N.dtype, device=value_N.device)
+    return zero.masked_scatter(mask_BT.view(*mask_BT.shape, *[1] * (value_N.ndim - 1)), value_N)
+
+
+def pad(values: list[Floats], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
+    """Per-token values of each row at the left of a [B, T] tensor, 0 elsewhere."""
+    value_N = torch.from_numpy(np.concatenate([np.asarray(row, np.float64) for row in values]))
+    return _spread(value_N.to(mask_BT.device, dtype), mask_BT)
+
+
+def unpad(value_BT: Tensor, rows: list[Row]) -> list[np.ndarray]:
+    """The per-token values of each row, [T] or [T, K], without the padding."""
+    padded = value_BT.cpu().numpy()
+    return [value_T[: len(row.token_ids)] for value_T, row in zip(padded, rows, strict=True)]

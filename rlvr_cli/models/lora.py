@@ -1,0 +1,181 @@
+"""Low-rank adapters on a frozen base policy (LoRA, arXiv:2106.09685), through peft.
+
+    W x + (alpha / rank) B A x,   B = 0 at the start
+
+Their checkpoint is a peft adapter directory with a `base.json` beside: the base policy, its
+digest, and the names of the adapted modules as they were asked for.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.runtime import seeds
+from rlvr_cli.storage import atomic
+
+BASE = "base.json"
+_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_ALL = UpdateOptions.lora_targets
+_NAME = "default"  # peft's own
+
+
+@dataclass(frozen=True)
+class Base:
+    """What `base.json` holds; a policy that is a path is one from the checkpoint's folder."""
+
+    policy: str
+    digest: str
+    targets: str
+
+
+def base_of(path: Path) -> Base | None:
+    """The base of the adapters in a directory, None if it holds a whole policy."""
+    return Base(**_json(path / BASE)) if (path / BASE).exists() else None
+
+
+def rank_of(path: Path) -> int:
+    """The rank of the adapters in a directory, 0 if it holds a whole policy."""
+    return _json(path / _CONFIG)["r"] if base_of(path) else 0
+
+
+def check(path: Path, options: UpdateOptions) -> None:
+    """Refuses adapters without peft, and others than those in the policy's directory."""
+    rank, alpha = options.lora_rank, _alpha(options)
+    if rank:
+        _peft()
+    elif options.lora_alpha or options.lora_targets != _ALL:
+        raise UsageError(
+            "--lora-alpha or --lora-targets is given, --lora-rank is 0",
+            "say with --lora-rank how large the adapters are",
+        )
+    if base := base_of(path):
+        held = _json(path / _CONFIG)
+        theirs = (held["r"], held["lora_alpha"], base.targets)
+        if theirs != (rank, alpha, options.lora_targets):
+            flags = "--lora-rank {} --lora-alpha {:g} --lora-targets {}"
+            raise UsageError(
+                f"`{path}` holds adapters of {flags.format(*theirs)}, "
+                f"asked for is {flags.format(rank, alpha, options.lora_targets)}",
+                f"go on with `{flags.format(*theirs)}`",
+            )
+
+
+def inject(model: Any, options: UpdateOptions, seed: int) -> None:
+    """Puts new adapters into a model in place; they alone are trained."""
+    config = _peft().LoraConfig(
+        r=options.lora_rank,
+        lora_alpha=_alpha(options),
+        target_modules=_targets(model, options.lora_targets),
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+    try:
+        _inject(model, config, seed)
+    except ValueError as error:
+        raise UsageError(
+            f"--lora-targets is {options.lora_targets}: {str(error).partition(chr(10))[0][:200]}",
+            f"name linear modules, or leave it out for {_ALL}",
+        ) from error
+
+
+def attach(model: Any, path: Path) -> None:
+    """Puts the adapters of a checkpoint into its base, in place."""
+    import torch
+    from safetensors.torch import load_file
+
+    config_class = _peft().LoraConfig
+    try:
+        _inject(model, config_class.from_pretrained(str(path)), seed=0)
+        weights = load_file(path / _WEIGHTS)
+        with torch.no_grad():
+            for name, parameter in _trained(model):
+                parameter.copy_(weights.pop(name))
+        if weights:
+            raise ValueError(f"it holds {next(iter(weights))}, which is no adapter of the base")
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load the adapters in `{path}`: {str(error).partition(chr(10))[0][:200]}",
+            "copy them again, or make that update again",
+        ) from error
+
+
+def save(model: Any, path: Path, trained: dict[str, Any], base: Base) -> None:
+    """Writes the named weights of a model's adapters as peft does, and their base."""
+    from safetensors.torch import save_file
+
+    path.mkdir(parents=True, exist_ok=True)
+    config = {
+        key: sorted(value) if isinstance(value, set) else value
+        for key, value in model.peft_config[_NAME].to_dict().items()
+    }
+    config["base_model_name_or_path"] = None if base.policy.startswith(".") else base.policy
+    (path / _CONFIG).write_bytes(atomic.pretty_json(config))
+    weights = {_peft_name(name): value.contiguous() for name, value in trained.items()}
+    save_file(weights, path / _WEIGHTS, {"format": "pt"})
+    (path / BASE).write_bytes(atomic.pretty_json(vars(base)))
+
+
+def _alpha(options: UpdateOptions) -> float:
+    return options.lora_alpha or 2.0 * options.lora_rank
+
+
+def _inject(model: Any, config: Any, seed: int) -> None:
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.derive("lora", seed))
+        _peft().inject_adapter_in_model(config, model, _NAME)
+    model.eval()
+
+
+def _trained(model: Any) -> Iterator[tuple[str, Any]]:
+    """The adapters' weights, by the names that a peft directory has for them."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            yield _peft_name(name), parameter
+
+
+def _peft_name(name: str) -> str:
+    return f"base_model.model.{name.replace(f'.{_NAME}.', '.')}"
+
+
+def _targets(model: Any, text: str) -> str | list[str]:
+    """The modules to adapt, for peft; an error for a name that fits none, or the output head."""
+    if text == _ALL:
+        return text
+    names = [name.strip() for name in text.split(",")]
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    for name in names:
+        found = [m for path, m in model.named_modules() if f".{path}".endswith(f".{name}")]
+        if not name or not found:
+            raise UsageError(
+                f"--lora-targets is {text}: the policy has no module `{name}`",
+                f"name linear modules such as q_proj, or leave it out for {_ALL}",
+            )
+        if any(module is end for module in found for end in ends):
+            raise UsageError(
+                f"--lora-targets is {text}: `{name}` is the output head or the embedding",
+                f"name other modules, or leave it out for {_ALL}",
+            )
+    return names
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(atomic.read_bytes(path))
+    except ValueError as error:
+        raise DataError(f"`{path}` is broken: {error}", "make that update again") from error
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise UsageError(
+            "LoRA needs a package that is not installed", "pip install 'rlvr[lora]'"
+        ) from error
+    return peft

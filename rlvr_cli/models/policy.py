@@ -1,0 +1,305 @@
+"""Policies on disk: where one is, what identifies it, and loading it.
+
+A policy is a Hugging Face directory, or one of adapters that name their base policy. `builtin`
+is the tiny one that is installed with rlvr.
+"""
+
+import functools
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.models import loading, lora
+from rlvr_cli.runtime import device as devices, distributed
+from rlvr_cli.storage.shards import Shards
+
+BUILTIN = "builtin"
+CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
+TRAINER_STATE = "trainer.safetensors"
+_BUILTIN_PATH = Path(__file__).parents[1] / "fixtures" / "policy"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TOKENIZER_FILES = (
+    *_TOKENIZERS,
+    *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt"),
+    *("chat_template.jinja", "chat_template.json", "config.json"),
+)
+_SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy's directory and the name that a manifest may hold for it.
+
+    A policy that is in memory alone has an `identity`, and the directory of the one it came from.
+    """
+
+    path: Path
+    name: str
+    identity: str | None = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """sha256 over the names and contents of the files that define the policy.
+
+        Of adapters also over their base's recorded digest, wherever that base lies.
+        """
+        if self.identity:
+            return self.identity
+        whole = hashlib.sha256()
+        for path in sorted(self.path.iterdir()):
+            if path.suffix in _SUFFIXES and path.name not in (TRAINER_STATE, lora.BASE):
+                whole.update(f"{path.name}\0{_sha256(path)}\n".encode())
+        if base := lora.base_of(self.path):
+            whole.update(f"{lora.BASE}\0{base.digest}\n".encode())
+        return whole.hexdigest()
+
+    @functools.cached_property
+    def base(self) -> "Policy | None":
+        """The policy that the adapters in this directory are for, None of a whole policy."""
+        recorded = lora.base_of(self.path)
+        if recorded is None:
+            return None
+        holds = f"`{self.path}` holds adapters of `{recorded.policy}`"
+        try:
+            base = recorded_in(self.path, recorded.policy)
+        except DataError as error:
+            raise DataError(
+                f"{holds}, and {error}",
+                f"bring that policy back, or write in {lora.BASE} there where it is now",
+            ) from error
+        if base.digest != recorded.digest:
+            raise DataError(
+                f"{holds}, whose content has changed",
+                "bring the policy back that they were trained on",
+            )
+        return base
+
+    @property
+    def lora_rank(self) -> int:
+        """The rank of the adapters in this directory, 0 of a whole policy."""
+        return lora.rank_of(self.path)
+
+    @functools.cached_property
+    def trainer_digest(self) -> str | None:
+        """sha256 of the optimizer's state, None if there is none on disk."""
+        if self.identity:
+            return None
+        path = self.path / TRAINER_STATE
+        return _sha256(path) if path.exists() else None
+
+    def named_from(self, folder: Path) -> str:
+        """The name to record in a directory, relative where the policy is a path."""
+        if self.name == BUILTIN or not Path(self.name).exists():
+            return self.name
+        return os.path.relpath(self.name, folder)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def resolve(name: str) -> Policy:
+    """The policy of a name: `builtin`, a directory, a train-step directory or a hub name."""
+    if name == BUILTIN:
+        return Policy(_BUILTIN_PATH, BUILTIN)
+    path = Path(name)
+    if _is_model(path / CHECKPOINT):
+        path = path / CHECKPOINT
+    if not path.exists() and name.count("/") == 1 and not name.startswith((".", "/")):
+        return Policy(_from_hub(name), name)
+    if not path.is_dir():
+        raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
+    if not _is_model(path):
+        raise DataError(
+            f"`{path}` is not a model directory: it has no config.json",
+            "name a Hugging Face model directory",
+        )
+    if not any((path / file).exists() for file in _TOKENIZERS):
+        raise DataError(
+            f"`{path}` has no tokenizer",
+            "save one there with `tokenizer.save_pretrained(...)`, it must be the policy's own",
+        )
+    return Policy(path, str(path))
+
+
+def _is_model(path: Path) -> bool:
+    return (path / "config.json").exists() or (path / lora.BASE).exists()
+
+
+def of(rollouts: Shards, given: str | None) -> Policy:
+    """The policy that was given, or the one the rollouts were sampled from."""
+    if given:
+        return resolve(given)
+    recorded = rollouts.manifest["paths"].get("policy")
+    if recorded is None:
+        raise UsageError(
+            f"`{rollouts.path}` does not say which policy it was sampled from",
+            "name the policy with --model",
+        )
+    return recorded_in(rollouts.path, recorded)
+
+
+def recorded_in(folder: Path, name: str) -> Policy:
+    """The policy of a name that a directory holds: a path from there, if there is one."""
+    path = os.path.normpath(folder / name)
+    return resolve(path if name != BUILTIN and os.path.exists(path) else name)
+
+
+def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
+    """Whether the policy that an update made is there as it was written.
+
+    `train` removes old checkpoints (`--keep`) and leaves their steps.
+    """
+    if not (steps.path / CHECKPOINT).exists():
+        return "absent"
+    try:
+        policy = resolve(str(steps.path))
+    except DataError:
+        return "damaged"
+    written = (steps.summary["policy"], steps.summary["optimizer"])
+    return "whole" if (policy.digest, policy.trainer_digest) == written else "damaged"
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[f"*{s}" for s in _SUFFIXES]))
+    except Exception as error:
+        raise DataError(
+            f"there is no directory `{name}`, and the hub gave no model of that name: "
+            f"{type(error).__name__}",
+            "check the name and the connection, or name a local directory",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A policy in memory."""
+
+    policy: Policy
+    model: Any
+    tokenizer: Any
+    eos_ids: tuple[int, ...]
+    pad_id: int
+    context: int
+
+
+def load_tokenizer(policy: Policy) -> Any:
+    """The policy's tokenizer; the checkpoints of a run share one in memory."""
+    kept = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
+    return _tokenizer(_Content("".join(f"{p.name}\0{_sha256(p)}\n" for p in kept), policy))
+
+
+@dataclass(frozen=True)
+class _Content:
+    digest: str
+    policy: Policy = field(compare=False)
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(content: _Content) -> Any:
+    from transformers import AutoTokenizer
+
+    policy = content.policy
+    quiet()
+    try:
+        return AutoTokenizer.from_pretrained(policy.path)
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load the tokenizer of `{policy.path}`: {first_line(error)}",
+            "copy or save it again",
+        ) from error
+
+
+def encode_prompt(tokenizer: Any, prompt_id: str, messages: str) -> list[int]:
+    """The token ids of a prompt, given as JSON: raw text, or messages for the chat template."""
+    prompt = json.loads(messages)
+    if isinstance(prompt, str):
+        return tokenizer(prompt)["input_ids"]
+    if not getattr(tokenizer, "chat_template", None):
+        raise DataError(
+            f"prompt `{prompt_id}` is a list of messages, the policy has no chat template",
+            "give the prompt as text, or add a chat template to the policy's tokenizer",
+        )
+    return tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
+
+
+def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
+    """Every end-of-sequence id that the generation config declares, else the tokenizer's."""
+    path = policy.path / "generation_config.json"
+    declared = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+    if declared is None:
+        declared = tokenizer.eos_token_id
+    if declared is None:
+        raise DataError(
+            f"`{policy.path}` declares no end-of-sequence token",
+            "set eos_token_id in its generation_config.json",
+        )
+    return tuple(declared) if isinstance(declared, list) else (declared,)
+
+
+def quiet() -> None:
+    """Keeps transformers' own bars and notices out of the way."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def context_length(policy: Policy) -> int:
+    """The longest sequence in tokens that the policy's positions allow."""
+    from transformers import AutoConfig
+
+    path = (policy.base or policy).path
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
+        ) from error
+    return int(getattr(config, "max_position_embeddings", 1 << 30))
+
+
+def device() -> Any:
+    """The GPU of this process, or the CPU where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        devices.check()
+        return torch.device("cpu")
+    return torch.device("cuda", distributed.current().local_rank % torch.cuda.device_count())
+
+
+def load(policy: Policy, *, frozen: bool = False) -> Loaded:
+    """The policy in float32, in evaluation mode, with every end-of-sequence id it declares.
+
+    On the GPU if there is one; there in bfloat16 if it is `frozen`, never to be trained.
+    """
+    from transformers import GenerationConfig
+
+    tokenizer = load_tokenizer(policy)
+    eos_ids = end_ids(policy, tokenizer)
+    base = policy.base or policy
+    model = loading.load(base.path, base.name, vocabulary(tokenizer, eos_ids), device())
+    if policy.base:
+        lora.attach(model, policy.path)
+    if frozen and model.device.type == "cuda":
+        import torch
+
+        model.to(torch.bfloat16)
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
+    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
+    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
+
+
+def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
+    """One more than the highest token id that can be decoded or ends a completion."""
+    return max(0, *tokenizer.get_vocab().values(), *eos_ids) + 1

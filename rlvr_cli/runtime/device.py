@@ -1,0 +1,129 @@
+"""The processors of this machine: their memory, and why torch cannot use a card that is there."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlvr_cli.errors import UserError
+from rlvr_cli.runtime import distributed
+
+_DRIVER = Path("/proc/driver/nvidia")
+_MEMORY = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU (`cuda`), or the host (`cpu`), and what can be had of its memory now, in bytes."""
+
+    kind: str
+    total: int
+    free: int
+    name: str = "this machine"
+
+    def bytes_of(self, precision: str) -> int:
+        """Bytes of a number that is computed with; `auto` is bfloat16 on a GPU alone."""
+        half = precision == "bfloat16" or (precision == "auto" and self.kind == "cuda")
+        return 2 if half else 4
+
+
+def here() -> Device:
+    """The device that this process computes on."""
+    import torch
+
+    if torch.cuda.is_available():
+        return gpu(distributed.current().local_rank % torch.cuda.device_count())
+    return host()
+
+
+def gpu(index: int) -> Device:
+    import torch
+
+    free, total = torch.cuda.mem_get_info(index)
+    return Device("cuda", total, free, f"GPU {index} ({torch.cuda.get_device_name(index)})")
+
+
+def host(meminfo: Path = _MEMORY) -> Device:
+    """The host; where the system does not say what is available, all of it counts as that."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if not meminfo.exists():
+        return Device("cpu", total, total)
+    kib = {
+        line.partition(":")[0]: int(line.split()[1]) for line in meminfo.read_text().splitlines()
+    }
+    return Device("cpu", kib["MemTotal"] << 10, kib["MemAvailable"] << 10)
+
+
+def free_unused() -> None:
+    """Gives memory that torch keeps for itself back to the GPU."""
+    import torch
+
+    torch.cuda.empty_cache()
+
+
+def check(found: "Unusable | None" = None) -> None:
+    """Refuses to compute on the CPU in silence where there is a card that torch cannot use."""
+    if found := found or unusable():
+        raise UserError(found.reason, found.hint)
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Why a card that is there is of no use, and what to do."""
+
+    reason: str
+    hint: str
+
+
+def unusable(
+    driver: Path = _DRIVER,
+    *,
+    built_for: str | None = None,
+    supported: tuple[int, int] | None = None,
+) -> Unusable | None:
+    """What is wrong if the driver lists a card and torch, made for CUDA, finds none.
+
+    None too where CUDA_VISIBLE_DEVICES hides the cards, or torch was made for CPUs.
+    """
+    import torch
+
+    built_for = built_for or torch.version.cuda
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] in ("", "-1", "NoDevFiles")
+    if torch.cuda.is_available() or hidden or not built_for or not any(driver.glob("gpus/*")):
+        return None
+    version = driver_version(driver)
+    supported = supported or _supported()
+    needed = tuple(int(part) for part in built_for.split(".")[:2])
+    start = f"this machine has a GPU that torch {torch.__version__} cannot use: "
+    if supported and supported < (*needed[:1], 0):
+        return Unusable(
+            f"{start}driver {version} knows CUDA {supported[0]}.{supported[1]}, and it was made "
+            f"for CUDA {built_for}",
+            f"install a newer driver, or a torch made for CUDA {supported[0]}; "
+            "`export CUDA_VISIBLE_DEVICES=` computes on the CPU",
+        )
+    return Unusable(
+        f"{start}driver {version} does not start",
+        "see what `nvidia-smi` says; `export CUDA_VISIBLE_DEVICES=` computes on the CPU",
+    )
+
+
+def driver_version(driver: Path = _DRIVER) -> str | None:
+    """The version of NVIDIA's driver, None without one."""
+    path = driver / "version"
+    if not path.exists():
+        return None
+    words = path.read_text().split()
+    return next((word for word in words if word.replace(".", "").isdecimal()), "unknown")
+
+
+def _supported() -> tuple[int, int] | None:
+    """The newest CUDA that the installed driver knows, None if it cannot be asked."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int()
+    if library.cuDriverGetVersion(ctypes.byref(version)):
+        return None
+    return version.value // 1000, version.value % 1000 // 10

@@ -1,0 +1,197 @@
+"""The processes that share a stage's work: who they are, waiting for one another, starting them.
+
+A process learns its place from the variables that torchrun, deepspeed or srun set.
+"""
+
+import functools
+import os
+import re
+import signal
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rlvr_cli.errors import Interrupted, UsageError, UserError
+
+_NAMES = {
+    "RANK": ("SLURM_PROCID",),
+    "WORLD_SIZE": ("SLURM_STEP_NUM_TASKS",),  # set by srun, and not in the batch script itself
+    "LOCAL_RANK": ("SLURM_LOCALID",),
+}
+
+
+_WAITED = re.compile(r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout")
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all that work on the same command."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes what is written once."""
+        return self.rank == 0
+
+
+@functools.cache
+def current() -> World:
+    """What the launcher says; one process alone where there is none."""
+    found = {name: _variable(name, *others) for name, others in _NAMES.items()}
+    rank, size, local = (found[name] for name in _NAMES)
+    if size is None or size == 1 or rank is None:
+        return World()
+    return World(rank, size, rank if local is None else local)
+
+
+def _variable(*names: str) -> int | None:
+    values = (os.environ[name] for name in names if name in os.environ)
+    return next((int(value) for value in values), None)
+
+
+def start() -> World:
+    """Connects the processes; `torch.distributed` is ready afterwards, for a single one too."""
+    import torch
+    from torch import distributed
+
+    world = current()
+    if distributed.is_initialized():
+        return world
+    os.environ |= {
+        "RANK": str(world.rank),
+        "WORLD_SIZE": str(world.size),
+        "LOCAL_RANK": str(world.local_rank),
+    }
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    if world.size == 1:
+        os.environ["MASTER_PORT"] = "0"
+    elif "MASTER_PORT" not in os.environ:
+        raise UsageError(
+            f"this is process {world.rank} of {world.size}, and MASTER_PORT is not set",
+            "export MASTER_ADDR and MASTER_PORT, as docs/cluster.md does for srun",
+        )
+    device = None
+    if torch.cuda.is_available():
+        torch.cuda.set_device(world.local_rank)
+        device = torch.device("cuda", world.local_rank)
+    try:
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if device else "gloo",
+            device_id=device,
+            timeout=timedelta(seconds=timeout_s()),
+            **_store(world),
+        )
+    except (RuntimeError, distributed.DistError) as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise UserError(
+            f"process {world.rank} of {world.size} cannot reach the others at {place}: "
+            f"{str(error).partition(chr(10))[0][:200]}",
+            "choose another MASTER_PORT if it is in use, and see that all processes were started",
+        ) from error
+    return world
+
+
+def _store(world: World) -> dict[str, Any]:
+    """A single process needs no port."""
+    from torch import distributed
+
+    if world.size > 1:
+        return {}
+    return {"store": distributed.HashStore(), "rank": 0, "world_size": 1}
+
+
+def gather(value: Any) -> list[Any]:
+    """The value of each process, by rank; every process must call this."""
+    from torch import distributed
+
+    world = current()
+    if world.size == 1:
+        return [value]
+    start()
+    values = [None] * world.size
+    try:
+        distributed.all_gather_object(values, value)
+    except RuntimeError as error:
+        raise lost(error) or error from error
+    return values
+
+
+def timeout_s() -> float:
+    """How long a process waits for the others."""
+    text = os.environ.get("RLVR_TIMEOUT_S", "1800")
+    if not text.isdecimal() or text == "0":
+        raise UsageError(f"RLVR_TIMEOUT_S is `{text}`", "write whole seconds, as in 1800")
+    return float(text)
+
+
+def lost(error: BaseException) -> UserError | None:
+    """What an error of torch means if a process waited for another one in vain, else None."""
+    if not _WAITED.search(str(error)):
+        return None
+    world = current()
+    return UserError(
+        f"process {world.rank} of {world.size} waited {timeout_s():g} s for the others in vain",
+        "one of them hangs, or works longer than that: see what it does, or allow more with "
+        "`export RLVR_TIMEOUT_S=7200`",
+    )
+
+
+def wait() -> None:
+    """Returns once every process has called this."""
+    gather(None)
+
+
+def tell(value: Any) -> Any:
+    """What the leading process gave; every process must call this."""
+    return gather(value)[0]
+
+
+def is_launched() -> bool:
+    """Whether `launch` or torchrun started this process and will speak for it."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def launch(processes: int, words: list[str]) -> int:
+    """Runs an `rlvr` command line in so many processes of this machine; the exit code of all.
+
+    The first process that fails stops the others. If it died without a word, it is named here.
+    """
+    import logging
+    import uuid
+
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    configuration = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.2,
+        logs_specs=DefaultLogsSpecs(),
+    )
+    code = "from rlvr_cli.cli.app import main; main()"
+    try:
+        elastic_launch(configuration, sys.executable)("-P", "-c", code, *words)
+    except SignalException as error:
+        raise Interrupted("interrupted; finished parts are kept") from error
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode > 0:
+            return failure.exitcode
+        name = signal.Signals(-failure.exitcode).name
+        raise UserError(
+            f"process {rank} of {processes} was killed by {name}; the others were stopped",
+            "run the same command again to go on; if it was out of memory, ask for less",
+        ) from error
+    return 0

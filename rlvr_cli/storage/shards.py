@@ -1,0 +1,245 @@
+"""Shard directories: what one is, what decides its content, and reading it.
+
+A directory holds `part-00000.parquet ...` of one kind. While it is being made, `_partial.json`
+lists the parts that are whole with their checksums; the rename of that file to `_manifest.json`
+is what makes the directory complete. Every read checks the part's sha256. fill.py writes; no
+other code touches shard files.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.storage import atomic, schema
+
+MANIFEST = "_manifest.json"
+_NEXT = {  # what is made of a kind, and the command that makes it
+    "prompts": {"rollouts": "rollout {}"},
+    "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
+    "scores": {"advantages": "advantage {} --algo grpo"},
+    "advantages": {"steps": "train-step {}"},
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which of the parts this process makes: those whose index is `index` modulo `count`."""
+
+    index: int = 0
+    count: int = 1
+
+    @staticmethod
+    def parse(text: str) -> "Share":
+        index, _, count = text.partition("/")
+        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+            raise UsageError(f"--shard is `{text}`", "write i/n with i from 0 to n-1, as in 0/4")
+        return Share(int(index), int(count))
+
+
+WHOLE = Share()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides what a directory will hold."""
+
+    kind: str
+    stage: str
+    params: dict[str, Any]
+    parents: dict[str, "Shards"]
+    parts: int
+    extra: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    paths: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """What two directories share if and only if one may go on where the other stopped."""
+        return {
+            "kind": self.kind,
+            "schema_version": schema.VERSION,
+            "stage": self.stage,
+            "params": self.params,
+            "parents": {role: parent.digest for role, parent in self.parents.items()},
+            "parts": self.parts,
+            "extra": list(self.extra),
+            "only": None if self.only is None else list(self.only),
+        }
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(atomic.canonical_json(self.identity).encode()).hexdigest()
+
+    @property
+    def schema(self) -> pa.Schema:
+        top_k = self.params.get("ref_top_k")
+        return schema.schema(self.kind, self.extra, self.only, top_k=top_k)
+
+
+def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
+    """How to come from the kind that is there to one that is wanted."""
+    for made, command in _NEXT.get(kind, {}).items():
+        if made in wanted:
+            return f"make {made} of it with `rlvr {command.format(path)}`, or name others"
+    return "name another directory"
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A complete directory, as its manifest describes it."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @staticmethod
+    def open(path: Path, *kinds: str) -> "Shards":
+        """The complete directory at `path`; an error unless it is of one of `kinds`."""
+        manifest = read_sealed(path / MANIFEST)
+        if manifest is None:
+            raise _incomplete(path)
+        version = manifest.get("schema_version")
+        if version != schema.VERSION:
+            raise DataError(
+                f"`{path}` has schema version {version}, this rlvr reads {schema.VERSION}",
+                "make it again with this rlvr, or read it with the one that made it",
+            )
+        if kinds and manifest["kind"] not in kinds:
+            raise DataError(
+                f"`{path}` holds {manifest['kind']}, {' or '.join(kinds)} were expected",
+                _way(path, manifest["kind"], kinds),
+            )
+        return Shards(path, manifest)
+
+    @property
+    def kind(self) -> str:
+        return self.manifest["kind"]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.manifest["params"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.manifest["summary"]
+
+    @property
+    def digest(self) -> str:
+        return self.manifest["digest"]
+
+    @property
+    def rows(self) -> int:
+        return sum(part["rows"] for part in self.manifest["parts"])
+
+    def __len__(self) -> int:
+        return len(self.manifest["parts"])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its parts."""
+        only = self.manifest["only"]
+        return schema.schema(
+            self.kind,
+            tuple(self.manifest["extra"]),
+            None if only is None else tuple(only),
+            top_k=self.params.get("ref_top_k"),
+        )
+
+    def part(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part, after its checksum and schema are verified.
+
+        `columns` names those to read, in that order; without it all are read.
+        """
+        entry = self.manifest["parts"][index]
+        table = _read_part(self.path / entry["name"], entry["sha256"], columns)
+        expected = self.schema
+        if columns is not None:
+            expected = pa.schema([expected.field(name) for name in columns])
+        if not table.schema.equals(expected):
+            raise DataError(
+                f"`{self.path / entry['name']}` has other columns than its kind `{self.kind}`",
+                "make the directory again",
+            )
+        return table
+
+    def parts(self) -> Iterator[pa.Table]:
+        return (self.part(index) for index in range(len(self)))
+
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self.parts())
+
+    def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
+        """The nearest ancestor of a kind, found by its path and checked by its digest."""
+        for role, recorded in self.manifest["parents"].items():
+            path = Path(os.path.normpath(self.path / recorded["path"]))
+            if role == kind:
+                found = Shards.open(moved_to or path, kind)
+                if found.digest != recorded["digest"]:
+                    raise DataError(
+                        f"`{found.path}` is not the directory that `{self.path}` was made from",
+                        f"make `{self.path}` again from what is there now",
+                    )
+                return found
+        for role, recorded in self.manifest["parents"].items():
+            path = Path(os.path.normpath(self.path / recorded["path"]))
+            with contextlib.suppress(LookupError):
+                return Shards.open(path, role).parent(kind, moved_to)
+        raise LookupError(kind)
+
+
+def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:
+    data = atomic.read_bytes(path)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise DataError(
+            f"`{path}` does not match its checksum: it was cut or changed after it was written",
+            "run the command that made the directory again; it makes just this part anew",
+        )
+    table = pq.read_table(pa.BufferReader(data), columns=columns)
+    return table.replace_schema_metadata(None)
+
+
+def _incomplete(path: Path) -> DataError:
+    if not path.exists():
+        return DataError(f"`{path}` does not exist", "check the path")
+    partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
+    if not partials:
+        return DataError(
+            f"`{path}` is not a shard directory: it has no {MANIFEST}", "check the path"
+        )
+    done = len({part["name"] for m in partials for part in m["parts"]})
+    stage, planned = partials[0]["stage"], partials[0]["planned_parts"]
+    return DataError(
+        f"`{path}` is not complete: {done} of {planned} parts",
+        f"finish it by running its `rlvr {stage}` command again",
+    )
+
+
+def seal(manifest: dict[str, Any]) -> bytes:
+    checksum = hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest()
+    return atomic.pretty_json({**manifest, "sha256": checksum})
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """The manifest in `path`, None if there is none; an error if it is not as it was written."""
+    if not path.exists():
+        return None
+    try:
+        manifest = json.loads(atomic.read_bytes(path))
+        checksum = manifest.pop("sha256")
+        if hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest() == checksum:
+            return manifest
+    except (ValueError, KeyError, AttributeError):
+        pass
+    raise DataError(
+        f"`{path}` was cut or changed after it was written",
+        f"remove `{path.parent}` and run the command that made it again",
+    )

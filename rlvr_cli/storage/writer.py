@@ -1,0 +1,259 @@
+"""Making a shard directory: parts written whole, a manifest written last, resume."""
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.storage import atomic, partial_completions
+from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
+
+OnPart = Callable[[int, str], None]
+Later = Callable[[], pa.Table]
+_METADATA_KEY = b"rlvr"
+_LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", partial_completions.PATTERN)
+_LIBRARIES = (
+    *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
+    *("math-verify", "latex2sympy2_extended", "sympy"),
+)
+
+
+def fill(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards | None:
+    """`fill_streaming` of parts that are made one by one, in order."""
+    return fill_streaming(path, plan, lambda missing: ((i, make(i)) for i in missing), **options)
+
+
+def fill_streaming(
+    path: Path,
+    plan: Plan,
+    make: Callable[[list[int]], Iterator[tuple[int, pa.Table | Later]]],
+    *,
+    share: Share = WHOLE,
+    summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
+    on_part: OnPart = lambda index, state: None,
+    is_intact: Callable[[Shards], bool] = lambda shards: True,
+) -> Shards | None:
+    """Makes the parts of `path` that are missing or damaged, then its manifest.
+
+    `make` is given the indices of those parts and yields each with its rows, in any order; or with
+    a function that makes them, which another thread calls while `make` goes on to the next.
+    Running it again goes on where it stopped; on a complete directory it makes nothing. Another
+    plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
+    of this share: kept, made, or mended (found damaged and made again). `is_intact` says of a
+    complete directory whether what it holds beside its parts is whole; if not, all is made again.
+    """
+    mine = range(share.index, plan.parts, share.count)
+    listed = _listed_parts(path, plan)
+    whole = {i: e for i, e in listed.items() if _is_whole(path / e["name"], e)}
+    if (path / MANIFEST).exists() and not is_intact(Shards.open(path)):
+        whole = {}
+    elif (path / MANIFEST).exists() and all(i in whole for i in mine) and not _leftovers(path):
+        for index in mine:
+            on_part(index, "kept")
+        return Shards.open(path)
+    atomic.make_folder(path)
+    with _writing(path, share):
+        _sweep(path, share)
+        done = {i: e for i, e in whole.items() if i in mine}
+        kept = deque(index for index in mine if index in done)
+        missing = [index for index in mine if index not in done]
+
+        def record(index: int, part: dict[str, Any]) -> None:
+            done[index] = part
+            if share.count > 1 or len(done) < len(mine):
+                _write_manifest(_partial(path, share), _manifest(path, plan, done))
+            while kept and kept[0] < index:
+                on_part(kept.popleft(), "kept")
+            on_part(index, "mended" if index in listed else "made")
+
+        if missing:
+            _write(path, plan, make(missing), record)
+        for index in kept:
+            on_part(index, "kept")
+        with _finishing(path, share):
+            return _finish(path, plan, share, done, summarise)
+
+
+def _write(
+    path: Path,
+    plan: Plan,
+    made: Iterator[tuple[int, pa.Table | Later]],
+    record: Callable[[int, dict[str, Any]], None],
+) -> None:
+    """Writes each part and records it; those that are made later as soon as they are written."""
+    waiting: deque[tuple[int, Future[dict[str, Any]]]] = deque()
+
+    def settle(*, wait: bool) -> None:
+        while waiting and (wait or waiting[0][1].done()):
+            index, part = waiting.popleft()
+            record(index, part.result())
+
+    with ThreadPoolExecutor(1, "writer") as writer:
+        try:
+            for index, table in made:
+                if callable(table):
+                    waiting.append((index, writer.submit(_write_later, path, plan, index, table)))
+                    settle(wait=False)
+                else:
+                    record(index, _write_part(path, plan, index, table))
+        finally:  # also of a run that is interrupted, or whose engine fails
+            settle(wait=True)
+
+
+def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards:
+    """`fill` without shares: the directory is complete when it returns."""
+    made = fill(path, plan, make, **options)
+    assert made is not None, "all parts are of this share"
+    return made
+
+
+def _finish(
+    path: Path,
+    plan: Plan,
+    share: Share,
+    done: dict[int, dict[str, Any]],
+    summarise: Callable[[Shards], dict[str, Any]],
+) -> Shards | None:
+    """Writes the manifest once every share is done; what this share made wins over old listings."""
+    listed = _listed_parts(path, plan) | done
+    if len(listed) < plan.parts:
+        return None
+    draft = Shards(path, _manifest(path, plan, listed))
+    complete = {**draft.manifest, "summary": summarise(draft)}
+    _write_manifest(_partial(path, share), complete)
+    os.replace(_partial(path, share), path / MANIFEST)
+    for pattern in ("_partial*.json", partial_completions.PATTERN):
+        for stale in path.glob(pattern):
+            atomic.remove(stale)
+    atomic.sync_folder(path)
+    return Shards(path, complete)
+
+
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    atomic.write_atomic(path, seal(manifest))
+
+
+def _partial(path: Path, share: Share) -> Path:
+    suffix = f"-{share.index}of{share.count}" if share.count > 1 else ""
+    return path / f"_partial{suffix}.json"
+
+
+def _leftovers(path: Path) -> list[Path]:
+    return [p for pattern in _LEFTOVERS for p in path.glob(pattern)]
+
+
+def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    ordered = [parts[index] for index in sorted(parts)]
+    checksums = "".join(part["sha256"] for part in ordered)
+    return {
+        **plan.identity,
+        "fingerprint": plan.fingerprint,
+        "digest": hashlib.sha256((plan.fingerprint + checksums).encode()).hexdigest(),
+        "parents": {
+            role: {"path": os.path.relpath(parent.path, path), "digest": parent.digest}
+            for role, parent in plan.parents.items()
+        },
+        "paths": plan.paths,
+        "versions": _versions(),
+        "planned_parts": plan.parts,
+        "parts": ordered,
+    }
+
+
+def _write_later(path: Path, plan: Plan, index: int, make: Later) -> dict[str, Any]:
+    return _write_part(path, plan, index, make())
+
+
+def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str, Any]:
+    origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
+    origin["versions"] = _versions()
+    table = table.select(plan.schema.names).cast(plan.schema)
+    table = table.replace_schema_metadata(
+        {_METADATA_KEY: atomic.canonical_json(origin).encode()}
+    ).combine_chunks()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    data = sink.getvalue().to_pybytes()
+    name = f"part-{index:05d}.parquet"
+    atomic.write_atomic(path / name, data)
+    return {"name": name, "rows": table.num_rows, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _listed_parts(path: Path, plan: Plan) -> dict[int, dict[str, Any]]:
+    """The parts that the manifests of `path` list, by index; an error if of another plan."""
+    listed: dict[int, dict[str, Any]] = {}
+    for listing in [path / MANIFEST, *path.glob("_partial*.json")]:
+        if manifest := read_sealed(listing):
+            if manifest["fingerprint"] != plan.fingerprint:
+                raise _other_plan(path, plan, manifest)
+            listed.update({int(part["name"][5:-8]): part for part in manifest["parts"]})
+    return listed
+
+
+def _is_whole(path: Path, entry: dict[str, Any]) -> bool:
+    return path.exists() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
+
+
+def _other_plan(path: Path, plan: Plan, manifest: dict[str, Any]) -> UserError:
+    changes = _changes(manifest["params"], plan.params)
+    if plan.only and manifest["only"] != list(plan.only):
+        changes.append(f"columns was {manifest['only']}, is {list(plan.only)}")
+    if not changes or plan.stage != manifest["stage"]:
+        theirs = {**manifest, "parts": manifest["planned_parts"], "params": {}}
+        theirs["parents"] = {r: p["digest"] for r, p in manifest["parents"].items()}
+        changes = _changes(theirs, {**plan.identity, "params": {}})
+    return UsageError(
+        f"`{path}` was made with other parameters: {'; '.join(changes)[:300]}",
+        "choose another --out, or remove the directory to make it anew",
+    )
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What a reader can act on: a changed content hash only if nothing else changed."""
+    names = [name for name in new if old.get(name) != new[name]]
+    named = [name for name in names if name != "content"] or names
+    return [f"{name} was {old.get(name)}, is {new[name]}" for name in named]
+
+
+@contextlib.contextmanager
+def _writing(path: Path, share: Share) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(atomic.locked(path / "_lock", shared=share.count > 1))
+        if share.count > 1:
+            stack.enter_context(atomic.locked(path / f"_lock-{share.index}of{share.count}"))
+        yield
+
+
+def _finishing(path: Path, share: Share) -> contextlib.AbstractContextManager[None]:
+    """One share at a time; one that is the whole has the directory to itself anyway."""
+    if share.count == 1:
+        return contextlib.nullcontext()
+    return atomic.locked(path / "_lock-finish", wait=True)
+
+
+def _sweep(path: Path, share: Share) -> None:
+    """Removes what a killed process left of this share's files."""
+    for stale in path.glob("_tmp-*"):
+        index = stale.name.removeprefix("_tmp-part-")[:5]
+        if share.count == 1 or (index.isdigit() and int(index) % share.count == share.index):
+            atomic.remove(stale)
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions

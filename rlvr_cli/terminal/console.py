@@ -1,0 +1,282 @@
+"""What a command says: its result on stdout, all else on stderr."""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PLAIN_EVERY_S = 10.0
+_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
+
+
+@functools.cache
+def stderr() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def stdout() -> "Console":
+    from rich.console import Console
+
+    return Console(file=_results(), highlight=False)
+
+
+@contextlib.contextmanager
+def results_alone() -> Iterator[None]:
+    """Leaves stdout to results; what libraries print there meanwhile goes to stderr."""
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
+
+
+def _results() -> TextIO:
+    return _RESULTS.get() or sys.stdout
+
+
+def say(text: str) -> None:
+    stderr().print(text, markup=False)
+
+
+def mute() -> None:
+    """Leaves the speaking to another process; errors are still said."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    stderr().quiet = True
+
+
+def error(message: str, hint: str) -> None:
+    stderr().quiet = False
+    stderr().print(f"[red]error:[/red] {_escape(message)}")
+    if hint:
+        stderr().print(f"[yellow]hint:[/yellow] {_escape(hint)}")
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text.replace("\n", " "))
+
+
+def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
+    """The one thing on stdout: the path of what was made, or its summary."""
+    if as_json:
+        _results().write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
+    else:
+        _results().write(f"{path}\n")
+    _results().flush()
+
+
+class Parts:
+    """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere.
+
+    With `rows`, progress is counted in them: `advance` hears of every few.
+    """
+
+    def __init__(self, name: str, parts: int, rows: int = 0, unit: str = "rows") -> None:
+        self.name = name
+        self.counts = {"kept": 0, "made": 0, "mended": 0}
+        self._parts, self._rows, self._unit = parts, rows, unit
+        self._done = 0
+        self._start = self._said = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "Parts":
+        if stderr().is_terminal and max(self._parts, self._rows) > 1:
+            from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = [*Progress.get_default_columns()[:-1], MofNCompleteColumn()]
+            columns.append(TextColumn("{task.fields[rate]}"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=stderr(), transient=True)
+            self._task = self._bar.add_task(self.name, total=self._rows or self._parts, rate="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, index: int, state: str) -> None:
+        self.counts[state] += 1
+        done = sum(self.counts.values())
+        if state == "mended":
+            say(f"part-{index:05d} did not match its checksum and was made again")
+        if self._rows:
+            return
+        if self._bar:
+            self._bar.update(self._task, completed=done)
+        elif done < self._parts and time.monotonic() - self._said > _PLAIN_EVERY_S:
+            self._said = time.monotonic()
+            rate = (done - self.counts["kept"]) / (self._said - self._start)
+            say(f"{self.name}: {done} of {self._parts} parts, {rate:.2g} parts/s")
+
+    def advance(self, rows: int) -> None:
+        """Hears of rows that are done."""
+        self._done += rows
+        now = time.monotonic()
+        rate = self._done / max(now - self._start, 1e-9)
+        if self._bar:
+            self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}/s")
+        elif now - self._said > _PLAIN_EVERY_S:
+            self._said = now
+            left = (self._rows - self._done) / rate
+            say(
+                f"{self.name}: {self._done:,} of {self._rows:,} {self._unit}, "
+                f"{rate:,.0f}/s, {left:,.0f} s left"
+            )
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+
+def conclude(
+    parts: Parts, out: Path, made: Any, text: str, *, as_json: bool, rate: str | None = None
+) -> None:
+    """The last words of a stage: one line on stderr, the path or the summary on stdout."""
+    summary = {} if made is None else made.summary
+    if made is None:
+        words = "this share is done, parts of other shares are still missing"
+    else:
+        words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
+    new = parts.counts["made"] + parts.counts["mended"]
+    if made is None:
+        say(f"{parts.name}: {words}")
+    elif not new:
+        say(f"{parts.name}: nothing left to do, `{out}` is complete: {words}")
+    else:
+        kept = f", {parts.counts['kept']} of its parts were there" if parts.counts["kept"] else ""
+        whole = new == len(made)
+        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and whole else ""
+        say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed}{kept}")
+    result(out, summary, as_json=as_json)
+
+
+def evaluation(
+    title: str,
+    summary: dict[str, Any],
+    made: Any,
+    *,
+    as_json: bool,
+    parts: Parts,
+    plot: str = "",
+) -> None:
+    """Tables of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
+    from rlvr_cli.terminal.tables import metrics_table
+
+    if parts.counts["kept"]:
+        say(f"{parts.name}: nothing left to do, `{made.path}` is complete")
+    where = stdout() if made is None and not as_json else stderr()
+    where.print(title, soft_wrap=True, markup=False)
+    where.print(metrics_table(summary["metrics"], summary["standard_error"]))
+    for source, found in summary["sources"].items():
+        named = f"`{source}`" if source else "without a source"
+        where.print(f"{named}, {found['prompts']} prompts", soft_wrap=True, markup=False)
+        where.print(metrics_table(found["metrics"]))
+    if plot:
+        print(plot, file=where.file)
+    notes = summary.get("notes") or _notes(summary)
+    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    if remark := summary.get("remark"):
+        where.print(remark, soft_wrap=True, markup=False)
+    if lengths := summary.get("lengths"):
+        unit = lengths["unit"]
+        text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
+        where.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
+    if "estimator" in summary:
+        where.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
+    if as_json:
+        paths = {} if made is None else {"path": str(made.path)}
+        _results().write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
+    elif made is not None:
+        result(made.path, {}, as_json=False)
+
+
+def _notes(summary: dict[str, Any]) -> str:
+    """How many prompts and completions there were, and what is odd about them."""
+    low, high = summary["n"]
+    n = f"{low}" if low == high else f"{low} to {high}"
+    notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
+    if summary["left_out"]:
+        notes += f", {len(summary['left_out'])} prompts {summary['left_out_for']} left out"
+    if summary.get("equal_texts"):
+        notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
+    if summary["repeated"]:
+        notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
+    return notes
+
+
+def findings(found: Sequence[Any], *, as_json: bool) -> None:
+    """What an examination found, on stdout: a line each, and its hint below it."""
+    if as_json:
+        listed = {"findings": [vars(finding) for finding in found]}
+        _results().write(json.dumps(listed, allow_nan=False) + "\n")
+        return
+    styles = {"ok": "green", "note": "yellow", "problem": "red"}
+    width = max(len(finding.subject) for finding in found)
+    for finding in found:
+        label = f"{finding.level:<7}  {finding.subject:<{width}}  "
+        _hang(label, finding.text, len(label), style=styles[finding.level])
+        if finding.hint:
+            _hang("", f"hint: {finding.hint}", len(label))
+
+
+def facts(values: dict[str, Any]) -> None:
+    """Names and values, one a line."""
+    for name, value in values.items():
+        say(f"  {name}: {json.dumps(value) if isinstance(value, dict | list) else value}")
+
+
+def listing(found: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) -> None:
+    """Names under their headings, with what each is, its spec, and what its options may be.
+
+    A terminal gets lines of its width; elsewhere an entry's summary is one line.
+    """
+    if as_json:
+        _results().write(json.dumps(found, allow_nan=False) + "\n")
+        return
+    for heading, entries in found.items():
+        stdout().print(f"[bold]{heading}[/bold]")
+        indent = max(map(len, entries)) + 4
+        for name, entry in entries.items():
+            _hang(f"  {name}", entry["summary"], indent)
+            for line in _details(entry):
+                _hang("", line, indent, style="dim")
+
+
+def _details(entry: dict[str, Any]) -> list[str]:
+    """The spec of an entry that has one to choose, and the values that its options may take."""
+    options = entry.get("options", {})
+    choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
+    specs = [entry["spec"]] if options or "knobs" in entry else []
+    return specs + ([f"choices: {' '.join(choices)}"] if choices else [])
+
+
+def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
+    width = stdout().width - indent if stdout().is_terminal else sys.maxsize
+    for line in folded(text, width):
+        stdout().print(f"{label:<{indent}}{line}", markup=False, style=style, soft_wrap=True)
+        label = ""
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width` where the text can be broken: behind ` `, `,` or `|`, before `+`."""
+    lines = [""]
+    for piece in re.split(r"(?<=[ ,|])(?=[^ ,|])|(?=\+\w)", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]

@@ -1,0 +1,112 @@
+"""The process that knows the program: what it is asked, how it ended, and what it may use.
+
+It runs inside the sandbox and imports the standard library alone.
+"""
+
+import builtins
+import contextlib
+import math
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rlvr_cli.verification.sandbox import messages, seccomp
+from rlvr_cli.verification.sandbox.messages import Gone
+
+NAME = "solution"  # of the program
+
+
+class OutOfTime(BaseException):
+    """The program used up its time."""
+
+
+class Child:
+    """The process that knows the program and nothing of the tests."""
+
+    def __init__(self, job: dict[str, Any], serve: Callable[[dict, int, int], None]) -> None:
+        asks, self._ask = os.pipe()
+        self._answer, answers = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                _keep(asks, answers)
+                serve(job, asks, answers)
+            finally:
+                os._exit(0)
+        os.close(asks)
+        os.close(answers)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request; what the program raised is raised here."""
+        try:
+            messages.send(self._ask, request)
+        except BrokenPipeError:
+            self._bury()
+        return self.receive()
+
+    def receive(self) -> dict[str, Any]:
+        try:
+            answer = messages.get(self._answer)
+        except ValueError as error:
+            raise Gone("it answered what is no message") from error
+        if answer is None:
+            self._bury()
+        if not isinstance(answer, dict):
+            raise Gone("it answered what is no message")
+        if "raised" in answer:
+            _raise_as(str(answer["raised"]), str(answer.get("text", ""))[:200])
+        return answer
+
+    def _bury(self) -> NoReturn:
+        """Says how the child ended, or that it closed its pipes."""
+        for _ in range(100):
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                _, status = os.waitpid(self.pid, 0)
+                raise_for(os.waitstatus_to_exitcode(status))
+            time.sleep(0.005)
+        raise Gone("it closed its pipes")
+
+
+def _keep(*descriptors: int) -> None:
+    """Closes all others; what a program prints goes nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    for descriptor in set(range(3, 256)) - set(descriptors):
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _raise_as(name: str, text: str) -> NoReturn:
+    """Raises the built-in exception of a name, so that tests of errors can catch it."""
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        raise kind(text)
+    raise Gone(f"{name}: {text}")
+
+
+def raise_for(code: int) -> NoReturn:
+    """Raises what the exit code of a program means, below 0 the number of a signal."""
+    if code == -signal.SIGXCPU:
+        raise OutOfTime
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    raise Gone(f"it ended with {name}")
+
+
+def limit(job: dict[str, Any]) -> None:
+    """Lets this process use what the job allows, and make the system calls of the filter."""
+    seconds = max(1, math.ceil(job["seconds"]))
+    for kind, most in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, job["memory_bytes"]),
+        (resource.RLIMIT_FSIZE, job["file_bytes"]),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_NPROC, 64),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError
+    if job["kind"] != "none" or seccomp.is_known():
+        seccomp.load()

@@ -1,0 +1,131 @@
+"""Verdicts on many completions: each distinct question is asked once."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlvr_cli.protocols import Isolated, Verdict, Verifier
+from rlvr_cli.verification.scoring.cache import Cache
+from rlvr_cli.verification.workers.pool import Pool, Task
+
+_TEXT = 200  # characters that are kept of an error
+
+
+@dataclass(frozen=True)
+class Question:
+    """One completion for one verifier."""
+
+    spec: str
+    verifier: Verifier | Isolated
+    completion: str
+    finished: bool
+    answer: str
+    extra: dict[str, Any]
+
+
+class Scorer:
+    """Worker processes, started when a verifier needs them, and the verdicts that are known.
+
+    Without a cache every completion is verified, also where gold and answer were seen before.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        cache: Cache | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.cache = cache
+        self.asked = 0
+        """Questions that went to worker processes."""
+        self._environment = environment
+        self._pool: Pool | None = None
+        self._imports: set[str] = set()
+
+    def close(self) -> None:
+        if self._pool:
+            self._pool.close()
+            self._pool = None
+        if self.cache:
+            self.cache.close()
+
+    def __enter__(self) -> "Scorer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def verdicts(
+        self, questions: Sequence[Question], on_done: Callable[[int], None] = lambda count: None
+    ) -> list[Verdict]:
+        """The verdict on each question, in order; `on_done` hears of every few that have one."""
+        made: list[Verdict | None] = [None] * len(questions)
+        waiting: dict[bytes, list[int]] = {}
+        tasks: dict[bytes, Task] = {}
+        for index, question in enumerate(questions):
+            if not isinstance(question.verifier, Isolated):
+                made[index] = bounded(
+                    question.verifier, question.completion, question.answer, question.extra
+                )
+                continue
+            task = _task(question, question.verifier)
+            key = _key(task, question.verifier) if self.cache else index.to_bytes(8, "big")
+            waiting.setdefault(key, []).append(index)
+            tasks.setdefault(key, task)
+            self._imports |= {*question.verifier.imports}
+        on_done(len(questions) - sum(map(len, waiting.values())))
+        for found in self._answers(tasks):
+            for key, verdict in found.items():
+                for index in waiting[key]:
+                    made[index] = verdict
+                on_done(len(waiting[key]))
+        assert None not in made, "one verdict a question"
+        return made  # type: ignore[return-value]
+
+    def _answers(self, tasks: dict[bytes, Task]) -> Iterator[dict[bytes, Verdict]]:
+        if not tasks:
+            return
+        known = self.cache.get(tasks) if self.cache else {}
+        yield known
+        keys = [key for key in tasks if key not in known]
+        if not keys:
+            return
+        if self._pool is None:
+            self._pool = Pool(
+                self.workers, imports=sorted(self._imports), environment=self._environment
+            )
+        new: dict[bytes, Verdict] = {}
+        try:
+            for index, verdict in self._pool.run([tasks[key] for key in keys]):
+                new[keys[index]] = verdict
+                self.asked += 1
+                yield {keys[index]: verdict}
+        finally:  # what was verified before an interruption is not verified again
+            if self.cache:
+                self.cache.put(new)
+
+
+def bounded(verifier: Verifier, completion: str, answer: str, extra: dict[str, Any]) -> Verdict:
+    """The verdict of a verifier that needs no process; an error if it raises all the same."""
+    try:
+        return verifier(completion, answer=answer, extra=extra)
+    except Exception as error:
+        return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:_TEXT])
+
+
+def _task(question: Question, verifier: Isolated) -> Task:
+    extra = question.extra
+    if verifier.reads != ("*",):
+        extra = {name: extra[name] for name in verifier.reads if name in extra}
+    extracted = verifier.extract(question.completion, question.finished)
+    return Task(question.spec, extracted, question.answer, extra, verifier.limits)
+
+
+def _key(task: Task, verifier: Isolated) -> bytes:
+    whole = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).digest()

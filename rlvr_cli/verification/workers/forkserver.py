@@ -1,0 +1,93 @@
+"""The process that forks workers: its memory is clean, and the heavy imports are made once.
+
+It runs no verifier, so it is never stuck: it forks, kills and reaps. It ends, and all that it
+forked with it, when the process that started it does.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from rlvr_cli.verification.workers import linux, wire, worker
+
+_IDLE_S = 0.5  # between two looks for orphans
+
+
+def main(descriptor: int, imports: list[str]) -> None:
+    """Answers `fork` with a pid and `end` with an exit status until the control socket closes."""
+    control = socket.socket(fileno=descriptor)
+    linux.die_with_parent(signal.SIGTERM)
+    linux.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for name in imports:
+        with contextlib.suppress(ImportError):  # the verifier says so where it is used
+            importlib.import_module(name)
+    gc.freeze()
+    workers: set[int] = set()
+    try:
+        while True:
+            if not select.select([control], [], [], _IDLE_S)[0]:
+                _bury_orphans(workers)
+                continue
+            data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+            if not data:
+                return
+            (message,) = wire.Inbox().feed(data)
+            answer = (
+                _fork(control, descriptors[0], workers)
+                if descriptors
+                else _end(message["end"], message["grace_s"], workers)
+            )
+            control.sendall(wire.pack(answer))
+    finally:
+        for pid in list(workers):
+            _end(pid, 0.0, workers)
+
+
+def _fork(control: socket.socket, descriptor: int, workers: set[int]) -> dict[str, Any]:
+    pid = os.fork()
+    if not pid:
+        control.close()
+        worker.main(descriptor)
+    os.close(descriptor)
+    workers.add(pid)
+    return {"pid": pid}
+
+
+def _end(pid: int, grace_s: float, workers: set[int]) -> dict[str, Any]:
+    """Kills a worker's process group, reaps it, and whatever of it went into a group of its own.
+
+    The exit status is that of a process which ended by itself within the grace, else None.
+    """
+    deadline = time.monotonic() + grace_s
+    while not (dead := _is_dead(pid)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    for kill in (os.killpg, os.kill):  # it has no group before its first instruction
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    workers.discard(pid)
+    _bury_orphans(workers)
+    return {"status": os.waitstatus_to_exitcode(status) if dead else None}
+
+
+def _bury_orphans(workers: set[int]) -> None:
+    """Kills and reaps whatever came here because its own parent died."""
+    while orphans := [child for child in linux.children() if child not in workers]:
+        for orphan in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a child has ended; it stays a zombie, so that its pid is not given to another."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

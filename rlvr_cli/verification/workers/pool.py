@@ -1,0 +1,314 @@
+"""Verdicts from processes that can be killed: one task at a time in each, each with its clock."""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlvr_cli.errors import UserError
+from rlvr_cli.protocols import Limits, Verdict
+from rlvr_cli.verification.workers import wire
+
+RECYCLE = 5000  # tasks after which a process is replaced, as libraries leak
+_AHEAD = 16  # tasks that wait in a worker's socket: sending one by one would cost a switch each
+_GRACE_S = 1.0  # until a process that closed its socket has ended
+_START = "from rlvr_cli.verification.workers.forkserver import main; main({descriptor}, {imports})"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question to a verifier."""
+
+    spec: str
+    extracted: str | None
+    answer: str
+    extra: dict[str, Any]
+    limits: Limits
+
+
+@dataclass
+class _Worker:
+    pid: int
+    channel: socket.socket
+    life: int  # a descriptor that is readable once the process has ended
+    inbox: wire.Inbox = field(default_factory=wire.Inbox)
+    outbox: bytearray = field(default_factory=bytearray)
+    given: deque[int] = field(default_factory=deque)  # tasks it has not answered, in order
+    deadline: float = 0.0  # of the first of them, on the monotonic clock
+    served: int = 0
+    cpu_s: float = 0.0  # that it had used when it took up the first of them
+    is_gone: bool = False  # whether its socket is closed
+
+    def is_overdue(self) -> bool:
+        return bool(self.given) and time.monotonic() > self.deadline
+
+
+class Pool:
+    """Worker processes, started when the first task comes and ended by `close`.
+
+    A task's clock starts when its process takes it up, and stands still while that process is ready
+    to run but other work has the cores. On time-out the process is killed with its group and
+    replaced; a process that dies costs the task that it was at, and no other.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        imports: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+        recycle: int = RECYCLE,
+    ) -> None:
+        self.size, self._recycle = size, recycle
+        self._imports, self._environment = sorted(set(imports)), environment or {}
+        self._server: _Forkserver | None = None
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every process of the pool."""
+        for worker in self._workers:
+            worker.channel.close()
+            os.close(worker.life)
+        self._workers = []
+        if self._server:
+            self._server.close()
+            self._server = None
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Verdict]]:
+        """The verdict of each task with its index, as they come."""
+        queue = deque(range(len(tasks)))
+        with selectors.DefaultSelector() as selector:
+            try:
+                for worker in self._workers:
+                    _register(selector, worker)
+                while queue or any(worker.given for worker in self._workers):
+                    self._feed(queue, tasks, selector)
+                    yield from self._step(queue, tasks, selector)
+            except BaseException:  # what is under way belongs to nobody any more
+                self.close()
+                raise
+
+    def _feed(
+        self, queue: deque[int], tasks: Sequence[Task], selector: selectors.BaseSelector
+    ) -> None:
+        """Gives out what waits; a share of it each, so that none idles at the end."""
+        busy = sum(bool(worker.given) for worker in self._workers)
+        while len(self._workers) < min(self.size, len(queue) + busy):
+            worker = self._start()
+            self._workers.append(worker)
+            _register(selector, worker)
+        ahead = max(1, min(_AHEAD, len(queue) // self.size))
+        for worker in self._workers:
+            while queue and len(worker.given) < ahead and worker.served < self._recycle:
+                index = queue.popleft()
+                if not worker.given:
+                    worker.deadline = time.monotonic() + tasks[index].limits.seconds
+                worker.given.append(index)
+                worker.served += 1
+                worker.outbox += wire.pack(_message(tasks[index]))
+            _watch(selector, worker)
+
+    def _step(
+        self, queue: deque[int], tasks: Sequence[Task], selector: selectors.BaseSelector
+    ) -> Iterator[tuple[int, Verdict]]:
+        """What comes until the next deadline; the overdue are killed."""
+        busy = [worker for worker in self._workers if worker.given]
+        nearest = min((worker.deadline for worker in busy), default=time.monotonic())
+        for key, events in selector.select(max(0.0, nearest - time.monotonic())):
+            worker = key.data
+            if worker not in self._workers:  # ended a moment ago
+                continue
+            if key.fd == worker.life:
+                yield from self._bury(worker, queue, tasks, selector)
+                continue
+            if events & selectors.EVENT_WRITE:
+                with contextlib.suppress(BlockingIOError, ConnectionError):
+                    del worker.outbox[: worker.channel.send(worker.outbox)]
+            if events & selectors.EVENT_READ:
+                yield from self._read(worker, queue, tasks, selector)
+        for worker in list(self._workers):
+            if worker.is_overdue():
+                yield from self._read(worker, queue, tasks, selector)
+                if worker not in self._workers or not worker.is_overdue():
+                    continue
+                limits = tasks[worker.given[0]].limits
+                if (left := _starved(worker, limits.seconds)) > 0:
+                    worker.deadline = time.monotonic() + left
+                else:
+                    index = worker.given.popleft()
+                    self._drop(worker, queue, selector)
+                    yield index, Verdict("timeout")
+            elif not worker.given and worker.served >= self._recycle:
+                self._drop(worker, queue, selector)
+
+    def _read(
+        self,
+        worker: _Worker,
+        queue: deque[int],
+        tasks: Sequence[Task],
+        selector: selectors.BaseSelector,
+    ) -> Iterator[tuple[int, Verdict]]:
+        for index, verdict in _answers(worker, tasks):
+            yield index, verdict
+            if verdict.status == "oom":
+                self._drop(worker, queue, selector)
+                return
+        if worker.is_gone:
+            yield from self._bury(worker, queue, tasks, selector)
+
+    def _bury(
+        self,
+        worker: _Worker,
+        queue: deque[int],
+        tasks: Sequence[Task],
+        selector: selectors.BaseSelector,
+    ) -> Iterator[tuple[int, Verdict]]:
+        """What a process that ended had still said, and the fault of the task that it was at."""
+        yield from _answers(worker, tasks)
+        index = worker.given.popleft() if worker.given else None
+        status = self._drop(worker, queue, selector, is_dead=True)
+        if index is not None:
+            yield index, _death(status)
+
+    def _drop(
+        self,
+        worker: _Worker,
+        queue: deque[int],
+        selector: selectors.BaseSelector,
+        *,
+        is_dead: bool = False,
+    ) -> int | None:
+        """Ends a worker and puts back what it had not begun; its exit status, if it had one."""
+        for watched in (worker.channel, worker.life):
+            selector.unregister(watched)
+        worker.channel.close()
+        os.close(worker.life)
+        self._workers.remove(worker)
+        queue.extendleft(reversed(worker.given))
+        assert self._server
+        return self._server.end(worker.pid, grace_s=_GRACE_S if is_dead else 0.0)
+
+    def _start(self) -> _Worker:
+        if self._server is None:
+            self._server = _Forkserver(self._imports, self._environment)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            pid = self._server.fork(theirs.fileno())
+        ours.setblocking(False)
+        return _Worker(pid, ours, os.pidfd_open(pid))
+
+
+def _message(task: Task) -> dict[str, Any]:
+    return {
+        "spec": task.spec,
+        "extracted": task.extracted,
+        "answer": task.answer,
+        "extra": task.extra,
+        "memory_bytes": task.limits.memory_bytes,
+    }
+
+
+def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Verdict]]:
+    """What a worker has said since it was last asked; the next task's clock starts with each."""
+    while not worker.is_gone:
+        try:
+            data = worker.channel.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        worker.is_gone = not data
+        for message in worker.inbox.feed(data):
+            index = worker.given.popleft()
+            worker.cpu_s = message.pop("cpu_s")
+            if worker.given:
+                limits = tasks[worker.given[0]].limits
+                worker.deadline = time.monotonic() + limits.seconds
+            yield index, Verdict(**message)
+
+
+def _starved(worker: _Worker, seconds: float) -> float:
+    """The seconds that a task still has whose process waits for a core; 0 if it waits for else."""
+    try:
+        with open(f"/proc/{worker.pid}/stat") as file:
+            state, *numbers = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    used = sum(map(int, numbers[10:12])) / os.sysconf("SC_CLK_TCK") - worker.cpu_s
+    return max(0.0, seconds - used) if state == "R" and used < 0.95 * seconds else 0.0
+
+
+def _register(selector: selectors.BaseSelector, worker: _Worker) -> None:
+    for watched in (worker.channel, worker.life):
+        selector.register(watched, selectors.EVENT_READ, worker)
+
+
+def _watch(selector: selectors.BaseSelector, worker: _Worker) -> None:
+    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.outbox else 0)
+    if selector.get_key(worker.channel).events != events:
+        selector.modify(worker.channel, events, worker)
+
+
+def _death(status: int | None) -> Verdict:
+    """What befell the task at which a process ended by itself."""
+    if status is None:
+        return Verdict("error", extracted="its process closed the socket of its results")
+    if status == -signal.SIGKILL:
+        return Verdict("oom", extracted="killed by the kernel, as it does when memory is short")
+    if status < 0:
+        return Verdict("error", extracted=f"its process died of {signal.Signals(-status).name}")
+    return Verdict("error", extracted=f"its process ended with exit code {status}")
+
+
+class _Forkserver:
+    """The process that forks and reaps the workers."""
+
+    def __init__(self, imports: list[str], environment: dict[str, str]) -> None:
+        self._control, theirs = socket.socketpair()
+        code = _START.format(descriptor=theirs.fileno(), imports=imports)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", code],
+                env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def fork(self, descriptor: int) -> int:
+        """A new worker that talks over this socket; its pid."""
+        socket.send_fds(self._control, [wire.pack({})], [descriptor])
+        return int(self._answer()["pid"])
+
+    def end(self, pid: int, grace_s: float) -> int | None:
+        """Kills a worker with its group and reaps it; the exit status of one that was dead."""
+        self._control.sendall(wire.pack({"end": pid, "grace_s": grace_s}))
+        return self._answer()["status"]
+
+    def _answer(self) -> Any:
+        answer = wire.receive(self._control)
+        if answer is None:
+            raise UserError(
+                f"the process that starts verifiers ended with exit code {self._process.wait()}",
+                "run the same command again; finished parts are kept",
+            )
+        return answer
+
+    def close(self) -> None:
+        self._control.close()
+        self._process.wait()

@@ -1,0 +1,55 @@
+"""The process in which a verifier judges: it may hang, crash or run out of memory."""
+
+import functools
+import os
+import resource
+import signal
+import socket
+import time
+from typing import Any, NoReturn
+
+from rlvr_cli import registry
+from rlvr_cli.errors import UserError
+from rlvr_cli.protocols import Isolated, Verdict
+from rlvr_cli.verification.workers import linux, wire
+
+TEXT = 200  # characters that are kept of an error
+
+
+def main(descriptor: int) -> NoReturn:
+    """Judges what comes over a socket, one after the other, until it closes."""
+    os.setsid()
+    linux.die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # what a verifier prints is no result
+    channel = socket.socket(fileno=descriptor)
+    code = 1
+    try:
+        while (task := wire.receive(channel)) is not None:
+            verdict = _judge(task)
+            channel.sendall(wire.pack({**vars(verdict), "cpu_s": time.process_time()}))
+            if verdict.status == "oom":
+                break  # its heap is in pieces
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _judge(task: dict[str, Any]) -> Verdict:
+    try:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (task["memory_bytes"], most))
+        return verifier(task["spec"]).judge(task["extracted"], task["answer"], task["extra"])
+    except MemoryError:
+        return Verdict("oom")
+    except UserError as error:
+        return Verdict("error", extracted=str(error)[:TEXT])
+    except BaseException as error:  # math-verify's time-out is no Exception, nor is SystemExit
+        return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:TEXT])
+
+
+@functools.lru_cache(maxsize=64)
+def verifier(spec: str) -> Isolated:
+    return registry.build("verifiers", spec)

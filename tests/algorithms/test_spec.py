@@ -1,0 +1,145 @@
+"""An algorithm's string: its spelling, its defaults, and what is refused."""
+
+import math
+
+import pytest
+
+from rlvr_cli import registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.errors import UsageError
+
+
+def test_the_canonical_spelling_writes_every_option_out():
+    assert objective.canonical("grpo") == (
+        "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1,aggregation=seq-mean-token-mean"
+    )
+    spec = "quatro:ratio=length-normalized+entropy+kl:on=errors,beta=0.01"
+    assert objective.canonical(spec) == (
+        "quatro:delta=0.1,ratio=length-normalized,max_gap=20.0,log_ratio=true,detach=true"
+        "+entropy:coef=0.0001+kl:beta=0.01,estimator=k3,on=errors"
+    )
+
+
+DEFAULTS = [
+    "anchor:k=8,lam=1.05,beta=0.1,z_floor=1e-06",
+    "apmpo:gamma=0.8,clip_low=0.2,e_min=0.2,e_max=0.4,exponent=exponential,fss=full,"
+    "bounds=upper,tanh=true,stats=batch,kl=0.001,eps=1e-06,ddof=0",
+    "apo:k=8,lam=1.05,beta=0.1,z_floor=1e-06,clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1",
+    "cispo:cap=5.0,eps=1e-06,ddof=1",
+    "dapo:clip_low=0.2,clip_high=0.28,dual_clip=10.0,eps=1e-06,ddof=1",
+    "dlc",
+    "dr-grpo:clip_low=0.2,clip_high=0.2",
+    "dual-clip:c=3.0",
+    "entropy:coef=0.0001",
+    "gmpo:clip=0.4,eps=1e-06,ddof=1",
+    "gpg",
+    "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1,aggregation=seq-mean-token-mean",
+    "gspo:clip_low=0.0003,clip_high=0.0004,eps=1e-06,ddof=1",
+    "iac:alpha=1.0",
+    "is-correction:kind=tis,cap=2.0",
+    "kl:beta=0.001,estimator=k3,on=all",
+    "negative-only",
+    "nsr:clip_low=0.2,clip_high=0.2",
+    "overlong:buffer=4096",
+    "psr:clip_low=0.2,clip_high=0.2",
+    "quatro:delta=0.1,ratio=sequence,max_gap=20.0,log_ratio=true,detach=true",
+    "reinforce:clip_low=0.2,clip_high=0.2",
+    "reinforce-pp:clip_low=0.2,clip_high=0.2,kl=1e-05",
+    "rloo:clip_low=0.2,clip_high=0.2",
+    "w-reinforce:positive=0.1,clip_low=0.2,clip_high=0.2",
+]
+
+
+def test_the_defaults_are_those_of_the_papers():
+    folders = ("objectives", "modifiers")
+    made = [
+        registry.canonical(folder, name) for folder in folders for name in registry.names(folder)
+    ]
+    assert sorted(made) == sorted(DEFAULTS)
+
+
+def test_spaces_and_the_order_of_options_do_not_matter():
+    spec = " grpo:clip_high=0.3, clip_low=0.1 + kl:beta=1e-3 "
+    assert objective.canonical(spec) == objective.canonical("grpo:clip_low=0.10,clip_high=0.3+kl")
+
+
+@pytest.mark.parametrize("value", ["1e16", "12345678901234567890", "1e300"])
+def test_a_large_number_survives_the_canonical_spelling(value):
+    made = objective.canonical(f"quatro:max_gap={value}")
+    assert objective.canonical(made) == made
+
+
+@pytest.mark.parametrize(
+    "spec", ["grpo+kl+kl", "grpo+kl+entropy+kl:beta=1", "quatro+ kl + kl:on=all"]
+)
+def test_a_modifier_named_twice_is_refused(spec):
+    with pytest.raises(UsageError, match="names a modifier twice"):
+        objective.canonical(spec)
+
+
+@pytest.mark.parametrize("spec", ["grpo+klx", "grpo+", "+kl", "grpo+grpo", ""])
+def test_a_part_that_is_in_no_folder_is_refused(spec):
+    for read in (objective.canonical, objective.build):
+        with pytest.raises(UsageError, match=r"unknown (objective|modifier)"):
+            read(spec)
+
+
+@pytest.mark.parametrize(
+    "option", ["delta=0", "delta=-0.1", "delta=nan", "max_gap=0", "max_gap=inf"]
+)
+def test_a_trust_region_that_is_none_is_refused_when_it_is_named(option):
+    with pytest.raises(UsageError, match=r"delta|max_gap"):
+        objective.build(f"quatro:{option}")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "grpo:clip_low=0.2,clip_high=0.28+negative-only",
+        "gspo:clip_low=0.2,clip_high=0.2+negative-only+kl+entropy",
+        "dapo+iac:alpha=1+overlong:buffer=4096",
+        "grpo:aggregation=token-mean+kl:beta=0.01",
+        "grpo:aggregation=token-mean+kl:beta=0.01,on=errors",
+        "quatro:delta=0.01+kl:beta=0.001",
+        "dapo+anchor:k=8,lam=1.05,beta=0.1",
+        "dapo:clip_high=0.3+iac:alpha=1+kl:beta=0.001",
+        "reinforce-pp:kl=0+kl:estimator=k3",
+    ],
+)
+def test_every_published_pairing_is_built(spec):
+    assert objective.canonical(objective.canonical(spec)) == objective.canonical(spec)
+    objective.build(spec)
+
+
+def test_what_a_modifier_reads_is_added_to_what_its_base_reads():
+    assert objective.build("grpo+kl+is-correction").needs == {"ref_logp", "behaviour_logp"}
+
+
+def test_bounds_at_their_edge():
+    assert objective.build("apo:k=1").top_k == 1
+    with pytest.raises(UsageError, match="cap must be above 0"):
+        objective.build("cispo:cap=0")
+
+
+def test_the_clip_of_the_geometric_mean_is_as_wide_in_nats_on_both_sides():
+    low, high = objective.build("gmpo:clip=0.5").clip
+    assert (1 - low, 1 + high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
+
+
+@pytest.mark.parametrize(
+    "spec", ["cispo:cap=0.5", "quatro:max_gap=0.5", "grpo+overlong:buffer=1", "grpo:clip_high=0"]
+)
+def test_a_value_just_within_its_bounds_is_built(spec):
+    objective.build(spec)
+
+
+@pytest.mark.parametrize("spec, kept", [("psr", "above"), ("nsr", "below")])
+def test_a_choice_by_sign_of_advantages_of_one_sign_is_refused(spec, kept):
+    with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
+        objective.build(f"{spec}+negative-only")
+
+
+@pytest.mark.parametrize("option", ["clip_high=-0.1", "clip_low=1.1", "clip_low=-0.1"])
+def test_a_clip_that_is_none_is_refused(option):
+    with pytest.raises(UsageError, match="clip"):
+        objective.build(f"grpo:{option}")

@@ -1,0 +1,225 @@
+"""The recipes, against the numbers of the papers as written down here a second time."""
+
+import re
+import tomllib
+
+import pytest
+
+from rlvr_cli import config, registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.config import RECIPES
+
+PAPERS = [name for name in config.recipes() if name != "builtin"]
+every_recipe = pytest.mark.parametrize("name", PAPERS)
+
+# Family: model, steps, prompts a step, prompts a mini-batch, completions a prompt, longest
+# completion. Anchored Policy Optimization, Table 6; arXiv:2605.04066, 5.1; arXiv:2602.04620,
+# Table I; When Sharpening Becomes Collapse, 4.1; arXiv:2510.04028, C.2. A star marks what the
+# paper does not state.
+FAMILIES = {
+    "apo": ("Qwen/Qwen2.5-Math-7B", 240, 512, 32, 8, 2048 - 512),
+    "apmpo": ("Qwen/Qwen2.5-Math-1.5B-Instruct", 400, 512, "*", 8, "*"),
+    "quatro": ("Qwen/Qwen2.5-Math-1.5B", "*", 256, 64, 8, 1024),
+    "iac": ("Qwen/Qwen3-4B", 2000, 64, "*", 8, "*"),
+    "iac-8b": ("Qwen/Qwen3-8B", 2000, 64, "*", 8, "*"),
+    "two-stage": ("Qwen/Qwen2.5-Math-7B", "*", 1024, 256, 8, "*"),
+}
+
+# Recipe: family, parts of the objective with the options that the paper decides.
+CLIP = {"clip_low": 0.2, "clip_high": 0.2}
+DAPO = {"clip_low": 0.2, "clip_high": 0.28}
+KL, ENTROPY = {"beta": 0.001}, {"coef": 1e-4}
+TOKENS, COMPLETIONS = {"aggregation": "token-mean"}, {"aggregation": "seq-mean-token-mean"}
+FAC = {"e_min": 0.2, "e_max": 0.4, "clip_low": 0.2, "eps": 1e-6, "tanh": True, "bounds": "upper"}
+TABLE = {
+    "apo": ("apo", {"apo": CLIP | {"k": 8, "lam": 1.05, "beta": 0.1}}),
+    "apo-grpo": ("apo", {"grpo": CLIP | TOKENS}),
+    "apo-grpo-kl": ("apo", {"grpo": CLIP | TOKENS, "kl": {"beta": 0.01, "on": "all"}}),
+    "apo-grpo-kl-errors": ("apo", {"grpo": CLIP | TOKENS, "kl": {"beta": 0.01, "on": "errors"}}),
+    "apo-nsr": ("apo", {"nsr": CLIP}),
+    "apmpo": ("apmpo", {"apmpo": FAC | {"gamma": 0.8, "kl": 0.001, "ddof": 0}}),
+    "apmpo-grpo": ("apmpo", {"grpo": CLIP | COMPLETIONS, "kl": KL}),
+    "apmpo-dapo": ("apmpo", {"dapo": DAPO, "kl": KL}),
+    "apmpo-gmpo": ("apmpo", {"gmpo": {"clip": 0.4}, "kl": KL}),
+    "quatro": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
+    "quatro-stress-rate": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
+    "quatro-stress-epochs": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
+    "quatro-grpo": ("quatro", {"grpo": CLIP | TOKENS, "dual-clip": {"c": 3}, "kl": KL}),
+    "quatro-gspo": ("quatro", {"gspo": CLIP, "kl": KL}),
+    "quatro-gmpo": ("quatro", {"gmpo": {"clip": 0.2}, "kl": KL}),
+    "quatro-gpg": ("quatro", {"gpg": {}, "kl": KL}),
+    "quatro-cispo": ("quatro", {"cispo": {"cap": 1.2}, "kl": KL}),
+    "quatro-dapo": ("quatro", {"dapo": DAPO, "kl": KL}),
+    "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": {}, "kl": {}}),
+    "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": {}, "kl": {}}),
+    "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": {}}),
+    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": {}, "kl": {}}),
+    "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP, "dual-clip": {}}),
+    "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
+    "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
+    "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),
+    "grpo-n": (
+        "two-stage",
+        {"grpo": CLIP | COMPLETIONS, "negative-only": {}, "kl": KL, "entropy": ENTROPY},
+    ),
+    "gspo-n": ("two-stage", {"gspo": CLIP, "negative-only": {}, "kl": KL, "entropy": ENTROPY}),
+    "two-stage-grpo": ("two-stage", {"grpo": CLIP | COMPLETIONS, "kl": KL, "entropy": ENTROPY}),
+    "two-stage-gspo": ("two-stage", {"gspo": CLIP, "kl": KL, "entropy": ENTROPY}),
+}
+RATES = {"quatro-stress-rate": 1e-5}
+EPOCHS = {"quatro-stress-epochs": 5}
+WEIGHT_DECAY = {"quatro": 0.0}
+
+
+def parts_of(spec):
+    """Names and options of the parts of an objective, in order."""
+    base, *modifiers = spec.split("+")
+    parts = [registry.parse("objectives", base)]
+    return dict(parts + [registry.parse("modifiers", modifier) for modifier in modifiers])
+
+
+def test_the_table_has_every_recipe():
+    assert sorted(TABLE) == PAPERS
+
+
+@every_recipe
+def test_the_numbers_are_those_of_the_paper(name):
+    _, made = config.recipe(name)
+    family, parts = TABLE[name]
+    run, rollout, update = made.train, made.rollout, made.train_step
+    found = (run.model, run.steps, run.prompts_per_step, update.mini_batch_prompts)
+    found += (rollout.num_generations, rollout.max_new_tokens)
+    for value, printed in zip(found, FAMILIES[family], strict=True):
+        assert printed in ("*", value)
+    assert (rollout.temperature, rollout.top_p, rollout.top_k) == (1, 1, 0)
+    assert update.learning_rate == RATES.get(name, 1e-6)
+    assert update.epochs == EPOCHS.get(name, 1)
+    assert update.weight_decay == WEIGHT_DECAY.get(family, 0.01)
+    assert (rollout.max_draws > 1) == ("dapo" in parts)
+    given = parts_of(run.algo)
+    assert list(given) == list(parts)
+    for part, options in parts.items():
+        assert {key: given[part][key] for key in options} == options
+
+
+@every_recipe
+def test_every_option_is_written_out(name):
+    _, made = config.recipe(name)
+    objective.build(made.train.algo)
+    given, whole = (
+        re.findall(r"[a-z-]+(?=[:+]|$)|\w+(?==)", spec)
+        for spec in (made.train.algo, objective.canonical(made.train.algo))
+    )
+    assert given == whole
+
+
+@every_recipe
+def test_every_knob_that_shapes_the_updates_is_written_out(name):
+    raw = tomllib.loads((RECIPES / f"{name}.toml").read_text())
+    assert raw["train"].keys() >= {"algo", "model", "steps", "prompts_per_step"}
+    of_dlc = {"memory_model", "mu"} if "dlc" in raw["train"]["algo"] else set()
+    assert raw["rollout"].keys() - of_dlc == {
+        "num_generations", "max_new_tokens", "temperature", "top_p", "top_k", "max_draws",
+    }  # fmt: skip
+    assert raw["rollout"].keys() >= of_dlc
+    assert raw["train-step"].keys() == {
+        "learning_rate", "warmup_updates", "schedule", "epochs", "mini_batch_prompts",
+        "weight_decay", "max_grad_norm",
+    }  # fmt: skip
+
+
+@every_recipe
+def test_the_summary_names_paper_and_place(name):
+    (summary, *notes), _ = config.recipe(name)
+    papers = r"arXiv:\d{4}\.\d{5}|Anchored Policy Optimization|When Sharpening Becomes Collapse"
+    assert re.search(rf"\(({papers}), (sec\.|Table|appendix|Fig\.).*\)\.$", summary), summary
+    assert len(summary) <= 98
+    assert re.search("not state", " ".join(notes), re.I)
+
+
+@every_recipe
+def test_what_a_note_refers_to_is_there(name):
+    notes = " ".join(config.recipe(name)[0])
+    for other in re.findall(r"(?:recipe|is) `([a-z-]+)`", notes):
+        assert other in config.recipes()
+    for modifier in re.findall(r"`\+([^`]+)`", notes):
+        registry.canonical("modifiers", modifier)
+
+
+SMALL = ["--model=builtin", "--max-new-tokens=16", "--steps=1", "--prompts-per-step=2"]
+
+
+@every_recipe
+def test_a_dry_run_of_the_builtin_policy_shows_the_recipe(rlvr, tmp_path, name):
+    algo = config.recipe(name)[1].train.algo.replace("buffer=819", "buffer=4")
+    words = [*SMALL, "--mini-batch-prompts=1", "--out", tmp_path / "run", "--dry-run"]
+    if "overlong" in algo:
+        words += ["--algo", algo]
+    ran = rlvr("train", "--recipe", name, *words)
+    assert ran.code == 0, ran.err
+    shown = tomllib.loads(ran.err.partition("\n\n")[2])
+    assert (shown["train"]["model"], shown["rollout"]["num_generations"]) == ("builtin", 8)
+    assert shown["train"]["algo"] == algo
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_trains(rlvr, tmp_path):
+    words = [*SMALL, "--eval-every=0", "--learning-rate=1e-4", "--out", tmp_path / "run"]
+    ran = rlvr("train", "--recipe", "quatro-grpo", *words)
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "run" / "steps" / "000001" / "update" / "_manifest.json").exists()
+
+
+# Layers.
+
+
+def test_a_recipe_lies_under_the_file_and_the_flags(tmp_path):
+    (tmp_path / "run.toml").write_text("[train]\nsteps = 7\nseed = 3\nmodel = 'builtin'\n")
+    made = config.load([tmp_path / "run.toml"], {"train": {"seed": 4}}, "apo")
+    assert (made.train.steps, made.train.seed, made.train.prompts_per_step) == (7, 4, 512)
+    assert made.train_step.mini_batch_prompts == 32
+
+
+def test_a_recipe_means_what_it_says():
+    made = config.load([], {"train": {"model": "builtin"}}, "quatro")
+    assert config.is_builtin(made)
+    assert made.train.eval_every == config.RunOptions().eval_every  # 10 in `builtin`
+    assert made.rollout.num_generations == 8  # 16 in `builtin`
+
+
+def test_the_recipe_of_the_builtin_run_is_builtin():
+    assert config.load([], {}) == config.load([], {}, "builtin")
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)], ids=["run", "dry-run"])
+def test_a_recipe_without_prompts_says_how_to_make_them(refused, tmp_path, words):
+    err = refused(2, "train", "--recipe", "apo", "--out", tmp_path / "run", *words)
+    assert "recipe `apo` trains `Qwen/Qwen2.5-Math-7B`" in err and "no prompts" in err
+    assert "rlvr prompts SOURCE --out DIR" in err and "--prompts DIR" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("quatro-gpro", "did you mean `quatro-gspo` or `quatro-grpo` or"),
+        ("GRPO-N", "did you mean `grpo-n`"),
+        ("zzz", "hint: see `rlvr list recipes`"),
+        ("../recipes/apo", "see `rlvr list recipes`"),
+    ],
+)
+def test_an_unknown_recipe_is_answered_with_near_ones(refused, name, hint):
+    err = refused(2, "train", "--recipe", name, "--dry-run")
+    assert f"unknown recipe `{name}`" in err and hint in err
+
+
+def test_a_folder_is_named_by_its_recipe(rlvr):
+    err = rlvr("train", "--recipe", "apo-nsr", *SMALL, "--seed=3", "--dry-run").err
+    assert "this run would lie in `runs/apo-nsr-seed3`" in err
+
+
+def test_a_key_that_no_knob_has_is_refused(refused, tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text((RECIPES / "apo.toml").read_text().replace("top_k", "topk"))
+    err = refused(2, "train", "--config", path, "--dry-run")
+    assert "unknown key of [rollout] `topk`" in err and "did you mean `top_k`?" in err

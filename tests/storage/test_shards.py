@@ -1,0 +1,524 @@
+import hashlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage.shards import Plan, Shards, Share
+from rlvr_cli.storage.writer import fill, fill_streaming
+
+PARTS = 3
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing may catch it and tidy up."""
+
+
+def rows(index: int) -> pa.Table:
+    columns = {
+        "prompt_id": [f"p{index}"] * 4,
+        "sample_index": list(range(4)),
+        "reward": [1.0, 0.0, None, 0.5],
+        "correct": [True, False, None, False],
+        "extracted": ["3*8", None, "", "é"],
+        "status": ["ok", "ok", "timeout", "ok"],
+    }
+    return pa.table(columns, schema.schema("scores"))
+
+
+def plan(parents=None, **params) -> Plan:
+    return Plan("scores", "score", {"verifier": "expression", **params}, parents or {}, PARTS)
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.name != "_lock"
+    }
+
+
+def made_whole(folder: Path) -> Shards:
+    shards = fill(folder, plan(), rows, summarise=lambda s: {"rows": s.rows})
+    assert shards is not None
+    return shards
+
+
+def test_what_is_read_is_what_was_written(tmp_path):
+    shards = made_whole(tmp_path / "a")
+    assert shards.table().to_pylist() == pa.concat_tables(map(rows, range(PARTS))).to_pylist()
+    assert (shards.kind, shards.rows, len(shards)) == ("scores", 12, PARTS)
+    assert Shards.open(tmp_path / "a").manifest == shards.manifest
+
+
+def test_a_part_says_what_it_is_and_who_made_it(tmp_path):
+    made_whole(tmp_path / "a")
+    metadata = pq.read_metadata(tmp_path / "a" / "part-00001.parquet").metadata
+    origin = json.loads(metadata[b"rlvr"])
+    assert origin["kind"] == "scores"
+    assert origin["schema_version"] == schema.VERSION
+    assert origin["params"] == {"verifier": "expression"}
+    assert origin["part"] == 1
+    assert origin["fingerprint"] == plan().fingerprint
+    assert {"rlvr", "pyarrow", "python"} <= origin["versions"].keys()
+
+
+def test_duckdb_style_readers_see_the_parts_alone(tmp_path):
+    made_whole(tmp_path / "a")
+    assert pq.read_table(tmp_path / "a").num_rows == 12
+    assert all(p.name[0] == "_" or p.name.startswith("part-") for p in (tmp_path / "a").iterdir())
+
+
+def test_running_again_makes_nothing_and_changes_nothing(tmp_path):
+    made_whole(tmp_path / "a")
+    before = content(tmp_path / "a")
+    states = []
+    fill(tmp_path / "a", plan(), pytest.fail, on_part=lambda i, state: states.append(state))
+    assert states == ["kept"] * PARTS
+    assert content(tmp_path / "a") == before
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
+def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call):
+    """Every call of open-for-writing, fsync and rename is the last one, in turn."""
+    made_whole(tmp_path / "undisturbed")
+    expected = content(tmp_path / "undisturbed")
+    real = {"open": open, "fsync": os.fsync, "replace": os.replace}[call]
+    survived = 0
+    for fatal in range(1, 100):
+        folder = tmp_path / f"killed-{fatal}"
+        calls, made = 0, []
+
+        def dying(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            if calls == fatal:
+                raise Killed
+            return real(*arguments, **options)
+
+        def make(index):
+            made.append(index)
+            return rows(index)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic if call == "open" else os, call, dying, raising=False)
+            try:
+                fill(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
+                survived = fatal
+            except Killed:
+                if not (folder / "_manifest.json").exists():
+                    with pytest.raises(DataError):
+                        Shards.open(folder)
+        fill(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
+        assert content(folder) == expected
+        assert len(made) <= PARTS + 1
+        if survived:
+            break
+    assert survived > PARTS
+
+
+def later(index: int, asked: threading.Event, *, go_on: threading.Event):
+    """The rows of a part, made only when another part has been asked for."""
+
+    def made() -> pa.Table:
+        asked.set()
+        assert go_on.wait(20)
+        return rows(index)
+
+    return made
+
+
+def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
+    heard: list[tuple[int, str]] = []
+    asked, go_on = threading.Event(), threading.Event()
+
+    def make(missing):
+        for index in missing:
+            yield index, later(index, asked, go_on=go_on)
+        assert asked.wait(20) and not heard  # the first is at work, and nothing waited for it
+        go_on.set()
+
+    made = fill_streaming(
+        tmp_path / "a", plan(), make, on_part=lambda *said: heard.append(said),
+        summarise=lambda shards: {"rows": shards.rows},
+    )  # fmt: skip
+    assert made is not None and heard == [(index, "made") for index in range(PARTS)]
+    made_whole(tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_was_to_be_made_later_is_kept_if_the_rest_fails(tmp_path, interrupted):
+    def broken() -> pa.Table:
+        raise RuntimeError("no rows")
+
+    def make(missing):
+        yield missing[0], lambda: rows(missing[0])
+        if interrupted:
+            raise KeyboardInterrupt
+        yield missing[1], broken
+
+    with pytest.raises(KeyboardInterrupt if interrupted else RuntimeError):
+        fill_streaming(tmp_path / "a", plan(), make)
+    asked: list[int] = []
+    again = fill(tmp_path / "a", plan(), lambda index: asked.append(index) or rows(index))
+    assert again is not None and asked == [1, 2]
+
+
+def test_an_unfinished_directory_is_refused_with_the_command_that_finishes_it(tmp_path):
+    def make(index):
+        if index == 2:
+            raise Killed
+        return rows(index)
+
+    with pytest.raises(Killed):
+        fill(tmp_path / "a", plan(), make)
+    with pytest.raises(DataError, match="2 of 3 parts") as caught:
+        Shards.open(tmp_path / "a")
+    assert "rlvr score" in caught.value.hint
+
+
+def test_a_flipped_byte_or_a_cut_is_never_read_and_is_mended_by_running_again(tmp_path):
+    for name, damage in {
+        "flip": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+        "cut": lambda data: data[: len(data) // 2],
+        "empty": lambda data: b"",
+    }.items():
+        shards = made_whole(tmp_path / name)
+        before = content(tmp_path / name)
+        part = tmp_path / name / "part-00001.parquet"
+        part.write_bytes(damage(part.read_bytes()))
+        with pytest.raises(DataError, match="does not match its checksum"):
+            shards.table()
+        states = []
+        fill(
+            tmp_path / name,
+            plan(),
+            rows,
+            summarise=lambda s: {"rows": s.rows},
+            on_part=lambda i, state: states.append(state),
+        )
+        assert states == ["kept", "mended", "kept"]
+        assert content(tmp_path / name) == before
+
+
+def test_every_flipped_byte_of_a_manifest_is_noticed(tmp_path):
+    made_whole(tmp_path / "a")
+    path = tmp_path / "a" / "_manifest.json"
+    good = path.read_bytes()
+    for position in range(0, len(good), 7):
+        path.write_bytes(good[:position] + bytes([good[position] ^ 4]) + good[position + 1 :])
+        with pytest.raises(DataError):
+            Shards.open(tmp_path / "a")
+    path.write_bytes(good[:-20])
+    with pytest.raises(DataError, match="cut or changed"):
+        Shards.open(tmp_path / "a")
+
+
+def test_a_part_that_is_gone_is_made_again(tmp_path):
+    made_whole(tmp_path / "a")
+    before = content(tmp_path / "a")
+    (tmp_path / "a" / "part-00000.parquet").unlink()
+    made_whole(tmp_path / "a")
+    assert content(tmp_path / "a") == before
+
+
+def test_another_schema_version_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "VERSION", 7)
+    made_whole(tmp_path / "a")
+    monkeypatch.undo()
+    with pytest.raises(DataError, match=f"schema version 7, this rlvr reads {schema.VERSION}"):
+        Shards.open(tmp_path / "a")
+    with pytest.raises(UsageError, match=f"schema_version was 7, is {schema.VERSION}"):
+        fill(tmp_path / "a", plan(), rows)
+
+
+def test_other_parameters_are_refused_by_name_with_both_values(tmp_path):
+    made_whole(tmp_path / "a")
+    before = content(tmp_path / "a")
+    with pytest.raises(UsageError, match="verifier was expression, is math"):
+        fill(tmp_path / "a", plan(verifier="math"), rows)
+    assert content(tmp_path / "a") == before
+
+
+def test_other_parameters_are_refused_before_the_directory_is_complete(tmp_path):
+    with pytest.raises(Killed):
+        fill(tmp_path / "a", plan(), lambda i: rows(i) if i < 1 else (_ for _ in ()).throw(Killed))
+    with pytest.raises(UsageError, match="verifier was expression, is math"):
+        fill(tmp_path / "a", plan(verifier="math"), rows)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_shares_in_any_order_and_number_give_the_same_bytes(tmp_path, count):
+    made_whole(tmp_path / "alone")
+    finished = [
+        fill(
+            tmp_path / "shared",
+            plan(),
+            rows,
+            share=Share(index, count),
+            summarise=lambda s: {"rows": s.rows},
+        )
+        for index in reversed(range(count))
+    ]
+    assert [shards is not None for shards in finished].count(True) >= 1
+    assert content(tmp_path / "shared") == content(tmp_path / "alone")
+
+
+def test_shares_left_by_one_count_are_taken_up_by_another(tmp_path):
+    made_whole(tmp_path / "alone")
+    made = []
+
+    def make(index):
+        made.append(index)
+        return rows(index)
+
+    summarise = lambda s: {"rows": s.rows}  # noqa: E731
+    assert fill(tmp_path / "a", plan(), make, share=Share(0, 2), summarise=summarise) is None
+    assert fill(tmp_path / "a", plan(), make, summarise=summarise) is not None
+    assert sorted(made) == [0, 1, 2]
+    assert content(tmp_path / "a") == content(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("text", ["4/4", "-1/2", "1", "a/b", "1/0", ""])
+def test_a_share_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="--shard"):
+        Share.parse(text)
+
+
+def test_two_processes_on_one_directory_are_refused(tmp_path):
+    def make(index):
+        with pytest.raises(UserError, match="another process is writing"):
+            fill(tmp_path / "a", plan(), rows)
+        return rows(index)
+
+    assert fill(tmp_path / "a", plan(), make) is not None
+
+
+def test_two_shares_of_one_number_are_refused_and_others_are_not(tmp_path):
+    def make(index):
+        with pytest.raises(UserError, match="another process is writing"):
+            fill(tmp_path / "a", plan(), rows, share=Share(0, 2))
+        fill(tmp_path / "a", plan(), rows, share=Share(1, 2))
+        return rows(index)
+
+    assert fill(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
+
+
+def share_of(folder: Path, index: int, count: int, gate) -> None:
+    def make(part):
+        gate.wait()
+        return rows(part)
+
+    fill(folder, plan(), make, share=Share(index, count), summarise=lambda s: {"rows": s.rows})
+
+
+def test_shares_that_finish_together_all_end_well(tmp_path):
+    made_whole(tmp_path / "alone")
+    context = multiprocessing.get_context("fork")
+    for trial in range(20):
+        gate, folder = context.Barrier(PARTS), tmp_path / str(trial)
+        workers = [
+            context.Process(target=share_of, args=(folder, index, PARTS, gate))
+            for index in range(PARTS)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert [worker.exitcode for worker in workers] == [0] * PARTS
+        assert content(folder) == content(tmp_path / "alone")
+        assert not list(folder.glob("_lock*"))
+
+
+def test_what_a_killed_process_left_is_swept_but_not_what_another_share_is_writing(tmp_path):
+    made_whole(tmp_path / "alone")
+    (tmp_path / "a").mkdir()
+    left = [tmp_path / "a" / f"_tmp-part-{part:05d}.parquet-1" for part in range(2)]
+    for path in left:
+        path.write_bytes(b"half")
+    summarise = lambda s: {"rows": s.rows}  # noqa: E731
+    fill(tmp_path / "a", plan(), rows, share=Share(0, 2), summarise=summarise)
+    assert [path.exists() for path in left] == [False, True]
+    fill(tmp_path / "a", plan(), rows, summarise=summarise)
+    assert content(tmp_path / "a") == content(tmp_path / "alone")
+
+
+def test_the_same_parameters_over_another_parent_are_refused(tmp_path):
+    first = made_whole(tmp_path / "first")
+    other = fill(tmp_path / "other", plan(verifier="math"), rows)
+    fill(tmp_path / "a", plan({"rollouts": first}), rows)
+    with pytest.raises(UsageError, match="parents was"):
+        fill(tmp_path / "a", plan({"rollouts": other}), rows)
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        record = lambda *a, name=name, real=real: (calls.append(name), real(*a))[1]  # noqa: E731
+        monkeypatch.setattr(os, name, record)
+    atomic.write_atomic(tmp_path / "file", b"data")
+    assert calls == ["fsync", "replace", "fsync"]
+
+
+def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
+    beside = tmp_path / "a" / "_beside"
+
+    def make(index):
+        beside.write_text("good")
+        return rows(index)
+
+    def again(states):
+        fill(
+            tmp_path / "a",
+            plan(),
+            make,
+            on_part=lambda i, state: states.append(state),
+            is_intact=lambda shards: beside.exists() and beside.read_text() == "good",
+        )
+        return states
+
+    assert again([]) == ["made"] * PARTS
+    assert again([]) == ["kept"] * PARTS
+    beside.write_text("bad")
+    assert again([]) == ["mended"] * PARTS
+    assert beside.read_text() == "good"
+
+
+def test_a_child_finds_its_parents_after_both_moved(tmp_path):
+    parent = made_whole(tmp_path / "run" / "scores")
+    child = Plan("advantages", "advantage", {}, {"scores": parent}, 0)
+    fill(tmp_path / "run" / "advantages", child, rows)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    found = Shards.open(tmp_path / "moved" / "advantages").parent("scores")
+    assert found.path == tmp_path / "moved" / "scores"
+
+
+def test_a_parent_that_was_made_anew_otherwise_is_refused(tmp_path):
+    parent = made_whole(tmp_path / "scores")
+    fill(tmp_path / "advantages", Plan("advantages", "advantage", {}, {"scores": parent}, 0), rows)
+    for path in (tmp_path / "scores").iterdir():
+        path.unlink()
+    fill(tmp_path / "scores", plan(verifier="math"), rows)
+    with pytest.raises(DataError, match="is not the directory that"):
+        Shards.open(tmp_path / "advantages").parent("scores")
+
+
+def test_a_kind_that_was_not_expected_is_refused(tmp_path):
+    made_whole(tmp_path / "a")
+    with pytest.raises(DataError, match="holds scores, rollouts were expected"):
+        Shards.open(tmp_path / "a", "rollouts")
+
+
+def test_a_null_where_none_may_be_is_refused(tmp_path):
+    def make(index):
+        return rows(index).set_column(5, "status", pa.array(["ok", None, "ok", "ok"]))
+
+    with pytest.raises(ValueError, match=r"status.*null values to non-nullable"):
+        fill(tmp_path / "a", plan(), make)
+
+
+def test_a_first_part_without_any_reward_does_not_lock_the_type(tmp_path):
+    def make(index):
+        table = rows(index)
+        return table.set_column(2, "reward", pa.nulls(4)) if index == 0 else table
+
+    shards = fill(tmp_path / "a", plan(), make)
+    assert shards is not None
+    assert shards.table()["reward"].to_pylist()[:5] == [None, None, None, None, 1.0]
+
+
+def test_missing_and_foreign_directories_are_told_apart(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        Shards.open(tmp_path / "absent")
+    with pytest.raises(DataError, match="is not a shard directory"):
+        Shards.open(tmp_path)
+
+
+CHILD = """
+import os, sys
+sys.path.insert(0, os.environ["TESTS"])
+from pathlib import Path
+import importlib.util
+spec = importlib.util.spec_from_file_location("t", os.environ["TESTS"] + "/test_shards.py")
+t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)
+from rlvr_cli import console, errors
+console.say("")
+if os.environ.get("AS"):
+    os.setgroups([]); os.setgid(int(os.environ["AS"])); os.setuid(int(os.environ["AS"]))
+try:
+    t.made_whole(Path(sys.argv[1]))
+except errors.UserError as error:
+    console.error(str(error), error.hint)
+    sys.exit(error.exit_code)
+"""
+
+
+def run_child(folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", CHILD, str(folder)],
+        env={**os.environ, "TESTS": str(Path(__file__).parent), **environment},
+        cwd="/",
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_read_only_place_is_one_clear_line(tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    nobody = {"AS": "65534"} if os.geteuid() == 0 else {}
+    for parent in locked.parents:
+        if nobody and parent.owner() == "root" and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o111)
+    done = run_child(locked / "a", **nobody)
+    assert done.returncode == 1, done.stderr
+    assert "error: cannot write" in done.stderr and "Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(disk)])
+    if mounted.returncode:
+        pytest.skip("a small tmpfs cannot be mounted here")
+    try:
+        (disk / "ballast").write_bytes(b"x" * 16384)
+        done = run_child(disk / "a")
+        assert done.returncode == 1, done.stderr
+        assert "error: cannot write" in done.stderr and "No space left" in done.stderr
+        assert "run the same command again" in done.stderr
+        assert not list((disk / "a").glob("_tmp-*"))
+        (disk / "ballast").unlink()
+        done = run_child(disk / "a")
+        assert done.returncode == 0, done.stderr
+        made_whole(tmp_path / "undisturbed")
+        assert content(disk / "a") == content(tmp_path / "undisturbed")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_columns_can_be_read_alone_in_the_order_asked(chain):
+    scores = Shards.open(chain / "scores")
+    table = scores.part(0, ["correct", "prompt_id"])
+    assert table.column_names == ["correct", "prompt_id"]
+    assert table.equals(scores.part(0).select(["correct", "prompt_id"]))
+    assert scores.schema.equals(scores.part(0).schema)
+
+
+def test_a_cut_part_is_refused_whatever_columns_are_read(copy):
+    path = copy / "scores" / "part-00000.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match="does not match its checksum"):
+        Shards.open(copy / "scores").part(0, ["prompt_id"])

@@ -1,0 +1,95 @@
+"""The code verifier without a program: what it reads, and what it refuses."""
+
+import json
+
+import pytest
+
+from rlvr_cli.verification.sandbox import launch
+from rlvr_cli.verification.verifiers import code
+from rlvr_cli.verification.verifiers.code import build
+
+PROMPT = "def helper(): pass\n\ndef f(x):\n    '''Doubles.'''\n"
+
+
+@pytest.mark.parametrize(
+    ("completion", "program"),
+    [
+        ("    return 2 * x", "    return 2 * x"),
+        ("So:\n```python\ndef f(x): return 1\n```\nor\n```\ndef f(x): return 2\n```\n", None),
+        ("```python\nnever closed", "```python\nnever closed"),
+        (" \n", ""),
+        ("x" * 100_001, ""),
+    ],
+)
+def test_the_last_block_is_the_program_or_else_the_completion(completion, program):
+    expected = "def f(x): return 2\n" if program is None else program or None
+    assert build().extract(completion, True) == expected
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        "assert f(1) == 2",
+        "def check(candidate):\n    assert candidate(1) == 2",
+        json.dumps(["assert f(1) == 2"]),
+        json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]}),
+        json.dumps({"inputs": [[1]], "outputs": [2], "fn_name": "f"}),
+    ],
+)
+def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monkeypatch):
+    monkeypatch.delenv(launch.VARIABLE, raising=False)
+    judge = build().judge
+    assert judge(None, gold, {}).status == "no_answer"
+    made = judge("def f(x): return 2", gold, {})
+    assert (made.status, made.reward) == ("error", None)
+    assert made.extracted == "no sandbox was chosen: nothing was executed"
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        "",
+        " ",
+        "assert (",
+        "x = 1",
+        "class T(TestCase):\n    assert 1",
+        "5",
+        "null",
+        "[1, 2]",
+        "{}",
+        '{"inputs": ["1"], "outputs": []}',
+        "[]",
+    ],
+)
+def test_a_gold_that_holds_no_tests_is_a_fault(gold):
+    for extracted in (None, "def f(x): return 2"):
+        made = build().judge(extracted, gold, {})
+        assert (made.status, made.reward) == ("bad_gold", None)
+
+
+def test_a_program_without_the_function_goes_behind_the_prompt():
+    tests = code._tests("assert f(1) == 2", {"prompt": PROMPT})
+    assert tests["entry_point"] == "f"
+    assert code._whole("    return 2 * x", tests) == PROMPT + "    return 2 * x"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "program", "given"),
+    [
+        (PROMPT, "def f(x): return 2", "def helper(): pass\n\n"),
+        ("from typing import List\ndef f(x: List): pass", "def f(x: List): 1", None),
+        ("Complete this:\ndef f(x):", "def f(x): return 2", ""),
+        ("Doubles a number.", "def f(x): return 2", ""),
+        (PROMPT, "from __future__ import annotations\ndef f(x): return 2", ""),
+    ],
+)
+def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, given):
+    tests = code._tests("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
+    given = "from typing import List\n" if given is None else given
+    assert code._whole(program, tests) == given + program
+
+
+def test_limits_out_of_bounds_are_refused():
+    for options in ({"timeout_s": 0.0}, {"memory_mib": 255}):
+        with pytest.raises(ValueError, match="must be above 0"):
+            build(**options)

@@ -1,0 +1,130 @@
+"""The sql verifier: wrong, too long, refused and bad gold told apart."""
+
+import json
+import os
+import sqlite3
+
+import pytest
+
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.verification.parsing import query
+from rlvr_cli.verification.verifiers.sql import build
+
+ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM t) SELECT count(*) FROM t"
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("databases")
+    with sqlite3.connect(folder / "shop.sqlite") as file:
+        file.execute("create table item (name text, price real, n int)")
+        rows = [("pen", 0.1, 3), ("ink", 0.2, None), ("pad", 3.0, 3)]
+        file.executemany("insert into item values (?, ?, ?)", rows)
+    file.close()
+    return folder
+
+
+@pytest.fixture
+def verdict(databases):
+    def ask(completion, gold, db="shop", **options):
+        made = build(databases=str(databases), timeout_s=0.5, **options)
+        return made.judge(made.extract(completion, True), gold, {"db": db})
+
+    return ask
+
+
+NAMES = "SELECT name FROM item"
+TABLE = [
+    (NAMES, NAMES, "ok", True),
+    (NAMES + " ORDER BY name DESC;", NAMES, "ok", True),
+    (NAMES + " ORDER BY name", NAMES + " ORDER BY name DESC", "ok", False),
+    (NAMES + " ORDER BY name", f"SELECT * FROM ({NAMES} ORDER BY name DESC)", "ok", True),
+    (f"Here:\n```sql\n{NAMES};\n```\n", NAMES, "ok", True),
+    ("```\nSELECT 1\n```\n```sql\nSELECT 2\n```", "SELECT 2", "ok", True),
+    ("-- it is\nnothing", NAMES, "no_answer", False),
+    ("", NAMES, "no_answer", False),
+    ("SELECT n FROM item", "SELECT n FROM item WHERE n IS NOT NULL", "ok", False),
+    ("SELECT n FROM item WHERE n = 3", "SELECT 3", "ok", False),  # a multiset, not a set
+    ("SELECT 0.1 + 0.2", "SELECT 0.3", "ok", True),
+    ("SELECT 3", "SELECT 3.0", "ok", True),
+    ("SELECT '3'", "SELECT 3", "ok", False),
+    ("SELECT name AS x FROM item", NAMES, "ok", True),
+    ("SELECT name, n FROM item", NAMES, "ok", False),
+    ("SELECT nothing FROM item", NAMES, "ok", False),
+    ("SELEC name", NAMES, "no_answer", False),
+    ("```sql\nSELEC name\n```", NAMES, "ok", False),
+    ("```sql\nDROP TABLE item\n```", NAMES, "ok", False),
+    ("```sql\nDELETE FROM item\n```", NAMES, "ok", False),
+    ("```sql\nATTACH DATABASE '/tmp/rlvr-made' AS x\n```", NAMES, "ok", False),
+    ("```sql\nPRAGMA writable_schema = 1\n```", NAMES, "ok", False),
+    ("SELECT load_extension('/lib/x.so')", NAMES, "ok", False),
+    ("SELECT 1; DROP TABLE item", "SELECT 1", "ok", False),
+    ("SELECT '\x00'", NAMES, "ok", False),
+    (ENDLESS, NAMES, "timeout", None),
+    (NAMES, ENDLESS, "bad_gold", None),
+    (NAMES, "SELECT nothing", "bad_gold", None),
+    (NAMES, "", "bad_gold", None),
+    (NAMES, json.dumps(["SELECT nothing", NAMES]), "ok", True),
+    (NAMES, json.dumps(["SELECT 1", NAMES]), "ok", True),
+    ("SELECT 2", json.dumps(["SELECT 1", NAMES]), "ok", False),
+]
+
+
+@pytest.mark.parametrize(("completion", "gold", "status", "correct"), TABLE)
+def test_verdicts(verdict, databases, completion, gold, status, correct):
+    before = (databases / "shop.sqlite").read_bytes()
+    made = verdict(completion, gold)
+    assert (made.status, made.correct) == (status, correct)
+    assert made.reward == (None if correct is None else float(correct))
+    assert (databases / "shop.sqlite").read_bytes() == before
+    assert os.listdir(databases) == ["shop.sqlite"]
+    assert not os.path.exists("/tmp/rlvr-made")
+
+
+def test_a_query_that_takes_too_long_is_wrong_if_one_says_so(verdict):
+    made = verdict(ENDLESS, NAMES, exceeding="wrong")
+    assert (made.status, made.reward, made.correct) == ("timeout", 0.0, False)
+
+
+def test_what_is_wrong_is_told_apart(verdict):
+    assert verdict("SELECT 5", NAMES).extracted == "another result"
+    assert "no such column: size" in verdict("SELECT size FROM item", NAMES).extracted
+    assert "takes more than" in verdict(NAMES, ENDLESS).extracted
+
+
+@pytest.mark.parametrize("db", ["none", "../shop", "", None])
+def test_a_database_that_is_not_there_is_a_fault_of_the_gold(verdict, db):
+    assert verdict(NAMES, NAMES, db=db).status == "bad_gold"
+
+
+def test_a_folder_without_databases_is_refused(tmp_path):
+    with pytest.raises(DataError, match="holds no SQLite database"):
+        build(databases=str(tmp_path))
+    with pytest.raises(UsageError, match="has no databases"):
+        build()
+
+
+def test_a_changed_database_changes_the_version(tmp_path):
+    for size in (1, 2):
+        (tmp_path / f"{size}.db").write_bytes(b"x" * size)
+    versions = set()
+    for _ in range(2):
+        versions.add(build(databases=str(tmp_path)).version)
+        (tmp_path / "1.db").write_bytes(b"longer")
+    assert len(versions) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "ordered"),
+    [
+        ("SELECT a FROM t ORDER BY a", True),
+        ("select a from t order\n by a limit 3", True),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY a)", False),
+        ("SELECT 'ORDER BY' FROM t", False),
+        ('SELECT "ORDER BY" FROM t -- ORDER BY a', False),
+        ("SELECT row_number() OVER (ORDER BY a) FROM t /* ORDER BY a */", False),
+        ("SELECT (1), a FROM t ORDER BY (a)", True),
+    ],
+)
+def test_rows_are_in_order_only_by_an_order_by_at_the_top(text, ordered):
+    assert query.is_ordered(text) is ordered

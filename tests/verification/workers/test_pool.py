@@ -1,0 +1,147 @@
+"""Worker processes: each fault is one task's, and nothing is left behind."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rlvr_cli.protocols import Limits, Verdict
+from rlvr_cli.verification.workers.pool import Pool, Task
+
+TOYS = f"custom:path={Path(__file__).with_name('toys.py')},function=verify"
+LIMITS = Limits(seconds=2.0, memory_bytes=1 << 30)
+
+
+def task(words, answer="a", limits=LIMITS):
+    return Task(TOYS, words, answer, {}, limits)
+
+
+def run(pool, *words, limits=LIMITS):
+    """The verdicts of toys, in order; each comes once."""
+    found = list(pool.run([task(w, limits=limits) for w in words]))
+    assert sorted(index for index, _ in found) == list(range(len(words)))
+    return [verdict for _, verdict in sorted(found, key=lambda pair: pair[0])]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(2) as made:
+        yield made
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+FAULTS = {
+    "raise": ("error", "ValueError: no luck with a"),
+    "exit 3": ("error", "its process ended with exit code 3"),
+    "exit 0": ("error", "its process ended with exit code 0"),
+    "leave": ("error", "SystemExit: 0"),
+    "crash": ("error", "its process died of SIGSEGV"),
+    "killed": ("oom", "killed by the kernel, as it does when memory is short"),
+    "memory": ("oom", None),
+    "deep": ("error", "RecursionError: maximum recursion depth exceeded"),
+    "close": ("error", "its process closed the socket of its results"),
+    "return None": ("error", "it returned None, no reward"),
+    "return float('nan')": ("error", "its reward nan is not from 0 to 1"),
+    "return 2": ("error", "its reward 2.0 is not from 0 to 1"),
+    "return 'x' * 500": ("error", "it returned '" + "x" * 76 + "..., no reward"),
+    "unknown": ("error", "KeyError: 'unknown'"),
+    "spin": ("timeout", None),
+    "sleep": ("timeout", None),
+}
+
+
+def test_each_fault_has_its_status_and_costs_no_other_task(pool):
+    words = [w for fault in FAULTS for w in ("say a", fault, "say b")]
+    verdicts = run(pool, *words)
+    assert verdicts[0::3] == [Verdict("ok", 1.0, True)] * len(FAULTS)
+    assert verdicts[2::3] == [Verdict("ok", 0.0, False)] * len(FAULTS)
+    for fault, made in zip(FAULTS, verdicts[1::3], strict=True):
+        assert made == Verdict(FAULTS[fault][0], extracted=FAULTS[fault][1]), fault
+
+
+def test_an_orphan_in_a_session_of_its_own_is_killed_with_its_worker(tmp_path):
+    with Pool(1) as pool:
+        assert run(pool, f"orphan {tmp_path}/pid")[0].correct is True
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        pid = int((tmp_path / "pid").read_text())
+        assert is_alive(pid)
+    assert not is_alive(pid)
+
+
+def test_what_a_verifier_prints_is_no_result(pool, capfd):
+    assert run(pool, "print")[0].correct is True
+    assert capfd.readouterr().out == ""
+
+
+def test_hanging_tasks_cost_the_others_nothing():
+    limit, size, hanging, work = 0.5, 2, 8, 400
+    words = ["sleep" if i % (work // hanging) == 3 else "say a" for i in range(work)]
+    with Pool(size) as pool:
+        run(pool, "say a")
+        start = time.monotonic()
+        verdicts = run(pool, *words, limits=Limits(limit, 1 << 30))
+        seconds = time.monotonic() - start
+    assert [v.status for v in verdicts].count("timeout") == hanging
+    assert [v.correct for v in verdicts].count(True) == work - hanging
+    assert seconds >= limit * hanging / size
+
+
+def test_the_clock_of_a_task_starts_when_its_process_takes_it_up(pool):
+    """Sixty tasks of 50 ms on two processes take three times the limit of one."""
+    words = ["return __import__('time').sleep(0.05) or 1"] * 60
+    verdicts = run(pool, *words, limits=Limits(0.5, 1 << 30))
+    assert {v.status for v in verdicts} == {"ok"}
+
+
+def test_the_clock_stands_still_while_others_have_the_cores():
+    """Twelve tasks of 0.4 s of computing on at most as many processes, with a limit of 0.7 s."""
+    words = ["compute 0.4"] * 12
+    with Pool(12) as pool:
+        verdicts = run(pool, *words, limits=Limits(0.7, 1 << 30))
+    assert {v.status for v in verdicts} == {"ok"}
+
+
+def test_a_process_is_replaced_after_so_many_tasks():
+    with Pool(1, recycle=3) as pool:
+        pids = [v.extracted for v in run(pool, *["pid"] * 10)]
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 3, 1]
+
+
+def test_a_large_task_that_nobody_reads_blocks_no_one(pool):
+    verdicts = run(pool, "sleep", *[f"say {'x' * 500_000}"] * 6, "say a")
+    assert [v.status for v in verdicts] == ["timeout"] + ["ok"] * 7
+
+
+def test_strange_text_arrives_as_it_was_sent(pool):
+    text = "\x00\ud800\U0001f600\u2028\n"
+    ((index, verdict),) = pool.run([task(f"say {text}", answer=text)])
+    assert (index, verdict.correct) == (0, True)
+
+
+def test_no_process_is_started_before_a_task_comes_nor_left_when_it_closes():
+    pool = Pool(2)
+    assert pool._server is None
+    run(pool, "say a")
+    server = pool._server._process.pid
+    workers = [worker.pid for worker in pool._workers]
+    pool.close()
+    assert not any(map(is_alive, [server, *workers]))
+    pool.close()
+
+
+def test_a_broken_off_run_leaves_no_process():
+    pool = Pool(2)
+    found = pool.run([task("say a"), task("sleep"), task("sleep")])
+    next(found)
+    workers = [worker.pid for worker in pool._workers]
+    found.close()
+    assert not any(map(is_alive, workers))
