@@ -103,7 +103,7 @@ def main() -> None:
         ),
     )
     clock.phase(trainer, "_generate_and_score_completions", "rewards and log-probs")
-    clock.phase(trainer.vllm_generation, "sync_weights", "hand_over")
+    clock.phase(trainer.vllm_generation, "sync_weights", "sync_weights")
     clock.phase(trainer.vllm_generation, "generate", "rollout")
     trainer.train()
     kept = ("step_time", "completions/mean_length", "loss", "grad_norm")

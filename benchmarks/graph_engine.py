@@ -196,8 +196,8 @@ def tell(
 
 def bare(options: argparse.Namespace) -> None:
     """One model's steps against two models' in turn, all rows at work."""
+    from rlvr_cli.engines.rollout._batch import Job, Slots
     from rlvr_cli.engines.rollout._decoder import Decoder
-    from rlvr_cli.engines.rollout._slots import Job, Slots
     from rlvr_cli.protocols import SamplingParams
 
     loaded = endless(options.folder)

@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 
 RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.cli.app import main; main()"]
-STAGES = ("rollout", "hand_over", "logprob", "train_step")
+STAGES = ("rollout", "sync_weights", "logprob", "train_step")
 SAME = ("loss", "grad_norm", "entropy")
 
 
@@ -207,7 +207,7 @@ def kill(options: argparse.Namespace, cards: int, scratch: Path) -> Iterator[dic
         sys.exit(done.stderr[-2000:])
     expected = records(undisturbed)
     took = expected[1]["seconds"]  # the engines were started in the first step
-    handed = took.get("hand_over", 0.0)
+    handed = took.get("sync_weights", 0.0)
     # The file that a phase of step 2 begins behind, and how long after it to kill; an update ends
     # with the checkpoint, which takes most of its time.
     begins = {

@@ -43,8 +43,8 @@ def _entries(folder: str, *, whole: bool) -> dict[str, dict[str, Any]]:
 
 def _recipe(name: str, *, whole: bool) -> dict[str, Any]:
     (summary, *notes), made = config.recipe(name)
-    knobs = {table: vars(options) for table, options in vars(made).items()}
-    more = {"spec": made.train.algo, "notes": "\n".join(notes).strip(), "knobs": knobs}
+    tables = {table: vars(options) for table, options in vars(made).items()}
+    more = {"spec": made.train.algo, "notes": "\n".join(notes).strip(), "options": tables}
     return {"summary": summary} | (more if whole else {})
 
 

@@ -45,7 +45,7 @@ def command(
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     reference = policies.resolve(ref_model) if ref_model else None
     needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
-    options.spread(nproc, rollouts, source.path)
+    options.spawn(nproc, rollouts, source.path)
     with console.Parts("logprob", len(source)) as parts:
         made = logprob.run(
             source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,

@@ -14,9 +14,9 @@ from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
 
-@options.takes(knobs=config.MemoryOptions)
+@options.takes(given=config.MemoryOptions)
 def command(
-    knobs: dict,
+    given: dict,
     rollouts: options.Source = None,
     out: options.Out = None,
     memory_model: Annotated[str | None, typer.Option(help="the memory model to train")] = None,
@@ -28,7 +28,7 @@ def command(
     from rlvr_cli.stages import memory_step
     from rlvr_cli.storage.shards import Shards
 
-    chosen = config.make(config.MemoryOptions, knobs)
+    chosen = config.make(config.MemoryOptions, given)
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "memory"
     memory = remembering.of(source, memory_model)

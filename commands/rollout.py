@@ -15,9 +15,9 @@ from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
 
-@options.takes(knobs=config.RolloutOptions)
+@options.takes(given=config.RolloutOptions)
 def command(
-    knobs: dict,
+    given: dict,
     prompts: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
@@ -34,7 +34,7 @@ def command(
     from rlvr_cli.stages import common, rollout
     from rlvr_cli.storage.shards import Shards
 
-    chosen = config.make(config.RolloutOptions, knobs)
+    chosen = config.make(config.RolloutOptions, given)
     source = Shards.open(options.source(prompts), "prompts")
     selection = rollout.Selection(seed, step, prompts_per_step, limit)
     share = options.share(shard)
@@ -46,7 +46,7 @@ def command(
     if dry_run:
         what = f"{count} prompts x {chosen.num_generations} completions of `{policy.name}`{draws}"
         return console.say(f"rollout: {what} would go to `{out}`")
-    options.spread(nproc, prompts, source.path)
+    options.spawn(nproc, prompts, source.path)
     for remark in rollout.remarks(chosen, model):
         console.say(f"rollout: {remark}")
     memory = memory_model.chosen(chosen, policy, out.parent, seed)

@@ -47,7 +47,7 @@ def command(
     given["memory_step"] = memory_step
     chosen = config.load([configuration] if configuration else [], given, recipe)
     if not dry_run:
-        options.spread(nproc)
+        options.spawn(nproc)
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     out = out or Path("runs") / display.run_name(chosen, recipe)

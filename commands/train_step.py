@@ -14,9 +14,9 @@ from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
 
-@options.takes(knobs=config.UpdateOptions)
+@options.takes(given=config.UpdateOptions)
 def command(
-    knobs: dict,
+    given: dict,
     advantages: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
@@ -35,7 +35,7 @@ def command(
     from rlvr_cli.stages import train_step
     from rlvr_cli.storage.shards import MANIFEST, Shards
 
-    chosen = config.make(config.UpdateOptions, knobs)
+    chosen = config.make(config.UpdateOptions, given)
     source = Shards.open(options.source(advantages), "advantages")
     out = out or source.path.parent / "update"
     beside = source.path.parent / "logprobs"
@@ -44,7 +44,7 @@ def command(
     policy = policies.of(source.parent("rollouts", rollouts), model)
     if dry_run:
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
-    options.spread(nproc, advantages, source.path)
+    options.spawn(nproc, advantages, source.path)
     with console.Parts("train-step", 1) as parts:
         made = train_step.run(
             source, out, policy, chosen, algo=algo, seed=seed, rollouts=rollouts,

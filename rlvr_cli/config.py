@@ -1,4 +1,4 @@
-"""The knobs of the stages, each once with its default; a run's TOML file has one table a stage."""
+"""The options of the stages, each once with its default; a run's TOML has one table a stage."""
 
 import dataclasses
 import difflib
@@ -15,34 +15,36 @@ from rlvr_cli.errors import UsageError
 RECIPES = Path(__file__).parent / "recipes"
 
 
-def knob(default: Any, text: str, *, least: float | None = None, most: float | None = None) -> Any:
+def option(
+    default: Any, text: str, *, least: float | None = None, most: float | None = None
+) -> Any:
     """A field with its help text and its bounds."""
     return field(default=default, metadata={"help": text, "least": least, "most": most})
 
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    num_generations: int = knob(8, "completions a prompt", least=1)
-    max_new_tokens: int = knob(256, "the longest completion, in tokens", least=1)
-    temperature: float = knob(1.0, "0 takes the likeliest token", least=0)
-    top_p: float = knob(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
-    top_k: int = knob(0, "sample from the likeliest tokens only; 0 means all", least=0)
-    engine: str = knob("transformers", "the rollout engine and its options")
-    overlong: Literal["error", "skip", "truncate"] = knob(
+    num_generations: int = option(8, "completions a prompt", least=1)
+    max_new_tokens: int = option(256, "the longest completion, in tokens", least=1)
+    temperature: float = option(1.0, "0 takes the likeliest token", least=0)
+    top_p: float = option(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
+    top_k: int = option(0, "sample from the likeliest tokens only; 0 means all", least=0)
+    engine: str = option("transformers", "the rollout engine and its options")
+    overlong: Literal["error", "skip", "truncate"] = option(
         "error", "a prompt that leaves no room for a completion in the policy's context"
     )
-    prompts_per_part: int = knob(64, "prompts in one part, the unit of resume", least=1)
-    max_draws: int = knob(
+    prompts_per_part: int = option(64, "prompts in one part, the unit of resume", least=1)
+    max_draws: int = option(
         1,
         "draw further prompts, so many times in all, until every group has different rewards "
         "(1: never)",
         least=1,
     )
-    memory_model: str = knob(
+    memory_model: str = option(
         "", "DLC: sample from the policy less this model; auto makes a small one"
     )
-    mu: float = knob(0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0)
-    dlc_min_prob: float = knob(
+    mu: float = option(0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0)
+    dlc_min_prob: float = option(
         0.0,
         "DLC: leave out tokens that the policy gives less than this share of its largest "
         "probability",
@@ -58,63 +60,65 @@ class RolloutOptions:
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    memory_learning_rate: float = knob(1e-4, "of the memory model's AdamW", least=0)
-    memory_epochs: int = knob(1, "updates of the memory model on a step's completions", least=1)
+    memory_learning_rate: float = option(1e-4, "of the memory model's AdamW", least=0)
+    memory_epochs: int = option(1, "updates of the memory model on a step's completions", least=1)
 
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    learning_rate: float = knob(1e-6, "of AdamW, the highest of its schedule", least=0)
-    warmup_updates: int = knob(0, "the rate rises over so many optimizer updates", least=0)
-    schedule: Literal["constant", "linear", "cosine"] = knob(
+    learning_rate: float = option(1e-6, "of AdamW, the highest of its schedule", least=0)
+    warmup_updates: int = option(0, "the rate rises over so many optimizer updates", least=0)
+    schedule: Literal["constant", "linear", "cosine"] = option(
         "constant", "how the rate falls after the warm-up"
     )
-    decay_updates: int = knob(
+    decay_updates: int = option(
         0, "updates, the warm-up included, after which the rate has fallen", least=0
     )
-    min_rate: float = knob(0.0, "what it falls to, a share of learning_rate", least=0, most=1)
-    adam_beta1: float = knob(0.9, "AdamW's decay of the mean", least=0, most=0.9999999)
-    adam_beta2: float = knob(0.999, "AdamW's decay of the square", least=0, most=0.9999999)
-    adam_eps: float = knob(1e-8, "added to AdamW's denominator", least=1e-30)
-    lora_rank: int = knob(0, "train adapters of this rank; 0 trains all weights", least=0)
-    lora_alpha: float = knob(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
-    lora_targets: str = knob("all-linear", "modules to adapt, by name, with commas in between")
-    epochs: int = knob(1, "passes over the rollout batch", least=1)
-    mini_batch_prompts: int = knob(0, "prompts in one optimizer step; 0 means all", least=0)
-    micro_batch_tokens: int = knob(16384, "padded tokens in one forward pass", least=1)
-    trainer: str = knob("local", "the training engine and its options")
-    recompute_activations: bool = knob(
+    min_rate: float = option(0.0, "what it falls to, a share of learning_rate", least=0, most=1)
+    adam_beta1: float = option(0.9, "AdamW's decay of the mean", least=0, most=0.9999999)
+    adam_beta2: float = option(0.999, "AdamW's decay of the square", least=0, most=0.9999999)
+    adam_eps: float = option(1e-8, "added to AdamW's denominator", least=1e-30)
+    lora_rank: int = option(0, "train adapters of this rank; 0 trains all weights", least=0)
+    lora_alpha: float = option(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
+    lora_targets: str = option("all-linear", "modules to adapt, by name, with commas in between")
+    epochs: int = option(1, "passes over the rollout batch", least=1)
+    mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
+    micro_batch_tokens: int = option(16384, "padded tokens in one forward pass", least=1)
+    trainer: str = option("local", "the training engine and its options")
+    recompute_activations: bool = option(
         False, "keep less for the backward pass and compute it again: slower, less memory"
     )
-    weight_decay: float = knob(0.0, "of AdamW", least=0)
-    max_grad_norm: float = knob(1.0, "the gradient's norm is clipped here; 0 never", least=0)
-    old_logprobs: Literal["recompute", "rollout", "stored"] = knob(
+    weight_decay: float = option(0.0, "of AdamW", least=0)
+    max_grad_norm: float = option(1.0, "the gradient's norm is clipped here; 0 never", least=0)
+    old_logprobs: Literal["recompute", "rollout", "stored"] = option(
         "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"
     )
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    algo: str = knob("grpo", "the objective, its options and modifiers")
-    model: str = knob("builtin", "the policy to start from")
-    prompts: str = knob("", "prompts directory to train on; empty means the built-in task")
-    heldout: str = knob("", "prompts directory to evaluate on; empty means the built-in task")
-    steps: int = knob(100, "optimizer rounds of rollout and update", least=0)
-    prompts_per_step: int = knob(32, "prompts in one step", least=1)
-    eval_every: int = knob(20, "evaluate on held-out prompts every so many steps; 0 never", least=0)
-    eval_num_generations: int = knob(16, "completions a held-out prompt", least=1)
-    max_error_rate: float = knob(0.01, "stop if the verifier fails on more", least=0, most=1)
-    allow_code_execution: bool = knob(False, "let verifiers run what the policy wrote, isolated")
-    save_every: int = knob(
+    algo: str = option("grpo", "the objective, its options and modifiers")
+    model: str = option("builtin", "the policy to start from")
+    prompts: str = option("", "prompts directory to train on; empty means the built-in task")
+    heldout: str = option("", "prompts directory to evaluate on; empty means the built-in task")
+    steps: int = option(100, "optimizer rounds of rollout and update", least=0)
+    prompts_per_step: int = option(32, "prompts in one step", least=1)
+    eval_every: int = option(
+        20, "evaluate on held-out prompts every so many steps; 0 never", least=0
+    )
+    eval_num_generations: int = option(16, "completions a held-out prompt", least=1)
+    max_error_rate: float = option(0.01, "stop if the verifier fails on more", least=0, most=1)
+    allow_code_execution: bool = option(False, "let verifiers run what the policy wrote, isolated")
+    save_every: int = option(
         1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
     )
-    keep: int = knob(2, "newest checkpoints kept, beside the best one", least=1)
-    seed: int = knob(0, "of sampling and of the order of prompts", least=0)
+    keep: int = option(2, "newest checkpoints kept, beside the best one", least=1)
+    seed: int = option(0, "of sampling and of the order of prompts", least=0)
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that decides a run; `train` is no stage with knobs of its own beyond RunOptions."""
+    """All that decides a run; `train` is no stage with options of its own beyond RunOptions."""
 
     train: RunOptions = RunOptions()
     rollout: RolloutOptions = RolloutOptions()
@@ -135,9 +139,9 @@ def _toml(value: Any) -> str:
 
 def make(kind: type, given: dict[str, Any]) -> Any:
     """An options object from the values that were given; an error outside a knob's bounds."""
-    for knob_field in fields(kind):
-        name, value = knob_field.name, given.get(knob_field.name)
-        least, most = knob_field.metadata["least"], knob_field.metadata["most"]
+    for option_field in fields(kind):
+        name, value = option_field.name, given.get(option_field.name)
+        least, most = option_field.metadata["least"], option_field.metadata["most"]
         if value is None:
             continue
         if isinstance(value, float) and not math.isfinite(value):
@@ -198,12 +202,12 @@ def is_builtin(config: RunConfig) -> bool:
 
 def _merge(layers: list[dict[str, dict[str, Any]]]) -> RunConfig:
     tables = {}
-    for knobs in fields(RunConfig):
+    for table in fields(RunConfig):
         values: dict[str, Any] = {}
         for layer in layers:
-            given = layer.get(knobs.name, {})
+            given = layer.get(table.name, {})
             values |= {key: value for key, value in given.items() if value is not None}
-        tables[knobs.name] = make(type(knobs.default), values)
+        tables[table.name] = make(type(table.default), values)
     return RunConfig(**tables)
 
 
@@ -233,8 +237,8 @@ def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
         raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
 
 
-def _typed(path: Path, knob_field: dataclasses.Field, value: Any) -> Any:
-    kind = knob_field.type
+def _typed(path: Path, option_field: dataclasses.Field, value: Any) -> Any:
+    kind = option_field.type
     if get_origin(kind) is Literal:
         fits = value in get_args(kind)
     else:
@@ -242,8 +246,8 @@ def _typed(path: Path, knob_field: dataclasses.Field, value: Any) -> Any:
     if not fits:
         choices = f"; it may be {', '.join(get_args(kind))}" if get_args(kind) else ""
         raise UsageError(
-            f"`{path}`: `{knob_field.name}` is {value!r}",
-            f"write it as in `{knob_field.name} = {_toml(knob_field.default)}`{choices}",
+            f"`{path}`: `{option_field.name}` is {value!r}",
+            f"write it as in `{option_field.name} = {_toml(option_field.default)}`{choices}",
         )
     return float(value) if kind is float else value
 

@@ -100,12 +100,12 @@ class SamplingParams:
 
 
 class RolloutEngine(Protocol):
-    streams: bool
+    supports_continuous_batching: bool
     """Whether it does best with the requests of several parts at once; if not, what it samples may
     depend on how its requests are cut, in the last bits."""
-    own_weights: bool
-    """Whether its weights are not the trainer's own: it is then a `Resident`. If they are, there is
-    nothing to hand over: what it samples next is from the policy as the trainer has it then."""
+    needs_weight_sync: bool
+    """Whether it holds weights of its own: it is a `ColocatedEngine` then. If it samples with the
+    trainer's, there is nothing to sync: it samples from the policy as the trainer has it."""
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams
@@ -114,17 +114,17 @@ class RolloutEngine(Protocol):
         ...
 
 
-class Resident(RolloutEngine, Protocol):
+class ColocatedEngine(RolloutEngine, Protocol):
     """A rollout engine with weights of its own, which stays beside a trainer."""
 
     dtype: str
 
-    def hand_over(self, trainer: "TrainingEngine", policy: Any) -> None:
+    def sync_weights(self, trainer: "TrainingEngine", policy: Any) -> None:
         """Makes it sample from what the trainer holds now, whose checkpoint `policy` may be."""
         ...
 
-    def rest(self) -> None:
-        """Frees what memory it can until the next `hand_over`."""
+    def sleep(self) -> None:
+        """Frees what memory it can until the next `sync_weights`."""
         ...
 
 
@@ -156,7 +156,7 @@ class Row:
 class TrainingEngine(Protocol):
     """The policy being trained; where there are several processes, each of them calls the same."""
 
-    divided: bool
+    is_sharded: bool
     """Whether a process holds a share of the weights, so that its model computes nothing alone."""
 
     @property

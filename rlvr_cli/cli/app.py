@@ -153,7 +153,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, _stop)
-    if not distributed.current().leads:
+    if not distributed.current().is_main_process:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
@@ -185,7 +185,7 @@ def run(arguments: list[str]) -> int:
         if waited := distributed.lost(error):
             _fail(str(waited), waited.hint)
             return waited.exit_code
-        if distributed.is_launched() and distributed.current().leads:
+        if distributed.is_launched() and distributed.current().is_main_process:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
         _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
@@ -207,7 +207,7 @@ def _show(others: Callable) -> Callable:
 def _fail(message: str, hint: str) -> None:
     """One message, also where many processes fail alike: the leading one speaks first."""
     place = distributed.current()
-    if not place.leads:
+    if not place.is_main_process:
         time.sleep(_HEAD_START_S)
         message = f"process {place.rank} of {place.size}: {message}"
     console.error(message, hint)

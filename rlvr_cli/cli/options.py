@@ -70,7 +70,7 @@ _SHORT = {"num_generations": ["-n"]}
 
 
 def takes(**tables: type) -> Callable[[Callable], Callable]:
-    """Puts the knobs of dataclasses into a command's signature.
+    """Puts the options of dataclasses into a command's signature.
 
     Each keyword names a parameter of the command; it gets a dict of the values that were given.
     """
@@ -84,8 +84,8 @@ def takes(**tables: type) -> Callable[[Callable], Callable]:
 
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.name not in tables]
-        knobs = [_parameter(f) for kind in tables.values() for f in fields(kind)]
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + knobs
+        options = [_parameter(f) for kind in tables.values() for f in fields(kind)]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
         wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
         return wrapper
@@ -120,7 +120,7 @@ def source(given: str | None) -> Path:
     return Path(paths[0])
 
 
-def spread(nproc: int, given: str | None = None, path: Path | None = None) -> None:
+def spawn(nproc: int, given: str | None = None, path: Path | None = None) -> None:
     """Runs this command in so many processes and ends this one, unless it is one of them already.
 
     `given` is the argument of a source whose `path` is known now: only this process has its stdin.
@@ -131,7 +131,7 @@ def spread(nproc: int, given: str | None = None, path: Path | None = None) -> No
     words = sys.argv[1:]
     if path is not None and given in (None, "-"):
         words = [word for word in words if word != "-"] + [str(path)]
-    raise typer.Exit(distributed.launch(nproc, words))
+    raise typer.Exit(distributed.spawn(nproc, words))
 
 
 def share(shard: str) -> Any:

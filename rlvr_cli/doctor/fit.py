@@ -52,7 +52,7 @@ def examine(
         yield _need(need, place)
 
 
-def _need(need: phases.Need, place: Device) -> Finding:
+def _need(need: phases.Requirement, place: Device) -> Finding:
     listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
     text = f"{gib(need.total)} of {gib(place.free)} free: {listed}"
     if need.total > place.free:
@@ -70,8 +70,8 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
     spec = config.rollout.engine
     sampler = registry.build("rollout", spec)(policy, loaded, config.train_step.lora_rank)
     dtype = str(loaded.model.dtype).removeprefix("torch.")
-    if sampler.own_weights:
-        sampler.hand_over(trainer, policy)
+    if sampler.needs_weight_sync:
+        sampler.sync_weights(trainer, policy)
         dtype = sampler.dtype
     found = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
     text = (

@@ -111,7 +111,9 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
 def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int | None]]]:
     directories = [rollouts] if shards.kind == "rollouts" else [rollouts, shards]
     for index in range(len(shards)):
-        columns = {n: c.combine_chunks() for n, c in common.aligned(index, *directories).items()}
+        columns = {
+            n: c.combine_chunks() for n, c in common.zip_columns(index, *directories).items()
+        }
         verdicts = columns.get("correct")
         correct = None if verdicts is None else pc.fill_null(pc.cast(verdicts, "int8"), -1)
         yield (

@@ -86,7 +86,7 @@ def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
     for index in range(len(scores)):
         columns = {
             name: column.combine_chunks()
-            for name, column in common.aligned(index, *directories).items()
+            for name, column in common.zip_columns(index, *directories).items()
         }
         encoded = columns["prompt_id"].dictionary_encode()
         named = pa.array([sources.get(p) for p in encoded.dictionary.to_pylist()], pa.string())

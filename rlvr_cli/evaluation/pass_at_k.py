@@ -19,7 +19,7 @@ from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.stages.prompts import content_hash
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import OnPart, fill_whole
+from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
 UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
@@ -238,7 +238,7 @@ def write_metrics(
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
     extra = tuple(measures.names)
     table = pa.table(columns).cast(schema.schema("metrics", extra))
-    return fill_whole(
+    return write_all_shards(
         out,
         Plan("metrics", stage, params | {"content": content}, parents, 1, extra=extra),
         lambda _: table,

@@ -19,7 +19,7 @@ from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Plan
-from rlvr_cli.storage.writer import fill_whole
+from rlvr_cli.storage.writer import write_all_shards
 from rlvr_cli.terminal import console
 from rlvr_cli.terminal.braille_plot import wants_colour
 
@@ -100,7 +100,7 @@ def checks(out: Path, found: Mapping[str, Sequence[Check]]) -> list[dict[str, An
     params = {"content": hashlib.sha256(repr(columns).encode()).hexdigest()}
     plan = Plan("checks", "lab squeeze", params, {}, 1)
     table = pa.table(columns).cast(plan.schema)
-    fill_whole(out / "checks", plan, lambda _: table)
+    write_all_shards(out / "checks", plan, lambda _: table)
     console.stderr().print(_checks(found))
     return [{"about": about, "check": m.says, "number": m.number, "state": m.state}
             for about, m in rows]  # fmt: skip

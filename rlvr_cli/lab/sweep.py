@@ -19,7 +19,7 @@ from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import System
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import OnPart, fill_streaming
+from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def make(
         "content": [[asdict(run.system), asdict(run.settings)] for run in runs],
     }
     plan = Plan("trajectories", stage, params, {}, len(runs), extra=columns)
-    made = fill_streaming(
+    made = write_shards_streaming(
         out,
         plan,
         lambda missing: side_by_side(

@@ -30,7 +30,7 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
     for remark in rollout.remarks(config.rollout, config.train.model):
         console.say(f"train: {remark}")
     run = Run(out, config)
-    if not distributed.current().leads:
+    if not distributed.current().is_main_process:
         for _ in run.train():
             pass
         return

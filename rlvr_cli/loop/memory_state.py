@@ -12,7 +12,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 _FOLDER = "memory"
 
 
-class Memory:
+class MemoryState:
     """The memory model as it is now, in memory and on disk."""
 
     def __init__(self, start: Policy, config: RunConfig) -> None:
@@ -40,7 +40,7 @@ class Memory:
             save=save,
             engine=lambda: self._trainer,
         )
-        self.policy = steps.behind(made, self.policy, save=save)
+        self.policy = steps.checkpoint_after(made, self.policy, save=save)
 
     @staticmethod
     def is_whole(step: Path) -> bool:

@@ -7,11 +7,11 @@ from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.stages import train_step
 
 
-class Trained:
+class PolicyState:
     """The policy as it is now, in memory and on disk."""
 
-    def __init__(self, start: Policy, config: RunConfig) -> None:
-        self.start = self.policy = start
+    def __init__(self, initial_policy: Policy, config: RunConfig) -> None:
+        self.initial_policy = self.policy = initial_policy
         self.loaded: Loaded
         self.trainer: TrainingEngine
         self._options, self._seed = config.train_step, config.train.seed
@@ -23,10 +23,10 @@ class Trained:
         self.loaded = policies.load(policy)
         self.trainer = train_step.trainer(self.loaded, self._options, self._seed)
 
-    def in_memory(self, policy: Policy) -> Loaded:
+    def load_or_reuse(self, policy: Policy) -> Loaded:
         """The policy being trained, or the one it started from, which is loaded once."""
-        if policy is self.policy and policy is not self.start:
-            return policies.load(policy, frozen=True) if self.trainer.divided else self.loaded
+        if policy is self.policy and policy is not self.initial_policy:
+            return policies.load(policy, frozen=True) if self.trainer.is_sharded else self.loaded
         if self._loaded_start is None:
-            self._loaded_start = policies.load(self.start, frozen=True)
+            self._loaded_start = policies.load(self.initial_policy, frozen=True)
         return self._loaded_start

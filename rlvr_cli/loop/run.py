@@ -11,9 +11,9 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import preflight
-from rlvr_cli.loop.memory_state import Memory
-from rlvr_cli.loop.policy_state import Trained
-from rlvr_cli.loop.run_directory import RunFolder
+from rlvr_cli.loop.memory_state import MemoryState
+from rlvr_cli.loop.policy_state import PolicyState
+from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Clock
 from rlvr_cli.models import memory_model as remembering, policy as policies
@@ -32,15 +32,15 @@ class Run:
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.config = config
         self.goal = objective.build(config.train.algo)
-        self._trained: Trained
+        self._trained: PolicyState
         self._sampler: Sampler
-        self._memory: Memory | None = None
+        self._memory: MemoryState | None = None
         self._scorer: Scorer | None = None
         self._clock = Clock()
         self._sampling = remembering.sampling(
             config.rollout, config.train.algo, decoupled=self.goal.decoupled
         )
-        self.folder = RunFolder(path, with_memory=self._sampling.is_decoupled)
+        self.folder = RunDirectory(path, with_memory=self._sampling.is_decoupled)
         self._world = (
             distributed.start() if distributed.current().size > 1 else distributed.current()
         )
@@ -57,13 +57,15 @@ class Run:
         atomic.make_folder(self.folder.path)
         with contextlib.ExitStack() as stack:
             stack.callback(self._dismiss)
-            if self._world.leads:
+            if self._world.is_main_process:
                 stack.enter_context(self.folder.claimed(self.config))
                 self._prepare()
-            distributed.wait()
-            if not self._world.leads:
+            distributed.barrier()
+            if not self._world.is_main_process:
                 self._prepare()
-            last, seconds = distributed.tell(self._reached() if self._world.leads else None)
+            last, seconds = distributed.broadcast(
+                self._reached() if self._world.is_main_process else None
+            )
             self._load(last)
             yield self._settle(last, seconds) | {"seconds": {}}
             for step in range(last + 1, self.config.train.steps + 1):
@@ -72,8 +74,8 @@ class Run:
     def check(self) -> None:
         """Refuses a policy or prompts that are not there, without making anything."""
         config = self.config
-        self._trained = Trained(policies.resolve(config.train.model), config)
-        train_step.check(config.train_step, self.goal, self._trained.start)
+        self._trained = PolicyState(policies.resolve(config.train.model), config)
+        train_step.check(config.train_step, self.goal, self._trained.initial_policy)
         decoupled = self._sampling.is_decoupled
         preflight.check_processes(config, self._world.size, decoupled=decoupled)
         preflight.check_prompts(config)
@@ -93,7 +95,8 @@ class Run:
         if columns := logprob.reference_columns(self.goal.needs):
             logprobs = clock(
                 "logprob", self._divided, logprob.run, rollouts, here / "logprobs", columns=columns,
-                reference=trained.start, ref_top_k=self.goal.top_k, load=trained.in_memory,
+                reference=trained.initial_policy, ref_top_k=self.goal.top_k,
+                load=trained.load_or_reuse,
                 micro_batch_tokens=config.train_step.micro_batch_tokens,
             )  # fmt: skip
         advantages = clock(
@@ -106,7 +109,7 @@ class Run:
             config.train_step, seed=config.train.seed, logprobs=logprobs, allow_empty=True,
             save=saves, engine=lambda: trained.trainer,
         )  # fmt: skip
-        trained.policy = steps.behind(update, trained.policy, save=saves)
+        trained.policy = steps.checkpoint_after(update, trained.policy, save=saves)
         if self._memory:
             clock("memory_step", self._memory.update, rollouts, here / "memory", save=saves)
         return clock.seconds
@@ -125,7 +128,7 @@ class Run:
         score.check_error_rate(scores, config.train.max_error_rate)
         self._divided(
             logprob.run, rollouts, here / "logprobs", columns=pass_at_k.TOKEN_COLUMNS,
-            policy=trained.policy, reference=trained.start, load=trained.in_memory,
+            policy=trained.policy, reference=trained.initial_policy, load=trained.load_or_reuse,
             micro_batch_tokens=config.train_step.micro_batch_tokens,
         )  # fmt: skip
         return here
@@ -137,7 +140,7 @@ class Run:
         evaluated = None
         if every and (step % every == 0 or step == steps):
             evaluated = self._evaluate(step)
-        if not self._world.leads:
+        if not self._world.is_main_process:
             return record
         if evaluated:
             record["eval"] = pass_at_k.run_measures(evaluated).intervals()
@@ -166,7 +169,7 @@ class Run:
 
     def _once(self, stage: Callable, source: Shards, out: Path, **options: Any) -> Shards:
         """A stage that the leading process runs for all."""
-        made = stage(source, out, **options) if self._world.leads else None
+        made = stage(source, out, **options) if self._world.is_main_process else None
         return common.together(made, out)
 
     def _saves(self, step: int) -> bool:
@@ -182,13 +185,13 @@ class Run:
 
     def _prepare(self) -> None:
         """Finds prompts and models; refuses others than those that the run was started with."""
-        train, start = self.config.train, self._trained.start
+        train, start = self.config.train, self._trained.initial_policy
         self.prompts = self._prompts("train", train.prompts)
         if train.eval_every:
             self.heldout = self._prompts("heldout", train.heldout)
         self._selection(1).of(self.prompts.table()["prompt_id"].to_pylist())
         model = remembering.chosen(self._sampling, start, self.folder.path, train.seed)
-        self._memory = Memory(model, self.config) if model else None
+        self._memory = MemoryState(model, self.config) if model else None
         self._sampler = Sampler(
             self.config, self._trained, self._memory, self.prompts, clock=self._clock
         )
@@ -214,10 +217,10 @@ class Run:
 
     def _load(self, step: int) -> None:
         """The policy of a step with its trainer; updates behind it are made again."""
-        if self._world.leads:
+        if self._world.is_main_process:
             self.folder.forget_behind(step)
         here = self.folder.of("steps", step)
-        policy = policies.resolve(str(here / "update")) if step else self._trained.start
+        policy = policies.resolve(str(here / "update")) if step else self._trained.initial_policy
         preflight.require_memory(
             self.config, policy, self.prompts.table()["messages"],
             model=self._memory.policy if self._memory else None,
@@ -229,4 +232,4 @@ class Run:
         self._trained.load(policy)
         if self._memory:
             self._memory.load(here if step else None)
-        distributed.wait()
+        distributed.barrier()

@@ -18,7 +18,7 @@ from typing import Any
 
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.loop.memory_state import Memory
+from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import CHECKPOINT
 from rlvr_cli.storage import atomic
@@ -28,7 +28,7 @@ _MAY_CHANGE = ("steps", "keep")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
 
-class RunFolder:
+class RunDirectory:
     """A run directory as one process reads and writes it; `with_memory` that of a run with DLC."""
 
     def __init__(self, path: Path, *, with_memory: bool = False) -> None:
@@ -84,7 +84,7 @@ class RunFolder:
         """
         for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
             whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
-            if whole and (not self._with_memory or Memory.is_whole(manifest.parent.parent)):
+            if whole and (not self._with_memory or MemoryState.is_whole(manifest.parent.parent)):
                 return int(manifest.parent.parent.name)
         return 0
 
@@ -110,7 +110,7 @@ class RunFolder:
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
-            **({"memory_loss": Memory.loss(here)} if self._with_memory else {}),
+            **({"memory_loss": MemoryState.loss(here)} if self._with_memory else {}),
         }
 
     def log(self, record: dict[str, Any]) -> None:

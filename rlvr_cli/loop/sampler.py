@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions, RunConfig
-from rlvr_cli.loop.memory_state import Memory
-from rlvr_cli.loop.policy_state import Trained
+from rlvr_cli.loop.memory_state import MemoryState
+from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.timer import Clock
 from rlvr_cli.models import policy as policies
-from rlvr_cli.protocols import Resident, RolloutEngine
+from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share
@@ -25,8 +25,8 @@ class Sampler:
     def __init__(
         self,
         config: RunConfig,
-        trained: Trained,
-        memory: Memory | None,
+        trained: PolicyState,
+        memory: MemoryState | None,
         prompts: Shards,
         *,
         clock: Clock,
@@ -34,7 +34,7 @@ class Sampler:
         self._engine_name, self._rank = config.rollout.engine, config.train_step.lora_rank
         self._trained, self._memory = trained, memory
         self._prompts, self._clock = prompts, clock
-        self._resident: Resident | None = None
+        self._colocated: ColocatedEngine | None = None
         self._is_handed = False
 
     def run(
@@ -45,7 +45,7 @@ class Sampler:
         Every process of the world must call this; each samples its share of the parts.
         """
         here = distributed.current()
-        if here.size > 1 and not distributed.tell((out / MANIFEST).exists()):
+        if here.size > 1 and not distributed.broadcast((out / MANIFEST).exists()):
             self._engine()  # together, whatever parts each process finds missing
         made = rollout.run(
             prompts, out, self._trained.policy, options, selection,
@@ -53,8 +53,8 @@ class Sampler:
             engine=self._engine, share=Share(here.rank, here.size),
         )  # fmt: skip
         made = common.together(made, out)
-        if self._resident:
-            self._resident.rest()
+        if self._colocated:
+            self._colocated.sleep()
             self._is_handed = False
         return made
 
@@ -65,22 +65,22 @@ class Sampler:
         at B = 0 they change nothing but the rounding.
         """
         trained = self._trained
-        if self._resident is None:
+        if self._colocated is None:
             build = registry.build("rollout", self._engine_name)
-            loaded = trained.in_memory(trained.policy) if self._rank else trained.loaded
+            loaded = trained.load_or_reuse(trained.policy) if self._rank else trained.loaded
             beside = {"memory": self._memory.loaded} if self._memory else {}
             engine = build(trained.policy, loaded, self._rank, **beside)
-            if not engine.own_weights:
+            if not engine.needs_weight_sync:
                 return engine
-            self._resident = engine
+            self._colocated = engine
         if not self._is_handed:
-            self._clock("hand_over", self._hand_over, self._resident)
-        return self._resident
+            self._clock("sync_weights", self._sync_weights, self._colocated)
+        return self._colocated
 
-    def _hand_over(self, engine: Resident) -> None:
+    def _sync_weights(self, engine: ColocatedEngine) -> None:
         """Gives the engine the policy as it is now, and sees that both agree on it."""
         trainer = self._trained.trainer
-        engine.hand_over(trainer, self._trained.policy)
+        engine.sync_weights(trainer, self._trained.policy)
         found = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
         agreement.check(found, engine.dtype)
         self._is_handed = True
@@ -89,5 +89,5 @@ class Sampler:
     def _probe(self) -> list[int]:
         """The prompt that sampler and trainer are compared on: the first to train on."""
         first = self._prompts.part(0).slice(0, 1).to_pylist()[0]
-        tokenizer = policies.load_tokenizer(self._trained.start)
+        tokenizer = policies.load_tokenizer(self._trained.initial_policy)
         return policies.encode_prompt(tokenizer, first["prompt_id"], first["messages"])

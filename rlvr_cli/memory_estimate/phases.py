@@ -38,7 +38,7 @@ NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """What a phase holds at its peak, by what it is for."""
 
     phase: str
@@ -94,9 +94,9 @@ class Batch:
 
 def training(
     shape: Shape, options: UpdateOptions, device: Device, batch: Batch, *, size: int = 1
-) -> Need:
+) -> Requirement:
     """The peak of an update over several micro-batches, on each of `size` devices."""
-    need = Need("training", _training(shape, options, device, batch, size))
+    need = Requirement("training", _training(shape, options, device, batch, size))
     if need.total <= device.free:
         return need
     for flags, change, devices in _remedies(options, batch.longest, size):
@@ -161,7 +161,7 @@ def rollout(
     prompt: int,
     requests: int,
     held: dict[str, int] | None = None,
-) -> Need:
+) -> Requirement:
     """The peak of sampling up to `requests` completions of prompts of at most `prompt` tokens.
 
     `held` is what a trainer on the same device holds meanwhile: transformers and graph sample from
@@ -175,7 +175,7 @@ def rollout(
         rows = min(chosen["rows"], requests)
         return _graph(shape, device, rows, prompt, length, held)
     if name != "transformers":
-        return Need("rollout", {})
+        return Requirement("rollout", {})
 
     def parts(batch: int) -> dict[str, int]:
         number = device.bytes_of("auto")
@@ -190,7 +190,7 @@ def rollout(
         }
 
     batch = min(chosen["batch_size"], requests)
-    need = Need("rollout", parts(batch))
+    need = Requirement("rollout", parts(batch))
     while need.total > device.free and batch > 1 and not need.remedy:
         batch //= 2
         if sum(parts(batch).values()) <= device.free:
@@ -200,19 +200,19 @@ def rollout(
 
 def _graph(
     shape: Shape, device: Device, rows: int, prompt: int, length: int, held: dict[str, int] | None
-) -> Need:
+) -> Requirement:
     """What as many rows take as fit: the engine halves their number until they do."""
     number = device.bytes_of("auto")
     logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
 
-    def need(rows: int) -> Need:
+    def need(rows: int) -> Requirement:
         first = Rows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
         prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
             "keys and values": cache(shape, rows * length, number),
             "widest place": max(prompts, rows * shape.vocabulary * logit),
         }
-        return Need("rollout", (held or {"weights": number * shape.parameters}) | parts)
+        return Requirement("rollout", (held or {"weights": number * shape.parameters}) | parts)
 
     while rows > 1 and need(rows).total > device.free:
         rows //= 2
@@ -225,7 +225,7 @@ def _vllm(
     device: Device,
     length: int,
     held: dict[str, int] | None,
-) -> Need:
+) -> Requirement:
     """The share of the device that vLLM takes, or what it cannot do without where that is more."""
     number = device.bytes_of(chosen["dtype"])
     share = chosen["gpu_memory"] or (0.5 if held else 0.9)
@@ -235,7 +235,7 @@ def _vllm(
     taken = int(share * device.total) if device.kind == "cuda" else least
     if chosen["cache_gib"]:
         taken = weights + int(chosen["cache_gib"] * 2**30)
-    need = Need("rollout", (held or {}) | {"vLLM": max(taken, least)})
+    need = Requirement("rollout", (held or {}) | {"vLLM": max(taken, least)})
     if need.total <= device.free:
         return need
     room = device.free - sum((held or {}).values())
@@ -245,19 +245,19 @@ def _vllm(
     return need
 
 
-def evaluation(shape: Shape, device: Device, rows: Rows) -> Need:
+def evaluation(shape: Shape, device: Device, rows: Rows) -> Requirement:
     """A pass without gradient over a micro-batch of rows, in float32."""
     parts = {
         "weights": 4 * shape.parameters,
         "one pass": forward(shape, rows, 4),
         "logits": logits(shape, rows.tokens, device),
     }
-    return Need("log-probs", parts, "--micro-batch-tokens with fewer tokens")
+    return Requirement("log-probs", parts, "--micro-batch-tokens with fewer tokens")
 
 
 def run(
     shape: Shape, config: RunConfig, device: Device, *, prompt: int, reference: bool, size: int = 1
-) -> list[Need]:
+) -> list[Requirement]:
     """What `train` needs on each of `size` devices, for prompts of at most `prompt` tokens.
 
     With a `reference` the policy that the run starts from stays in memory too.
@@ -282,7 +282,7 @@ def run(
     ]
 
 
-def require(policy: Policy, need: Need, device: Device) -> None:
+def require(policy: Policy, need: Requirement, device: Device) -> None:
     """An error if a GPU has too little free memory; only a warning where it is the host's.
 
     With RLVR_ANY_MEMORY set it is a warning too: an estimate can be wrong.

@@ -62,7 +62,7 @@ def of(model: Any) -> Head:
     return Head(module.weight, getattr(module, "bias", None), scale, softcap)
 
 
-def common(logits_NV: Any, memory_NV: Any) -> tuple[Any, Any]:
+def shared_vocab_logits(logits_NV: Any, memory_NV: Any) -> tuple[Any, Any]:
     """The logits of the tokens that both heads have; those behind are padding, never sampled."""
     size = min(logits_NV.shape[-1], memory_NV.shape[-1])
     return logits_NV[:, :size], memory_NV[:, :size]

@@ -11,7 +11,7 @@ from rlvr_cli.evaluation import compare
 from rlvr_cli.evaluation.compare import Cell
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.lineage import Lineage
 
 # Shares of right completions in the first: the buckets of QUATRO, appendix C, of 256 completions.
 BUCKETS = (("very hard", 8 / 256), ("hard", 32 / 256), ("medium", 128 / 256), ("easy", 1.0))
@@ -86,20 +86,20 @@ def _same_prompts(first: Subject, second: Subject) -> tuple[list[str], int]:
     """The ids that both have for the same prompt, and how many they have for different ones."""
     in_second = set(second.tallied.prompt_id)
     shared = [p for p in first.tallied.prompt_id if p in in_second]
-    a, b = first.family.prompts, second.family.prompts
+    a, b = first.lineage.prompts, second.lineage.prompts
     if a is None or b is None or a.digest == b.digest:
         return shared, 0
-    text_a, text_b = _texts(first.family), _texts(second.family)
+    text_a, text_b = _texts(first.lineage), _texts(second.lineage)
     same = [p for p in shared if text_a.get(p) == text_b.get(p)]
     return same, len(shared) - len(same)
 
 
-def _texts(family: Family) -> dict[str, tuple[str, str | None]]:
+def _texts(lineage: Lineage) -> dict[str, tuple[str, str | None]]:
     """The messages and the gold answer of each prompt."""
-    assert family.prompts is not None
+    assert lineage.prompts is not None
     return {
         prompt_id: (messages, answer)
-        for table in family.prompts.parts()
+        for table in lineage.prompts.parts()
         for prompt_id, messages, answer in zip(
             *(table[name].to_pylist() for name in ("prompt_id", "messages", "answer")), strict=True
         )

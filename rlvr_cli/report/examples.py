@@ -9,7 +9,7 @@ import numpy as np
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.stages import common
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.terminal.escape import clipped, shown
 
 MOST_TEXT = 1500  # characters of a text that are shown
@@ -87,15 +87,15 @@ def fill(examples: list[Example], subjects: list[Subject]) -> None:
     """Reads the texts of the chosen prompts, from the parts that hold them alone."""
     wanted = {example.prompt_id: example for example in examples}
     for subject in subjects:
-        _add_prompts(wanted, subject.family)
+        _add_prompts(wanted, subject.lineage)
         parts = sorted({subject.rows.part_of[p] for p in wanted if p in subject.rows.part_of})
         for index in parts:
             for prompt_id, side in _sides(subject, index, set(wanted)):
                 wanted[prompt_id].sides.append(side)
 
 
-def _add_prompts(wanted: dict[str, Example], family: Family) -> None:
-    for table in family.prompts.parts() if family.prompts else ():
+def _add_prompts(wanted: dict[str, Example], lineage: Lineage) -> None:
+    for table in lineage.prompts.parts() if lineage.prompts else ():
         names = (table[name].to_pylist() for name in ("prompt_id", "messages", "answer"))
         for prompt_id, messages, answer in zip(*names, strict=True):
             if (example := wanted.get(prompt_id)) and not example.prompt:
@@ -117,7 +117,7 @@ def _content(value: object) -> str:
 
 def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, Side]]:
     """Each wanted prompt of a part, with its solutions by size and its first mistakes."""
-    columns = common.aligned(index, subject.family.rollouts, subject.scores)
+    columns = common.zip_columns(index, subject.lineage.rollouts, subject.scores)
     names = ("prompt_id", "completion", "correct", "extracted")
     rows: dict[str, list[tuple[str, bool | None, str | None]]] = {}
     for prompt_id, *row in zip(*(columns[name].to_pylist() for name in names), strict=True):

@@ -48,9 +48,9 @@ def make(
 ) -> Report:
     """The report of what was opened; the same directories give the same bytes."""
     subjects = [
-        subjects_of.measure(name, family, threshold=threshold, on_part=on_part)
+        subjects_of.measure(name, lineage, threshold=threshold, on_part=on_part)
         for source in found
-        for name, family in source.families.items()
+        for name, lineage in source.lineages.items()
     ]
     made = [comparing.pair(subjects[0], other) for other in subjects[1:]]
     pairs = [pair for pair in made if isinstance(pair, Pair)]
@@ -113,7 +113,7 @@ def _notes(found: list[Source], subjects: list[Subject], pairs: list[Pair | str]
         if source.run and source.run.torn:
             torn = f"skipped lines of metrics.jsonl that are not whole: {source.run.torn}"
             notes.append(f"{source.name}: {torn}.")
-        if source.run and not source.families:
+        if source.run and not source.lineages:
             notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
     return [shown(note) for note in dict.fromkeys(notes) if note]
 

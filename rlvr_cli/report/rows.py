@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.metrics import ucc
 from rlvr_cli.stages import common
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.lineage import Lineage
 
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 ENTROPY_BIN = 0.1  # nats
@@ -41,15 +41,15 @@ class Rows:
 
 
 def read(
-    family: Family, *, threshold: float, on_part: Callable[[int, str], None] = lambda i, s: None
+    lineage: Lineage, *, threshold: float, on_part: Callable[[int, str], None] = lambda i, s: None
 ) -> Rows:
     """Reads scores and rollouts once; clusters each prompt's right completions as UCC@k does."""
-    assert family.scores is not None
+    assert lineage.scores is not None
     rows = Rows()
     verdicts, tokens, characters, cut = [], [], [], []
     has_tokens = True
-    for index in range(len(family.scores)):
-        columns = common.aligned(index, family.rollouts, family.scores)
+    for index in range(len(lineage.scores)):
+        columns = common.zip_columns(index, lineage.rollouts, lineage.scores)
         prompt_ids = columns["prompt_id"].to_pylist()
         rows.prompt_id += prompt_ids
         rows.part_of.update(dict.fromkeys(prompt_ids, index))
@@ -63,15 +63,15 @@ def read(
         characters.append(pc.utf8_length(columns["completion"]).to_numpy())
         cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
         _cluster(rows, columns, verdict_N, threshold)
-        _add_entropy(rows, family, index)
+        _add_entropy(rows, lineage, index)
         on_part(index, "made")
     if not verdicts:
-        raise DataError(f"`{family.scores.path}` holds no rows", "score some rollouts")
+        raise DataError(f"`{lineage.scores.path}` holds no rows", "score some rollouts")
     rows.unit = "tokens" if has_tokens else "characters"
     rows.verdict_N = np.concatenate(verdicts)
     rows.length_N = np.concatenate(tokens if has_tokens else characters).astype(np.int64)
     rows.cut_N = np.concatenate(cut)
-    _add_sources(rows, family)
+    _add_sources(rows, lineage)
     return rows
 
 
@@ -89,11 +89,11 @@ def _cluster(
         rows.clusters[prompt_id] = ucc.cluster(found, threshold=threshold)
 
 
-def _add_entropy(rows: Rows, family: Family, index: int) -> None:
+def _add_entropy(rows: Rows, lineage: Lineage, index: int) -> None:
     """Adds the tokens of a part to the sums of their prompts and to the histogram."""
-    if family.logprobs is None or "entropy" not in family.logprobs.schema.names:
+    if lineage.logprobs is None or "entropy" not in lineage.logprobs.schema.names:
         return
-    table = family.logprobs.part(index, ["prompt_id", "entropy"])
+    table = lineage.logprobs.part(index, ["prompt_id", "entropy"])
     values = common.arrays(table["entropy"])
     for prompt_id, entropy_T in zip(table["prompt_id"].to_pylist(), values, strict=True):
         total, count = rows.entropy.get(prompt_id, (0.0, 0))
@@ -106,7 +106,7 @@ def _add_entropy(rows: Rows, family: Family, index: int) -> None:
     rows.entropy_count[: len(counted)] += counted
 
 
-def _add_sources(rows: Rows, family: Family) -> None:
-    for table in family.prompts.parts() if family.prompts else ():
+def _add_sources(rows: Rows, lineage: Lineage) -> None:
+    for table in lineage.prompts.parts() if lineage.prompts else ():
         names = (table[name].to_pylist() for name in ("prompt_id", "source"))
         rows.source.update(zip(*names, strict=True))

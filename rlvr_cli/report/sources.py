@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import lineage as family
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage import lineage
+from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 MOST = 6  # lines that can be told apart in one plot
@@ -32,7 +32,7 @@ class Source:
     name: str
     path: Path
     run: Run | None
-    families: dict[str, Family] = field(default_factory=dict)
+    lineages: dict[str, Lineage] = field(default_factory=dict)
 
 
 def open_all(paths: list[Path]) -> list[Source]:
@@ -59,18 +59,18 @@ def _open(path: Path, name: str) -> Source:
     if not path.exists():
         raise DataError(f"`{path}` does not exist", "check the path")
     if not is_run(path):
-        found = family.find(path)
+        found = lineage.find(path)
         _require_scores(found)
         return Source(name, path, None, {name: found})
     run = _run(path)
     steps = sorted({min(run.evaluations), max(run.evaluations)}) if run.evaluations else []
-    found_at = {f"step {step}": family.find(run.evaluations[step] / "scores") for step in steps}
+    found_at = {f"step {step}": lineage.find(run.evaluations[step] / "scores") for step in steps}
     return Source(name, path, run, found_at)
 
 
 def parts(source: Source) -> int:
     """How many parts of scores a report of it reads."""
-    return sum(len(found.scores) for found in source.families.values() if found.scores)
+    return sum(len(found.scores) for found in source.lineages.values() if found.scores)
 
 
 def is_run(path: Path) -> bool:
@@ -107,7 +107,7 @@ def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
     return [found[step] for step in sorted(found)], torn
 
 
-def _require_scores(found: Family) -> None:
+def _require_scores(found: Lineage) -> None:
     if found.scores is None:
         raise DataError(
             f"`{found.rollouts.path}` has no complete scores beside it",
@@ -117,9 +117,9 @@ def _require_scores(found: Family) -> None:
 
 def _last_alone(source: Source) -> Source:
     """The source with its last scores alone, under its own name."""
-    if not source.families:
+    if not source.lineages:
         return source
-    last = next(reversed(source.families.values()))
+    last = next(reversed(source.lineages.values()))
     return Source(source.name, source.path, source.run, {source.name: last})
 
 
@@ -132,7 +132,7 @@ def _names(paths: list[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def lineage(shards: Shards) -> list[Shards]:
+def ancestors(shards: Shards) -> list[Shards]:
     """A directory and all that it was made from that is still there, the oldest first."""
     found: dict[str, Shards] = {}
     queue = [shards]

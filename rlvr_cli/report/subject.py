@@ -14,7 +14,7 @@ from rlvr_cli.evaluation.metrics import ucc
 from rlvr_cli.evaluation.pass_at_k import Measures, Tally
 from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import Rows
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 
 ALL_KS = 32  # up to so many completions every k is drawn, beyond it about so many of them
@@ -25,7 +25,7 @@ class Subject:
     """A set of scored completions, its metrics a prompt, and their means with intervals."""
 
     name: str
-    family: Family
+    lineage: Lineage
     scores: Shards
     tallied: Tally
     ks: list[int]
@@ -41,7 +41,7 @@ class Subject:
 
 def measure(
     name: str,
-    family: Family,
+    lineage: Lineage,
     *,
     threshold: float,
     on_part: Callable[[int, str], None] = lambda index, state: None,
@@ -51,20 +51,20 @@ def measure(
     Where the rollouts say how many completions a prompt was to have, prompts with fewer verdicts
     are left out, as train does; else the smallest number bounds k.
     """
-    scores = family.scores
+    scores = lineage.scores
     if scores is None:
-        raise DataError(f"`{family.rollouts.path}` has no scores", "score it with `rlvr score`")
+        raise DataError(f"`{lineage.rollouts.path}` has no scores", "score it with `rlvr score`")
     tallied = pass_at_k.of_scores(scores)
-    if expected := family.rollouts.params.get("num_generations"):
+    if expected := lineage.rollouts.params.get("num_generations"):
         enough = pass_at_k.with_verdicts(tallied, int(expected))
         tallied = enough if enough.prompt_id else tallied
     pass_at_k.require_measurable(tallied)
     ks = spaced_ks(int(tallied.n_P.min()))
-    rows = reading.read(family, threshold=threshold, on_part=on_part)
+    rows = reading.read(lineage, threshold=threshold, on_part=on_part)
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
     )
-    return Subject(name, family, scores, tallied, ks, measures, measures.intervals(), rows)
+    return Subject(name, lineage, scores, tallied, ks, measures, measures.intervals(), rows)
 
 
 def spaced_ks(n: int) -> list[int]:
@@ -108,7 +108,7 @@ def _health(tallied: Tally, rows: Rows) -> Measures:
 def notes(subject: Subject) -> list[str]:
     """What a reader must know before believing the figures."""
     made = []
-    tallied, rows, family = subject.tallied, subject.rows, subject.family
+    tallied, rows, lineage = subject.tallied, subject.rows, subject.lineage
     if excluded := rows.excluded.total():
         listed = ", ".join(f"{n} {status}" for status, n in sorted(rows.excluded.items()))
         made.append(
@@ -131,10 +131,10 @@ def notes(subject: Subject) -> list[str]:
             if len(tallied.prompt_id) == 1
             else f"{len(tallied.prompt_id)} prompts are few: intervals over prompts are rough."
         )
-    if family.prompts is None:
+    if lineage.prompts is None:
         made.append("The prompts are not where the rollouts were made from: no texts of them here.")
     if rows.unit == "characters":
         made.append("The completions came as text: lengths are in characters, there is no entropy.")
     elif "entropy" not in subject.measures.names:
-        made.append(f"There is no entropy; rlvr logprob {family.rollouts.path} computes it.")
+        made.append(f"There is no entropy; rlvr logprob {lineage.rollouts.path} computes it.")
     return made

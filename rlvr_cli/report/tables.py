@@ -9,7 +9,7 @@ from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report import training
 from rlvr_cli.report.comparing import Pair
 from rlvr_cli.report.panels import Table
-from rlvr_cli.report.sources import Source, lineage
+from rlvr_cli.report.sources import Source, ancestors
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.summary import label
 from rlvr_cli.storage.atomic import canonical_json
@@ -72,10 +72,10 @@ def flips(pair: Pair) -> dict[str, Any]:
 
 def line(source: Source) -> dict[str, Any]:
     """Where a source comes from: its run's configuration and its directories, oldest first."""
-    family = next(reversed(source.families.values()), None)
-    last = family and (family.scores or family.rollouts)
+    lineage = next(reversed(source.lineages.values()), None)
+    last = lineage and (lineage.scores or lineage.rollouts)
     directories = []
-    for shards in lineage(last) if last else []:
+    for shards in ancestors(last) if last else []:
         manifest = shards.manifest
         directories.append(
             {

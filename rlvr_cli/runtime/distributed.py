@@ -33,7 +33,7 @@ class World:
     local_rank: int = 0
 
     @property
-    def leads(self) -> bool:
+    def is_main_process(self) -> bool:
         """Whether this is the process that writes what is written once."""
         return self.rank == 0
 
@@ -140,12 +140,12 @@ def lost(error: BaseException) -> UserError | None:
     )
 
 
-def wait() -> None:
+def barrier() -> None:
     """Returns once every process has called this."""
     gather(None)
 
 
-def tell(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """What the leading process gave; every process must call this."""
     return gather(value)[0]
 
@@ -155,7 +155,7 @@ def is_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def launch(processes: int, words: list[str]) -> int:
+def spawn(processes: int, words: list[str]) -> int:
     """Runs an `rlvr` command line in so many processes of this machine; the exit code of all.
 
     The first process that fails stops the others. If it died without a word, it is named here.

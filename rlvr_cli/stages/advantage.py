@@ -16,7 +16,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
-from rlvr_cli.storage.writer import OnPart, fill
+from rlvr_cli.storage.writer import OnPart, write_shards
 
 
 def run(
@@ -57,7 +57,7 @@ def run(
     plan = Plan(
         "advantages", "advantage", params, {"scores": scores}, len(scores), extra=goal.columns
     )
-    return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+    return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
 def check_length(goal: Objective, longest: int) -> None:
@@ -77,7 +77,7 @@ def _estimate(
     allow_singletons: bool,
     drop_uninformative: bool,
 ) -> pa.Table:
-    parts = [common.aligned(index, rollouts, scores) for index in range(len(scores))]
+    parts = [common.zip_columns(index, rollouts, scores) for index in range(len(scores))]
     names = [*common.KEY, "reward", "correct", "token_ids"]
     columns = {
         name: pa.chunked_array([c for part in parts for c in part[name].chunks]) for name in names

@@ -40,7 +40,7 @@ def read(
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *goal.columns] + [by_sampler] * (by_sampler not in names)
-    kept = [_kept(common.aligned(i, *sources), names, rollouts) for i in range(len(advantages))]
+    kept = [_kept(common.zip_columns(i, *sources), names, rollouts) for i in range(len(advantages))]
     table = pa.concat_tables(kept)
     _check_values(table, rollouts, logprobs, needed)
     if options.old_logprobs == "rollout":

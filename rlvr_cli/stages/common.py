@@ -23,11 +23,11 @@ def together(made: Any, out: Path) -> Any:
     """What several processes made of a directory, once all are done; what one alone made."""
     if distributed.current().size == 1:
         return made
-    distributed.wait()
+    distributed.barrier()
     return made or Shards.open(out)
 
 
-def aligned(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
+def zip_columns(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
     """The columns of one part of several directories; an error unless their rows line up."""
     columns: dict[str, pa.ChunkedArray] = {}
     first = None

@@ -22,7 +22,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import prompts, score
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import OnPart, fill_streaming
+from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted"}
@@ -87,7 +87,7 @@ def bring_in(
             yield index, table(completions)
 
     plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(sizes))
-    rollouts = fill_streaming(
+    rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
         lambda missing: parts(missing, lambda rows: _rollouts_table(rows, encoder)),
@@ -97,7 +97,7 @@ def bring_in(
     made.append(rollouts)
     if {"correct", "reward"} & set(scan.has):
         plan = Plan("scores", "import", params, {"rollouts": rollouts}, len(sizes))
-        scores = fill_streaming(
+        scores = write_shards_streaming(
             out / "scores",
             plan,
             lambda missing: parts(missing, _scores_table),

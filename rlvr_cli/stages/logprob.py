@@ -19,7 +19,7 @@ from rlvr_cli.runtime import device
 from rlvr_cli.stages import common
 from rlvr_cli.storage.schema import TOP_K
 from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
-from rlvr_cli.storage.writer import OnPart, fill
+from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
 REFERENCE_COLUMNS = ("ref_logp", *TOP_K)
@@ -73,7 +73,7 @@ def run(
                 made.update(arrays)
         return pa.table({name: made[name] for name in plan.schema.names}, plan.schema)
 
-    return fill(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+    return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
 def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:

@@ -57,7 +57,7 @@ def run(
         made = make_engine()
         return made, _update(made, _rows(rollouts), options, rollouts.params)
 
-    return steps.fill(out, plan, update, save=save, identity="memory", on_part=on_part)
+    return steps.write(out, plan, update, save=save, identity="memory", on_part=on_part)
 
 
 def trainer(loaded: Loaded, options: MemoryOptions, micro_batch_tokens: int) -> TrainingEngine:

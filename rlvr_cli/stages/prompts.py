@@ -13,7 +13,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import readers
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share
-from rlvr_cli.storage.writer import OnPart, fill
+from rlvr_cli.storage.writer import OnPart, write_shards
 
 PROMPTS_PER_PART = 1024
 
@@ -188,7 +188,7 @@ def make(
         raise DataError(f"the rows do not fit the prompts schema: {error}") from error
     content = {"rows": len(rows), "content": content_hash(*columns.values())}
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
-    return fill(
+    return write_shards(
         out,
         Plan("prompts", "prompts", {**source.params, **content}, source.parents, parts),
         lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),

@@ -20,7 +20,7 @@ from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, sampling
 from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
-from rlvr_cli.storage.writer import OnPart, fill, fill_streaming
+from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
 
@@ -91,7 +91,7 @@ def run(
     if options.max_draws > 1:
         drawn = _drawing(prompts, out, policy, options, selection, memory, engine)
         group = size * options.num_generations
-        return fill(
+        return write_shards(
             out,
             plan,
             lambda index: drawn().rows.slice(index * group, group),
@@ -109,7 +109,7 @@ def run(
         engine,
         share,
     )
-    return fill_streaming(
+    return write_shards_streaming(
         out,
         plan,
         maker.parts,

@@ -16,7 +16,7 @@ from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParam
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.partial_completions import Spool
 from rlvr_cli.storage.shards import Share
-from rlvr_cli.storage.writer import Later
+from rlvr_cli.storage.writer import DeferredTable
 
 WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 
@@ -41,12 +41,12 @@ class Maker:
         self._row_seed, self._make_engine = row_seed, engine
         self._part_rows = options.prompts_per_part * options.num_generations
 
-    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table | Later]]:
+    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
         """The parts, in the order that they are finished in; of an engine that streams, later."""
         self._tokenizer = policies.load_tokenizer(self._policy)
         rows = {index: self._rows(index) for index in missing}
         engine = self._make_engine()
-        if engine.streams:
+        if engine.supports_continuous_batching:
             yield from self._streamed(engine, rows)
             return
         for index, part in rows.items():
@@ -57,7 +57,7 @@ class Maker:
 
     def _streamed(
         self, engine: RolloutEngine, rows: dict[int, list["_Row"]]
-    ) -> Iterator[tuple[int, Later]]:
+    ) -> Iterator[tuple[int, DeferredTable]]:
         """All missing parts in hand at once; what is finished of them is spooled until all are.
 
         Their texts are made while the engine is at work.
@@ -72,7 +72,7 @@ class Maker:
         for row in left:
             open_rows[row.number // self._part_rows] += 1
 
-        def finished(index: int) -> tuple[int, Later]:
+        def finished(index: int) -> tuple[int, DeferredTable]:
             return index, functools.partial(self._table, rows.pop(index), completions)
 
         for index in [index for index, count in open_rows.items() if not count]:

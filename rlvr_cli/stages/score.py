@@ -17,7 +17,7 @@ from rlvr_cli.protocols import FAULTS, Isolated, Verdict
 from rlvr_cli.runtime import distributed
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
-from rlvr_cli.storage.writer import OnPart, fill_streaming
+from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.cache import Cache, default_path
@@ -97,7 +97,9 @@ def run(
     plan = Plan(
         "scores", "score", params, {"rollouts": rollouts}, len(rollouts), extra=golds.columns
     )
-    return fill_streaming(out, plan, make_with, share=share, summarise=summarise, on_part=on_part)
+    return write_shards_streaming(
+        out, plan, make_with, share=share, summarise=summarise, on_part=on_part
+    )
 
 
 _READ = ["prompt_id", "completion", "finish_reason"]

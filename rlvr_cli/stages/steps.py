@@ -18,10 +18,10 @@ from rlvr_cli.models.policy import CHECKPOINT, Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import OnPart, fill_whole
+from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 
-def fill(
+def write(
     out: Path,
     plan: Plan,
     update: Callable[[], tuple[TrainingEngine, pa.Table]],
@@ -43,7 +43,7 @@ def fill(
 
     text = f"{identity} {plan.fingerprint}"
     unsaved = None if save else hashlib.sha256(text.encode()).hexdigest()
-    return fill_whole(
+    return write_all_shards(
         out,
         plan,
         make,
@@ -53,7 +53,7 @@ def fill(
     )
 
 
-def behind(made: Shards, before: Policy, *, save: bool) -> Policy:
+def checkpoint_after(made: Shards, before: Policy, *, save: bool) -> Policy:
     """The policy behind the steps: their checkpoint, or one in memory that came from another."""
     if save:
         return policies.resolve(str(made.path))

@@ -75,15 +75,15 @@ def run(
             )
         return made, updates.run(made, batch, goal, options, sampled.params, seed)
 
-    if not distributed.current().leads:
+    if not distributed.current().is_main_process:
         return _follow(update, out, save)
 
     def told() -> tuple[TrainingEngine, pa.Table]:
-        distributed.tell(True)
+        distributed.broadcast(True)
         return update()
 
-    made = steps.fill(out, plan, told, save=save, identity="update", on_part=on_part)
-    distributed.tell(False)
+    made = steps.write(out, plan, told, save=save, identity="update", on_part=on_part)
+    distributed.broadcast(False)
     return made
 
 
@@ -100,11 +100,11 @@ def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dic
 
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
     """Does this process' share of the update, if the leading one finds that there is one."""
-    if distributed.tell(None):
+    if distributed.broadcast(None):
         made, _ = update()
         if save:
             made.save(out)
-        distributed.tell(None)
+        distributed.broadcast(None)
     return Shards.open(out)
 
 

@@ -11,7 +11,7 @@ _KINDS = ("rollouts", "scores", "logprobs", "advantages", "metrics")
 
 
 @dataclass(frozen=True)
-class Family:
+class Lineage:
     """Rollouts, the prompts they answer, and what was made of them; None where it is not there."""
 
     rollouts: Shards
@@ -21,8 +21,8 @@ class Family:
     advantages: Shards | None
 
 
-def find(path: Path) -> Family:
-    """The family of a directory of any kind, or of a folder that holds `scores` or `rollouts`.
+def find(path: Path) -> Lineage:
+    """The lineage of a directory of any kind, or of a folder that holds `scores` or `rollouts`.
 
     Relatives are looked for beside it and beside its rollouts, by the digests that they record.
     Of several of one kind the directory given counts first, then the one named as its kind.
@@ -41,7 +41,7 @@ def find(path: Path) -> Family:
         scores: Shards | None = _ancestor(given, "scores")
     else:
         scores = _child(beside, "scores", rollouts)
-    return Family(
+    return Lineage(
         rollouts,
         _prompts(rollouts),
         scores,

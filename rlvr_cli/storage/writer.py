@@ -20,7 +20,7 @@ from rlvr_cli.storage import atomic, partial_completions
 from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
-Later = Callable[[], pa.Table]
+DeferredTable = Callable[[], pa.Table]
 _METADATA_KEY = b"rlvr"
 _LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", partial_completions.PATTERN)
 _LIBRARIES = (
@@ -29,15 +29,19 @@ _LIBRARIES = (
 )
 
 
-def fill(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards | None:
-    """`fill_streaming` of parts that are made one by one, in order."""
-    return fill_streaming(path, plan, lambda missing: ((i, make(i)) for i in missing), **options)
+def write_shards(
+    path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
+) -> Shards | None:
+    """`write_shards_streaming` of parts that are made one by one, in order."""
+    return write_shards_streaming(
+        path, plan, lambda missing: ((i, make(i)) for i in missing), **options
+    )
 
 
-def fill_streaming(
+def write_shards_streaming(
     path: Path,
     plan: Plan,
-    make: Callable[[list[int]], Iterator[tuple[int, pa.Table | Later]]],
+    make: Callable[[list[int]], Iterator[tuple[int, pa.Table | DeferredTable]]],
     *,
     share: Share = WHOLE,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
@@ -50,7 +54,7 @@ def fill_streaming(
     a function that makes them, which another thread calls while `make` goes on to the next.
     Running it again goes on where it stopped; on a complete directory it makes nothing. Another
     plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
-    of this share: kept, made, or mended (found damaged and made again). `is_intact` says of a
+    of this share: kept, made, or rewritten (found damaged and made again). `is_intact` says of a
     complete directory whether what it holds beside its parts is whole; if not, all is made again.
     """
     mine = range(share.index, plan.parts, share.count)
@@ -75,7 +79,7 @@ def fill_streaming(
                 _write_manifest(_partial(path, share), _manifest(path, plan, done))
             while kept and kept[0] < index:
                 on_part(kept.popleft(), "kept")
-            on_part(index, "mended" if index in listed else "made")
+            on_part(index, "rewritten" if index in listed else "made")
 
         if missing:
             _write(path, plan, make(missing), record)
@@ -88,7 +92,7 @@ def fill_streaming(
 def _write(
     path: Path,
     plan: Plan,
-    made: Iterator[tuple[int, pa.Table | Later]],
+    made: Iterator[tuple[int, pa.Table | DeferredTable]],
     record: Callable[[int, dict[str, Any]], None],
 ) -> None:
     """Writes each part and records it; those that are made later as soon as they are written."""
@@ -111,9 +115,11 @@ def _write(
             settle(wait=True)
 
 
-def fill_whole(path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any) -> Shards:
-    """`fill` without shares: the directory is complete when it returns."""
-    made = fill(path, plan, make, **options)
+def write_all_shards(
+    path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
+) -> Shards:
+    """`write_shards` without shares: the directory is complete when it returns."""
+    made = write_shards(path, plan, make, **options)
     assert made is not None, "all parts are of this share"
     return made
 
@@ -171,7 +177,7 @@ def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[
     }
 
 
-def _write_later(path: Path, plan: Plan, index: int, make: Later) -> dict[str, Any]:
+def _write_later(path: Path, plan: Plan, index: int, make: DeferredTable) -> dict[str, Any]:
     return _write_part(path, plan, index, make())
 
 

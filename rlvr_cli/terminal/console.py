@@ -87,7 +87,7 @@ class Parts:
 
     def __init__(self, name: str, parts: int, rows: int = 0, unit: str = "rows") -> None:
         self.name = name
-        self.counts = {"kept": 0, "made": 0, "mended": 0}
+        self.counts = {"kept": 0, "made": 0, "rewritten": 0}
         self._parts, self._rows, self._unit = parts, rows, unit
         self._done = 0
         self._start = self._said = time.monotonic()
@@ -112,7 +112,7 @@ class Parts:
     def __call__(self, index: int, state: str) -> None:
         self.counts[state] += 1
         done = sum(self.counts.values())
-        if state == "mended":
+        if state == "rewritten":
             say(f"part-{index:05d} did not match its checksum and was made again")
         if self._rows:
             return
@@ -152,7 +152,7 @@ def conclude(
         words = "this share is done, parts of other shares are still missing"
     else:
         words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
-    new = parts.counts["made"] + parts.counts["mended"]
+    new = parts.counts["made"] + parts.counts["rewritten"]
     if made is None:
         say(f"{parts.name}: {words}")
     elif not new:
@@ -261,7 +261,7 @@ def _details(entry: dict[str, Any]) -> list[str]:
     """The spec of an entry that has one to choose, and the values that its options may take."""
     options = entry.get("options", {})
     choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
-    specs = [entry["spec"]] if options or "knobs" in entry else []
+    specs = [entry["spec"]] if options or "given" in entry else []
     return specs + ([f"choices: {' '.join(choices)}"] if choices else [])
 
 

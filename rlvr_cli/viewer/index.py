@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage.lineage import Family
+from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
@@ -56,11 +56,11 @@ class Detail:
 
 
 class Index:
-    """The completions of a family, by row."""
+    """The completions of a lineage, by row."""
 
-    def __init__(self, family: Family) -> None:
-        self.family = family
-        rollouts, scores = family.rollouts, family.scores
+    def __init__(self, lineage: Lineage) -> None:
+        self.lineage = lineage
+        rollouts, scores = lineage.rollouts, lineage.scores
         if not rollouts.rows:
             raise DataError(f"`{rollouts.path}` holds no rows", "look at the command that made it")
         made = [self._columns(index) for index in range(len(rollouts))]
@@ -83,8 +83,8 @@ class Index:
         self._shards = {
             "rollouts": rollouts,
             "scores": scores,
-            "advantages": family.advantages,
-            "logprobs": family.logprobs,
+            "advantages": lineage.advantages,
+            "logprobs": lineage.logprobs,
         }
         self._part = functools.lru_cache(maxsize=8)(self._read)
 
@@ -99,13 +99,13 @@ class Index:
     def _columns(self, index: int) -> pa.Table:
         """The small columns of one part; of completions without scores the verdict is null."""
         names = ["prompt_id", "sample_index", "finish_reason", "status"]
-        table = self.family.rollouts.part(index, names)
-        if self.family.scores is None:
+        table = self.lineage.rollouts.part(index, names)
+        if self.lineage.scores is None:
             rows = len(table)
             table = table.append_column("correct", pa.nulls(rows, pa.bool_()))
             return table.append_column("extracted", pa.nulls(rows, pa.large_string()))
-        scored = self.family.scores.part(index, [*names[:2], "status", "correct", "extracted"])
-        _require_alike(table, scored, self.family.scores, index)
+        scored = self.lineage.scores.part(index, [*names[:2], "status", "correct", "extracted"])
+        _require_alike(table, scored, self.lineage.scores, index)
         place = table.schema.get_field_index("status")
         table = table.set_column(place, "status", scored["status"])
         for name in ("correct", "extracted"):
@@ -129,8 +129,8 @@ class Index:
         """Rows that hold a text, in either case, in completion, prompt, gold, or answer read."""
         if text not in self._found:
             parts = [
-                _matches(self.family.rollouts.part(index, ["completion"])["completion"], text)
-                for index in range(len(self.family.rollouts))
+                _matches(self.lineage.rollouts.part(index, ["completion"])["completion"], text)
+                for index in range(len(self.lineage.rollouts))
             ]
             found_N = np.concatenate(parts) | _matches(self.extracted, text)
             asked = (" ".join((p, *filter(None, self._prompt(p)))) for p in self.prompts)
@@ -170,7 +170,7 @@ class Index:
     def _prompts(self) -> dict[str, tuple[str, str | None]]:
         found: dict[str, tuple[str, str | None]] = {}
         names = ["prompt_id", "messages", "answer"]
-        prompts = self.family.prompts
+        prompts = self.lineage.prompts
         for index in range(len(prompts)) if prompts else ():
             assert prompts
             columns = [c.to_pylist() for c in prompts.part(index, names).columns]

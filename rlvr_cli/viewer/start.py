@@ -55,9 +55,9 @@ def decoder(index: Index, path: Path, model: str | None) -> Decoder:
     `train` removes old checkpoints: then the run's start policy has the same tokenizer.
     """
     try:
-        policy = policies.of(index.family.rollouts, model)
+        policy = policies.of(index.lineage.rollouts, model)
     except UserError:
-        if model or not (start := _start_policy(index.family.rollouts.path)):
+        if model or not (start := _start_policy(index.lineage.rollouts.path)):
             raise
         policy = start
     tokenizer = policies.load_tokenizer(policy)

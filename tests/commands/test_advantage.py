@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import fill_whole
+from rlvr_cli.storage.writer import write_all_shards
 
 
 def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
@@ -160,7 +160,7 @@ def _with_first_group(shards, out, parents, rows):
         return table if index else pa.concat_tables([table.take(rows), table.slice(4)])
 
     stage, params = shards.manifest["stage"], shards.params
-    return fill_whole(out, Plan(shards.kind, stage, params, parents, len(shards)), make)
+    return write_all_shards(out, Plan(shards.kind, stage, params, parents, len(shards)), make)
 
 
 def test_rollouts_that_moved_are_named_with_a_flag(rlvr, copy):

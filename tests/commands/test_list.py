@@ -73,8 +73,8 @@ def test_json_has_defaults_and_choices_with_their_types(rlvr):
 
 def test_json_has_a_recipe_whole(rlvr):
     made = json.loads(rlvr("list", "recipes", "--json").out)["recipes"]["apmpo"]
-    assert made["knobs"]["rollout"]["num_generations"] == 8
-    assert made["knobs"]["train_step"]["learning_rate"] == 1e-6
+    assert made["options"]["rollout"]["num_generations"] == 8
+    assert made["options"]["train_step"]["learning_rate"] == 1e-6
     assert objective.canonical(made["spec"]).startswith("apmpo:gamma=0.8,clip_low=0.2,e_min=0.2")
     assert "Evaluation: `rlvr rollout -n 16 --temperature 0.6`" in made["notes"]
 

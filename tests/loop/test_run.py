@@ -131,7 +131,7 @@ def test_another_parameter_is_refused_by_name(run, capsys):
 
 def test_old_checkpoints_go_and_the_newest_and_the_best_stay(whole):
     kept = sorted(int(p.parts[-3]) for p in whole.glob("steps/*/update/_checkpoint"))
-    best = run_directory.RunFolder(whole).best_step()
+    best = run_directory.RunDirectory(whole).best_step()
     assert kept == sorted({3, 4, best} - {0})
     assert not list(whole.rglob("_pruned"))
 
@@ -188,12 +188,12 @@ def test_the_seconds_of_a_step_are_without_those_of_its_evaluation(tmp_path, mon
     inner = pipeline.Run._evaluate
 
     def evaluate(run, step):  # as an engine with weights of its own does
-        run._clock.seconds["hand_over"] = 99.0
+        run._clock.seconds["sync_weights"] = 99.0
         return inner(run, step)
 
     monkeypatch.setattr(pipeline.Run, "_evaluate", evaluate)
     assert train(tmp_path / "run", "--steps", "1", "--eval-every", "1") == 0
-    assert "hand_over" not in lines_of(tmp_path / "run")[1]["seconds"]
+    assert "sync_weights" not in lines_of(tmp_path / "run")[1]["seconds"]
 
 
 def test_stored_rollouts_can_be_trained_on_again(run, tmp_path):

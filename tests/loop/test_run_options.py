@@ -106,7 +106,7 @@ def test_a_checkpoint_of_adapters_that_is_gone_is_made_again_from_the_stored_rol
 def test_a_killed_run_goes_on_to_the_same_bytes(run, prompts, tmp_path, sign):
     """SIGKILL to a process of its own as soon as there is the sign."""
     out = tmp_path / "run"
-    code = f"import sys; from rlvr_cli import app; sys.exit(app.run({words(out, prompts)!r}))"
+    code = f"import sys; from rlvr_cli.cli import app; sys.exit(app.run({words(out, prompts)!r}))"
     child = subprocess.Popen([sys.executable, "-P", "-c", code], cwd=tmp_path)
     while not (out / sign).exists() and child.poll() is None:
         time.sleep(0.002)

@@ -179,8 +179,8 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said():
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    code = "from rlvr_cli import world; world.start(); {}"
-    what = {"0": "world.gather(1)", "1": "import time; time.sleep(60)"}
+    code = "from rlvr_cli.runtime import distributed; distributed.start(); {}"
+    what = {"0": "distributed.gather(1)", "1": "import time; time.sleep(60)"}
     running = [
         subprocess.Popen(
             [sys.executable, "-P", "-c", code.format(what[rank])],
@@ -210,7 +210,7 @@ def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
 
 def test_a_port_that_is_in_use_is_said():
     place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    code = "from rlvr_cli import world, console; world.start()"
+    code = "from rlvr_cli.runtime import distributed; distributed.start()"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -6,7 +6,7 @@ import pytest
 
 ARRAYS = """
 import resource, numpy as np
-from rlvr_cli import resources
+from rlvr_cli.runtime import malloc
 {first}
 def taken():
     [np.ones(1 << 18) for _ in range(4)]
@@ -29,7 +29,7 @@ def faults(first: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told anything")
 def test_memory_that_was_freed_is_taken_again_without_a_fault():
-    kept = faults("resources.keep_freed()")
+    kept = faults("malloc.keep_freed()")
     assert kept < 2_500
     plain = faults("pass")
     if plain < 20_000:

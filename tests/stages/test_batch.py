@@ -16,7 +16,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy
 from rlvr_cli.stages import batch, logprob
 from rlvr_cli.storage.shards import Plan, Shards
-from rlvr_cli.storage.writer import fill_whole
+from rlvr_cli.storage.writer import write_all_shards
 
 OPTIONS = UpdateOptions()
 STORED = UpdateOptions(old_logprobs="stored")
@@ -73,7 +73,7 @@ def spoil(shards, out, name, row, change):
         at, field = table.column_names.index(name), table.schema.field(name)
         return table.set_column(at, field, pa.array(column, field.type))
 
-    return fill_whole(out, plan, make)
+    return write_all_shards(out, plan, make)
 
 
 def lists(arrays):
@@ -142,7 +142,7 @@ def test_few_rows_and_none_can_be_read(root, tmp_path, keeps):
         keep = pa.array([index == 1 and row < keeps for row in range(table.num_rows)])
         return table.set_column(table.column_names.index("keep"), table.schema.field("keep"), keep)
 
-    few = fill_whole(out, plan, make)
+    few = write_all_shards(out, plan, make)
     made = batch.read(few, rollouts, logprobs, ANCHORED, STORED)
     assert len(made.rows) == len(made.prompt_ids) == len(made.sampler_logp) == keeps
 

@@ -210,7 +210,7 @@ class Counted:
     What it sampled once it knows: a completion depends on its prompt and its seed alone.
     """
 
-    streams = False
+    supports_continuous_batching = False
     known: ClassVar[dict] = {}
 
     def __init__(self, loaded):

@@ -14,7 +14,7 @@ import pytest
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.storage import atomic, schema
 from rlvr_cli.storage.shards import Plan, Shards, Share
-from rlvr_cli.storage.writer import fill, fill_streaming
+from rlvr_cli.storage.writer import write_shards, write_shards_streaming
 
 PARTS = 3
 
@@ -48,7 +48,7 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def made_whole(folder: Path) -> Shards:
-    shards = fill(folder, plan(), rows, summarise=lambda s: {"rows": s.rows})
+    shards = write_shards(folder, plan(), rows, summarise=lambda s: {"rows": s.rows})
     assert shards is not None
     return shards
 
@@ -82,7 +82,7 @@ def test_running_again_makes_nothing_and_changes_nothing(tmp_path):
     made_whole(tmp_path / "a")
     before = content(tmp_path / "a")
     states = []
-    fill(tmp_path / "a", plan(), pytest.fail, on_part=lambda i, state: states.append(state))
+    write_shards(tmp_path / "a", plan(), pytest.fail, on_part=lambda i, state: states.append(state))
     assert states == ["kept"] * PARTS
     assert content(tmp_path / "a") == before
 
@@ -112,13 +112,13 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
         with monkeypatch.context() as patch:
             patch.setattr(atomic if call == "open" else os, call, dying, raising=False)
             try:
-                fill(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
+                write_shards(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
                 survived = fatal
             except Killed:
                 if not (folder / "_manifest.json").exists():
                     with pytest.raises(DataError):
                         Shards.open(folder)
-        fill(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
+        write_shards(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
         assert content(folder) == expected
         assert len(made) <= PARTS + 1
         if survived:
@@ -147,7 +147,7 @@ def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
         assert asked.wait(20) and not heard  # the first is at work, and nothing waited for it
         go_on.set()
 
-    made = fill_streaming(
+    made = write_shards_streaming(
         tmp_path / "a", plan(), make, on_part=lambda *said: heard.append(said),
         summarise=lambda shards: {"rows": shards.rows},
     )  # fmt: skip
@@ -168,9 +168,9 @@ def test_what_was_to_be_made_later_is_kept_if_the_rest_fails(tmp_path, interrupt
         yield missing[1], broken
 
     with pytest.raises(KeyboardInterrupt if interrupted else RuntimeError):
-        fill_streaming(tmp_path / "a", plan(), make)
+        write_shards_streaming(tmp_path / "a", plan(), make)
     asked: list[int] = []
-    again = fill(tmp_path / "a", plan(), lambda index: asked.append(index) or rows(index))
+    again = write_shards(tmp_path / "a", plan(), lambda index: asked.append(index) or rows(index))
     assert again is not None and asked == [1, 2]
 
 
@@ -181,7 +181,7 @@ def test_an_unfinished_directory_is_refused_with_the_command_that_finishes_it(tm
         return rows(index)
 
     with pytest.raises(Killed):
-        fill(tmp_path / "a", plan(), make)
+        write_shards(tmp_path / "a", plan(), make)
     with pytest.raises(DataError, match="2 of 3 parts") as caught:
         Shards.open(tmp_path / "a")
     assert "rlvr score" in caught.value.hint
@@ -200,14 +200,14 @@ def test_a_flipped_byte_or_a_cut_is_never_read_and_is_mended_by_running_again(tm
         with pytest.raises(DataError, match="does not match its checksum"):
             shards.table()
         states = []
-        fill(
+        write_shards(
             tmp_path / name,
             plan(),
             rows,
             summarise=lambda s: {"rows": s.rows},
             on_part=lambda i, state: states.append(state),
         )
-        assert states == ["kept", "mended", "kept"]
+        assert states == ["kept", "rewritten", "kept"]
         assert content(tmp_path / name) == before
 
 
@@ -239,29 +239,31 @@ def test_another_schema_version_is_refused(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=f"schema version 7, this rlvr reads {schema.VERSION}"):
         Shards.open(tmp_path / "a")
     with pytest.raises(UsageError, match=f"schema_version was 7, is {schema.VERSION}"):
-        fill(tmp_path / "a", plan(), rows)
+        write_shards(tmp_path / "a", plan(), rows)
 
 
 def test_other_parameters_are_refused_by_name_with_both_values(tmp_path):
     made_whole(tmp_path / "a")
     before = content(tmp_path / "a")
     with pytest.raises(UsageError, match="verifier was expression, is math"):
-        fill(tmp_path / "a", plan(verifier="math"), rows)
+        write_shards(tmp_path / "a", plan(verifier="math"), rows)
     assert content(tmp_path / "a") == before
 
 
 def test_other_parameters_are_refused_before_the_directory_is_complete(tmp_path):
     with pytest.raises(Killed):
-        fill(tmp_path / "a", plan(), lambda i: rows(i) if i < 1 else (_ for _ in ()).throw(Killed))
+        write_shards(
+            tmp_path / "a", plan(), lambda i: rows(i) if i < 1 else (_ for _ in ()).throw(Killed)
+        )
     with pytest.raises(UsageError, match="verifier was expression, is math"):
-        fill(tmp_path / "a", plan(verifier="math"), rows)
+        write_shards(tmp_path / "a", plan(verifier="math"), rows)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_shares_in_any_order_and_number_give_the_same_bytes(tmp_path, count):
     made_whole(tmp_path / "alone")
     finished = [
-        fill(
+        write_shards(
             tmp_path / "shared",
             plan(),
             rows,
@@ -283,8 +285,10 @@ def test_shares_left_by_one_count_are_taken_up_by_another(tmp_path):
         return rows(index)
 
     summarise = lambda s: {"rows": s.rows}  # noqa: E731
-    assert fill(tmp_path / "a", plan(), make, share=Share(0, 2), summarise=summarise) is None
-    assert fill(tmp_path / "a", plan(), make, summarise=summarise) is not None
+    assert (
+        write_shards(tmp_path / "a", plan(), make, share=Share(0, 2), summarise=summarise) is None
+    )
+    assert write_shards(tmp_path / "a", plan(), make, summarise=summarise) is not None
     assert sorted(made) == [0, 1, 2]
     assert content(tmp_path / "a") == content(tmp_path / "alone")
 
@@ -298,20 +302,20 @@ def test_a_share_that_is_none_is_refused(text):
 def test_two_processes_on_one_directory_are_refused(tmp_path):
     def make(index):
         with pytest.raises(UserError, match="another process is writing"):
-            fill(tmp_path / "a", plan(), rows)
+            write_shards(tmp_path / "a", plan(), rows)
         return rows(index)
 
-    assert fill(tmp_path / "a", plan(), make) is not None
+    assert write_shards(tmp_path / "a", plan(), make) is not None
 
 
 def test_two_shares_of_one_number_are_refused_and_others_are_not(tmp_path):
     def make(index):
         with pytest.raises(UserError, match="another process is writing"):
-            fill(tmp_path / "a", plan(), rows, share=Share(0, 2))
-        fill(tmp_path / "a", plan(), rows, share=Share(1, 2))
+            write_shards(tmp_path / "a", plan(), rows, share=Share(0, 2))
+        write_shards(tmp_path / "a", plan(), rows, share=Share(1, 2))
         return rows(index)
 
-    assert fill(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
+    assert write_shards(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
 
 
 def share_of(folder: Path, index: int, count: int, gate) -> None:
@@ -319,7 +323,9 @@ def share_of(folder: Path, index: int, count: int, gate) -> None:
         gate.wait()
         return rows(part)
 
-    fill(folder, plan(), make, share=Share(index, count), summarise=lambda s: {"rows": s.rows})
+    write_shards(
+        folder, plan(), make, share=Share(index, count), summarise=lambda s: {"rows": s.rows}
+    )
 
 
 def test_shares_that_finish_together_all_end_well(tmp_path):
@@ -347,18 +353,18 @@ def test_what_a_killed_process_left_is_swept_but_not_what_another_share_is_writi
     for path in left:
         path.write_bytes(b"half")
     summarise = lambda s: {"rows": s.rows}  # noqa: E731
-    fill(tmp_path / "a", plan(), rows, share=Share(0, 2), summarise=summarise)
+    write_shards(tmp_path / "a", plan(), rows, share=Share(0, 2), summarise=summarise)
     assert [path.exists() for path in left] == [False, True]
-    fill(tmp_path / "a", plan(), rows, summarise=summarise)
+    write_shards(tmp_path / "a", plan(), rows, summarise=summarise)
     assert content(tmp_path / "a") == content(tmp_path / "alone")
 
 
 def test_the_same_parameters_over_another_parent_are_refused(tmp_path):
     first = made_whole(tmp_path / "first")
-    other = fill(tmp_path / "other", plan(verifier="math"), rows)
-    fill(tmp_path / "a", plan({"rollouts": first}), rows)
+    other = write_shards(tmp_path / "other", plan(verifier="math"), rows)
+    write_shards(tmp_path / "a", plan({"rollouts": first}), rows)
     with pytest.raises(UsageError, match="parents was"):
-        fill(tmp_path / "a", plan({"rollouts": other}), rows)
+        write_shards(tmp_path / "a", plan({"rollouts": other}), rows)
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
@@ -379,7 +385,7 @@ def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
         return rows(index)
 
     def again(states):
-        fill(
+        write_shards(
             tmp_path / "a",
             plan(),
             make,
@@ -391,14 +397,14 @@ def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
     assert again([]) == ["made"] * PARTS
     assert again([]) == ["kept"] * PARTS
     beside.write_text("bad")
-    assert again([]) == ["mended"] * PARTS
+    assert again([]) == ["rewritten"] * PARTS
     assert beside.read_text() == "good"
 
 
 def test_a_child_finds_its_parents_after_both_moved(tmp_path):
     parent = made_whole(tmp_path / "run" / "scores")
     child = Plan("advantages", "advantage", {}, {"scores": parent}, 0)
-    fill(tmp_path / "run" / "advantages", child, rows)
+    write_shards(tmp_path / "run" / "advantages", child, rows)
     (tmp_path / "run").rename(tmp_path / "moved")
     found = Shards.open(tmp_path / "moved" / "advantages").parent("scores")
     assert found.path == tmp_path / "moved" / "scores"
@@ -406,10 +412,12 @@ def test_a_child_finds_its_parents_after_both_moved(tmp_path):
 
 def test_a_parent_that_was_made_anew_otherwise_is_refused(tmp_path):
     parent = made_whole(tmp_path / "scores")
-    fill(tmp_path / "advantages", Plan("advantages", "advantage", {}, {"scores": parent}, 0), rows)
+    write_shards(
+        tmp_path / "advantages", Plan("advantages", "advantage", {}, {"scores": parent}, 0), rows
+    )
     for path in (tmp_path / "scores").iterdir():
         path.unlink()
-    fill(tmp_path / "scores", plan(verifier="math"), rows)
+    write_shards(tmp_path / "scores", plan(verifier="math"), rows)
     with pytest.raises(DataError, match="is not the directory that"):
         Shards.open(tmp_path / "advantages").parent("scores")
 
@@ -425,7 +433,7 @@ def test_a_null_where_none_may_be_is_refused(tmp_path):
         return rows(index).set_column(5, "status", pa.array(["ok", None, "ok", "ok"]))
 
     with pytest.raises(ValueError, match=r"status.*null values to non-nullable"):
-        fill(tmp_path / "a", plan(), make)
+        write_shards(tmp_path / "a", plan(), make)
 
 
 def test_a_first_part_without_any_reward_does_not_lock_the_type(tmp_path):
@@ -433,7 +441,7 @@ def test_a_first_part_without_any_reward_does_not_lock_the_type(tmp_path):
         table = rows(index)
         return table.set_column(2, "reward", pa.nulls(4)) if index == 0 else table
 
-    shards = fill(tmp_path / "a", plan(), make)
+    shards = write_shards(tmp_path / "a", plan(), make)
     assert shards is not None
     assert shards.table()["reward"].to_pylist()[:5] == [None, None, None, None, 1.0]
 
@@ -452,7 +460,8 @@ from pathlib import Path
 import importlib.util
 spec = importlib.util.spec_from_file_location("t", os.environ["TESTS"] + "/test_shards.py")
 t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)
-from rlvr_cli import console, errors
+from rlvr_cli import errors
+from rlvr_cli.terminal import console
 console.say("")
 if os.environ.get("AS"):
     os.setgroups([]); os.setgid(int(os.environ["AS"])); os.setuid(int(os.environ["AS"]))

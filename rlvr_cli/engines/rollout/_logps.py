@@ -1,8 +1,8 @@
 """The log-probs of what vLLM samples, all of a step's at once.
 
 vLLM cuts the log-probs of each step into objects for each request, which with 512 requests takes
-its host about as long as the GPU takes for the step. `Kept` takes them off the step's output before
-the scheduler does that. What is computed stays the same.
+its host about as long as the GPU takes for the step. `BatchedLogprobs` takes them off the step's
+output before the scheduler does that. What is computed stays the same.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _NOBODY = 0  # the row of requests that nobody waits for
 _UNBORN = -1  # of one that has no token yet
 
 
-class Brought(contextlib.nullcontext[None]):
+class PerRequestLogprobs(contextlib.nullcontext[None]):
     """Those of an engine whose scheduler is in another process: requests bring them themselves."""
 
     def expect(self, name: str) -> None:
@@ -27,7 +27,7 @@ class Brought(contextlib.nullcontext[None]):
         return list(made.logprobs.logprobs)
 
 
-class Kept:
+class BatchedLogprobs:
     """Tokens and log-probs of the requests that are at work, one row each, within a `with`.
 
     `scheduler` is the one of an engine in this process, and all its requests ask for log-probs.
@@ -41,7 +41,7 @@ class Kept:
         self._logps_RT = np.zeros((1 + _ROWS, max_new_tokens), np.float32)
         self._counts_R = np.zeros(1 + _ROWS, np.int64)
 
-    def __enter__(self) -> "Kept":
+    def __enter__(self) -> "BatchedLogprobs":
         self._update = self._scheduler.update_from_output
         self._scheduler.update_from_output = self._taking
         return self

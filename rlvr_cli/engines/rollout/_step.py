@@ -119,14 +119,14 @@ class Step:
             return self._policy.logits(token_B, position_B), None
         if not self._captures:
             logits_BV = self._policy.logits(token_B, position_B)
-            return lm_head.common(logits_BV, self._memory.logits(token_B, position_B))
+            return lm_head.shared_vocab_logits(logits_BV, self._memory.logits(token_B, position_B))
         here = torch.cuda.current_stream()
         self._side.wait_stream(here)
         with torch.cuda.stream(self._side):
             memory_BV = self._memory.logits(token_B, position_B)
         logits_BV = self._policy.logits(token_B, position_B)
         here.wait_stream(self._side)
-        return lm_head.common(logits_BV, memory_BV)
+        return lm_head.shared_vocab_logits(logits_BV, memory_BV)
 
     def _capture(self, rows: int, alone: int) -> torch.cuda.CUDAGraph:
         """The step of the first rows as a graph, behind `alone` such steps.

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from rlvr_cli.engines.rollout._batch import ContinuousBatch, GenerationJob
 from rlvr_cli.engines.rollout._decoder import Decoder
 from rlvr_cli.engines.rollout._fused import layers_of
-from rlvr_cli.engines.rollout._slots import Job, Slots
 from rlvr_cli.errors import UserError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.logprobs import fit_threads
@@ -54,7 +54,7 @@ class Engine:
     differ; on the CPU it does not, as each part of a directory is asked for by itself.
     """
 
-    own_weights = False
+    needs_weight_sync = False
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Engine:
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
         self._fuse, self._memory = fuse, memory
-        self.streams = loaded.model.device.type == "cuda"
+        self.supports_continuous_batching = loaded.model.device.type == "cuda"
 
     def generate(
         self,
@@ -80,21 +80,23 @@ class Engine:
             return
         fit_threads(self._loaded.model)
         limits = limits or [sampling.max_new_tokens] * len(requests)
-        waiting = deque(map(Job, range(len(requests)), requests, limits))
-        slots = self._slots(requests, sampling, max(limits))
+        waiting = deque(map(GenerationJob, range(len(requests)), requests, limits))
+        batch = self._batch(requests, sampling, max(limits))
         made: list[tuple[int, Completion]] = []
-        while waiting or slots.busy:
-            free = len(slots.free)
-            if waiting and (not slots.busy or free * _REFILL >= slots.rows):
-                slots.admit([waiting.popleft() for _ in range(min(free, len(waiting)))])
+        while waiting or batch.busy:
+            free = len(batch.free)
+            if waiting and (not batch.busy or free * _REFILL >= batch.rows):
+                batch.add([waiting.popleft() for _ in range(min(free, len(waiting)))])
             if not waiting:
-                slots.shrink()
-            slots.run()
+                batch.compact()
+            batch.run()
             yield from made  # a GPU is at work meanwhile
-            made = slots.finished()
+            made = batch.finished()
         yield from made
 
-    def _slots(self, requests: list[Request], sampling: SamplingParams, width: int) -> Slots:
+    def _batch(
+        self, requests: list[Request], sampling: SamplingParams, width: int
+    ) -> ContinuousBatch:
         longest = max(len(request.prompt_token_ids) for request in requests)
         length = -(-(longest + width) // _PLACES) * _PLACES
         rows = min(self._most, 1 << (len(requests) - 1).bit_length())
@@ -105,7 +107,7 @@ class Engine:
         rows = self._fitting(models, rows, length)
         decoders = [Decoder(model, rows, length, fuse=self._fuses(model)) for model in models]
         ends = self._loaded.eos_ids
-        return Slots(decoders, rows, sampling, ends, width, least=self._least)
+        return ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
 
     def _fuses(self, model: Any) -> bool:
         """What was asked for; if nothing was, whether it is on a GPU and has layers to compile."""

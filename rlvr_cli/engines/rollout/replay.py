@@ -18,8 +18,8 @@ def build(*, path: str = ""):
 
 
 class Engine:
-    streams = False
-    own_weights = False
+    supports_continuous_batching = False
+    needs_weight_sync = False
 
     def __init__(self, rollouts: Shards) -> None:
         self._path = rollouts.path

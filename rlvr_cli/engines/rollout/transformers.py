@@ -32,8 +32,8 @@ def build(*, batch_size: int = BATCH_SIZE):
 
 
 class Engine:
-    streams = False
-    own_weights = False
+    supports_continuous_batching = False
+    needs_weight_sync = False
 
     def __init__(
         self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory: Loaded | None = None
@@ -164,7 +164,7 @@ class GumbelSampler(LogitsProcessor):
 
     def _less_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
         sampling = self._sampling
-        logits_BV, memory_BV = lm_head.common(scores, memory_BV)
+        logits_BV, memory_BV = lm_head.shared_vocab_logits(scores, memory_BV)
         drawn = dispatch.sample(
             logits_BV, self._seed_B, len(self.token), memory_BV=memory_BV, mu=sampling.mu,
             min_prob=sampling.min_prob, temperature=sampling.temperature, top_p=sampling.top_p,

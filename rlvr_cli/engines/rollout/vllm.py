@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from rlvr_cli.engines.rollout._logps import Brought, Kept
+from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
@@ -114,13 +114,13 @@ def _import() -> Any:
 class Engine:
     """A policy in vLLM, with weights of its own.
 
-    `beside` a trainer it starts with none: `hand_over` gives it the trainer's, and `rest` takes its
-    memory away until the next time. With a `lora_rank` the policy's weights stay as they are, and
+    `beside` a trainer it starts with none: `sync_weights` gives it the trainer's, and `sleep` frees
+    its memory until the next time. With a `lora_rank` the policy's weights stay as they are, and
     adapters are handed over.
     """
 
-    streams = True
-    own_weights = True
+    supports_continuous_batching = True
+    needs_weight_sync = True
 
     def __init__(
         self, policy: Policy, options: dict[str, Any], *, beside: bool, lora_rank: int = 0
@@ -184,7 +184,7 @@ class Engine:
     ) -> Iterator[tuple[int, Completion]]:
         assert not self._asleep, "weights are handed over before anything is sampled"
         own = self._scheduler
-        kept = Kept(own, sampling.max_new_tokens) if own else Brought()
+        kept = BatchedLogprobs(own, sampling.max_new_tokens) if own else PerRequestLogprobs()
         asked = {}
         with kept:
             try:
@@ -231,7 +231,7 @@ class Engine:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
 
-    def hand_over(self, trainer: TrainingEngine, policy: Policy) -> None:
+    def sync_weights(self, trainer: TrainingEngine, policy: Policy) -> None:
         """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
         slept = self._asleep and self._gpu
         if slept:
@@ -259,7 +259,7 @@ class Engine:
         number = next(self._numbers)
         self._adapters = LoRARequest(f"adapters-{number}", number, str(policy.path))
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Frees the GPU for the trainer; on a CPU there is nothing to free."""
         if self._gpu and not self._asleep:
             self._llm.sleep(level=1 if self._lora else 2)  # 2 drops the weights

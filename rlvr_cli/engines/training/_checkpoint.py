@@ -20,7 +20,7 @@ from rlvr_cli.models.policy import TRAINER_STATE, Loaded
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
 
 
-class Trained:
+class TrainableWeights:
     """The weights of a loaded policy that are trained, and how they are written.
 
     With a `lora_rank` these are adapters, injected into `loaded.model` in place: those of the

@@ -20,7 +20,7 @@ from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training import _batch
 from rlvr_cli.engines.training._batch import Precision
-from rlvr_cli.engines.training._checkpoint import Trained
+from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate.phases import BUCKET
 from rlvr_cli.models import logprobs
@@ -124,7 +124,7 @@ class Engine:
         self._world = distributed.current()
         self._micro_batch_tokens = options.micro_batch_tokens
         self._recompute = options.recompute_activations
-        self._trained = Trained(loaded, options, seed)
+        self._trained = TrainableWeights(loaded, options, seed)
         optimizer = _batch.adamw(self._trained.named.values(), options)
         whole = {n: p.detach().cpu().clone() for n, p in self._named}
         with contextlib.redirect_stdout(io.StringIO()):
@@ -137,7 +137,7 @@ class Engine:
         self._restore(self._trained.state())
 
     @property
-    def divided(self) -> bool:
+    def is_sharded(self) -> bool:
         return self._world.size > 1 and self._engine.zero_optimization_stage() == 3
 
     @property
@@ -244,9 +244,9 @@ class Engine:
             name: {"step": step.clone()} | {key: self._moment(p, key) for key in _MOMENTS}
             for name, p in self._named
         }
-        if self._world.leads:
+        if self._world.is_main_process:
             self._trained.write(path, weights, state)
-        distributed.wait()
+        distributed.barrier()
 
     def _moment(self, parameter: Any, key: str) -> Tensor:
         from deepspeed.utils import safe_get_full_optimizer_state

@@ -13,7 +13,7 @@ from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training import _batch
 from rlvr_cli.engines.training._batch import Precision
-from rlvr_cli.engines.training._checkpoint import Trained
+from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.models import logprobs
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
@@ -27,7 +27,7 @@ def build(*, precision: Precision = "auto"):
 class Engine:
     """The policy and its optimizer; in bfloat16 beside float32 master weights and gradients."""
 
-    divided = False
+    is_sharded = False
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Engine:
         self._max_grad_norm = options.max_grad_norm
         self._micro_batch_tokens = options.micro_batch_tokens
         self._recompute = options.recompute_activations
-        self._trained = Trained(loaded, options, seed)
+        self._trained = TrainableWeights(loaded, options, seed)
         model = loaded.model
         self._master: dict[str, Tensor] = dict(self._trained.named)
         if logprobs.dtype_of(precision, model.device) == torch.bfloat16:

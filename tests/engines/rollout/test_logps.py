@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rlvr_cli.engines.rollout._logps import Kept
+from rlvr_cli.engines.rollout._logps import BatchedLogprobs
 from rlvr_cli.errors import DataError
 
 
@@ -38,7 +38,7 @@ def scheduler():
 
 @pytest.fixture
 def kept(scheduler):
-    with Kept(scheduler, 3) as kept:
+    with BatchedLogprobs(scheduler, 3) as kept:
         for name in "abc":
             kept.expect(name)
         yield kept
@@ -53,7 +53,7 @@ def test_each_request_has_its_own_in_the_order_of_its_tokens(scheduler, kept):
 
 
 def test_the_scheduler_sees_none_and_has_its_method_back_afterwards(scheduler):
-    with Kept(scheduler, 3):
+    with BatchedLogprobs(scheduler, 3):
         scheduler.step(a=1)
     scheduler.step(a=1)
     assert [given is None for given in scheduler.given] == [True, False]
@@ -79,7 +79,7 @@ def test_other_tokens_than_those_returned_are_refused(scheduler, kept, returned)
 
 def test_more_requests_than_rows_have_their_own_too(scheduler):
     names = [f"r{i}" for i in range(1500)]
-    with Kept(scheduler, 2) as kept:
+    with BatchedLogprobs(scheduler, 2) as kept:
         for name in names:
             kept.expect(name)
         for step in (1, 2):

@@ -7,9 +7,9 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from rlvr_cli import registry
-from rlvr_cli.engines.rollout import _slots
+from rlvr_cli.engines.rollout import _batch
+from rlvr_cli.engines.rollout._batch import Pace
 from rlvr_cli.engines.rollout._decoder import Decoder
-from rlvr_cli.engines.rollout._slots import Pace
 from rlvr_cli.engines.rollout._step import Step
 from rlvr_cli.engines.rollout.graph import Engine
 from rlvr_cli.errors import UsageError
@@ -30,7 +30,7 @@ LIMITS = {
 
 @pytest.fixture(params=PACES)
 def pace(request, monkeypatch):
-    monkeypatch.setitem(_slots.PACE, "cpu", PACES[request.param])
+    monkeypatch.setitem(_batch.PACE, "cpu", PACES[request.param])
     return PACES[request.param]
 
 
@@ -150,7 +150,7 @@ def test_as_many_rows_as_are_asked_for_stay(endless, decoded, pace):
 def test_rows_stay_where_too_few_tokens_are_left_to_pay_for_a_capture(
     endless, decoded, monkeypatch, longest, runs
 ):
-    monkeypatch.setitem(_slots.PACE, "cpu", Pace(1, 0, 20))
+    monkeypatch.setitem(_batch.PACE, "cpu", Pace(1, 0, 20))
     sampling, limits = SamplingParams(40), [2] * 4 + [15] * 2 + [longest]
     sample(Engine(endless, 8, least_rows=1), requests_of(endless, 7), sampling, limits)
     assert _runs(decoded) == runs

@@ -37,7 +37,7 @@ def engine(own):
 
 @pytest.fixture
 def ready(engine, trainer, own):
-    engine.hand_over(trainer, own.policy)
+    engine.sync_weights(trainer, own.policy)
     return engine
 
 
@@ -113,14 +113,14 @@ def test_weights_that_were_not_handed_over_are_noticed_and_then_handed_over(read
     stale = agreement.measure(ready, trainer, prompts, max_new_tokens=16)
     with pytest.raises(UserError, match=r"sampler and trainer differ by .* nats"):
         agreement.check(stale, ready.dtype)
-    ready.hand_over(trainer, own.policy)
+    ready.sync_weights(trainer, own.policy)
     fresh = agreement.measure(ready, trainer, prompts, max_new_tokens=16)
     agreement.check(fresh, ready.dtype)
     assert fresh.largest < 1e-4 and fresh.outside == 0
 
 
 def test_nothing_is_sampled_between_a_rest_and_a_hand_over(ready, own):
-    ready.rest()
+    ready.sleep()
     with pytest.raises(AssertionError, match="handed over"):
         sample(ready, requests_of(own))
 
@@ -142,7 +142,7 @@ def test_the_command_streams_parts_and_a_spool_of_a_killed_run_is_used(
     asked = []
 
     class Stopping:
-        streams = True
+        supports_continuous_batching = True
 
         def __init__(self, limit):
             self.limit = limit

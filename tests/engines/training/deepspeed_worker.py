@@ -87,7 +87,7 @@ def gradients(kernels, folder):
     os.environ[dispatch.VARIABLE] = kernels
     named = accumulated("deepspeed:zero=3")._trained.named.items()
     made = {name: safe_get_full_grad(parameter) for name, parameter in named}
-    if distributed.current().leads:
+    if distributed.current().is_main_process:
         torch.save(made, folder / f"{kernels}.pt")
 
 
@@ -98,7 +98,7 @@ def main() -> None:
     made = {spec: run(spec, Path(folder) / str(number)) for number, spec in enumerate(specs)}
     for word in words[len(specs) :]:
         gradients(word.removeprefix("kernels="), Path(folder))
-    if distributed.current().leads:
+    if distributed.current().is_main_process:
         print(json.dumps(made))
 
 

@@ -180,7 +180,7 @@ def test_broken_adapters_are_refused(copy, damage):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "found"),
+    ("given", "found"),
     [
         ({}, "asked for is --lora-rank 0"),
         ({"lora_rank": 8}, "asked for is --lora-rank 8 --lora-alpha 16"),
@@ -188,21 +188,21 @@ def test_broken_adapters_are_refused(copy, damage):
         ({"lora_rank": 4, "lora_targets": "q_proj"}, "--lora-targets q_proj"),
     ],
 )
-def test_going_on_with_other_adapters_is_refused_with_the_flags_of_those_held(saved, knobs, found):
+def test_going_on_with_other_adapters_is_refused_with_the_flags_of_those_held(saved, given, found):
     with pytest.raises(UsageError, match=found) as caught:
-        lora.check(saved / "made", UpdateOptions(**knobs))
+        lora.check(saved / "made", UpdateOptions(**given))
     assert "`--lora-rank 4 --lora-alpha 8 --lora-targets all-linear`" in caught.value.hint
 
 
-@pytest.mark.parametrize("knobs", [{}, {"lora_alpha": 8.0}])
-def test_going_on_with_the_same_adapters_is_accepted(saved, knobs):
-    lora.check(saved / "made", replace(LORA, **knobs))
+@pytest.mark.parametrize("given", [{}, {"lora_alpha": 8.0}])
+def test_going_on_with_the_same_adapters_is_accepted(saved, given):
+    lora.check(saved / "made", replace(LORA, **given))
 
 
-@pytest.mark.parametrize("knobs", [{"lora_alpha": 8.0}, {"lora_targets": "q_proj"}])
-def test_the_knobs_of_adapters_without_a_rank_are_refused(saved, knobs):
+@pytest.mark.parametrize("given", [{"lora_alpha": 8.0}, {"lora_targets": "q_proj"}])
+def test_the_knobs_of_adapters_without_a_rank_are_refused(saved, given):
     with pytest.raises(UsageError, match="--lora-rank is 0"):
-        lora.check(saved / "base", UpdateOptions(**knobs))
+        lora.check(saved / "base", UpdateOptions(**given))
 
 
 @pytest.mark.parametrize(

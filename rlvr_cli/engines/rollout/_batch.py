@@ -32,7 +32,7 @@ PACE = {"cuda": Pace(burst=4, late=1, worth=128), "cpu": Pace(burst=1, late=0, w
 
 
 @dataclass(frozen=True)
-class Job:
+class GenerationJob:
     """A completion to make, and the most tokens that it may have."""
 
     index: int
@@ -44,7 +44,7 @@ class Job:
 class _Row:
     """What a row has to do, and the step before its first."""
 
-    job: Job
+    job: GenerationJob
     start: int
 
     def places(self, steps: int) -> int:
@@ -56,7 +56,7 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _Look:
+class DonePoll:
     """Which rows had ended at a step, in the host's memory as soon as `event` has happened."""
 
     done_B: Tensor
@@ -71,7 +71,7 @@ class _Look:
         return {index for row, index in self.indices.items() if is_done[row]}
 
 
-class Slots:
+class ContinuousBatch:
     """At most `rows` completions on the device. A memory model behind the policy steps with it.
 
     No fewer than `least` rows are decoded together.
@@ -94,7 +94,7 @@ class Slots:
         self._step = Step(decoders, self._state, sampling, sent(list(ends), self._device))
         self._reader = torch.cuda.Stream() if self._device.type == "cuda" else None
         self._jobs: dict[int, _Row] = {}
-        self._looks: deque[_Look] = deque()
+        self._looks: deque[DonePoll] = deque()
         self.rows, self._least, self.steps = rows, least, 0
 
     @property
@@ -105,7 +105,7 @@ class Slots:
     def busy(self) -> bool:
         return bool(self._jobs)
 
-    def admit(self, jobs: Sequence[Job]) -> None:
+    def add(self, jobs: Sequence[GenerationJob]) -> None:
         """Gives free rows something to do. All but a prompt's last token go into the cache now."""
         rows = self.free[: len(jobs)]
         for row, job in zip(rows, jobs, strict=True):
@@ -125,7 +125,7 @@ class Slots:
         ):
             state_B[row_R] = sent(values, self._device, state_B.dtype)
 
-    def shrink(self) -> None:
+    def compact(self) -> None:
         """Halves the rows as often as those at work have room in half of them, and it pays."""
         fewer = self.rows
         while len(self._jobs) <= (half := -(-fewer // 2)) >= self._least and half < fewer:
@@ -161,13 +161,13 @@ class Slots:
         self.steps += self._pace.burst
         self._looks.append(self._look())
 
-    def _look(self) -> _Look:
+    def _look(self) -> DonePoll:
         done_B = self._state.done_B[: self.rows].to("cpu", copy=True, non_blocking=True)
         event = None
         if self._reader:
             event = torch.cuda.Event()
             event.record()
-        return _Look(done_B, {row: at.job.index for row, at in self._jobs.items()}, event)
+        return DonePoll(done_B, {row: at.job.index for row, at in self._jobs.items()}, event)
 
     def finished(self) -> list[tuple[int, Completion]]:
         """The index and the completion of each row that had ended at the look before the last.
