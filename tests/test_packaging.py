@@ -92,7 +92,8 @@ def test_the_wheels_command_lists_what_it_holds(wheel, tmp_path):
 
 def test_the_wheels_policy_and_recipe_are_found(wheel, tmp_path):
     code = (
-        "from rlvr_cli import config; from rlvr_cli.models import policy; made = policy.resolve('builtin');"
+        "from rlvr_cli import config; from rlvr_cli.models import policy;"
+        " made = policy.resolve('builtin');"
         "print(made.path, config.load([], {}).train.steps, sep='\\n')"
     )
     path, steps = run(sys.executable, "-c", code, cwd=tmp_path, path=wheel).split()

@@ -21,7 +21,8 @@ def python(code: str, **options):
 
 def test_help_and_list_load_nothing_heavy(tmp_path):
     code = (
-        "import sys; from rlvr_cli.cli import app; assert app.run(['--help']) == app.run(['list']) == 0"
+        "import sys; from rlvr_cli.cli import app;"
+        " assert app.run(['--help']) == app.run(['list']) == 0"
         "; print('\\n' + ' '.join(sys.modules))"
     )
     loaded = set(python(code, cwd=tmp_path).splitlines()[-1].split())
