@@ -15,15 +15,16 @@ from rlvr_cli.terminal import console
 
 def command(
     scores: options.Source = None,
-    algo: options.Algo = "grpo",
+    algo: options.StageAlgo = None,
     out: options.Out = None,
     rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
     allow_singletons: Annotated[
-        bool, typer.Option("--allow-singletons", help="advantage 0 for a group of one reward")
-    ] = False,
+        bool | None,
+        typer.Option("--allow-singletons", help="one reward alone has advantage 0"),
+    ] = None,
     drop_uninformative: Annotated[
-        bool, typer.Option("--drop-uninformative", help="leave out groups of equal rewards")
-    ] = False,
+        bool | None, typer.Option("--drop-uninformative", help="leave out groups of equal rewards")
+    ] = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -32,15 +33,19 @@ def command(
     from rlvr_cli.stages import advantage
     from rlvr_cli.storage.shards import Shards, Share
 
-    spec = objective.canonical(algo)
+    objective.canonical("grpo" if algo is None else algo)  # a misspelt one is the first error
     source = Shards.open(options.source(scores), "scores")
     out = out or source.path.parent / "advantages"
+    begun = options.Begun(out)
+    stored = begun.values(algo=None).get("algo")
+    spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
+    flags = {"allow_singletons": allow_singletons, "drop_uninformative": drop_uninformative}
     if dry_run:
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         made = advantage.run(
-            source, out, algo=algo, rollouts=rollouts, allow_singletons=allow_singletons,
-            drop_uninformative=drop_uninformative, share=Share.parse(shard), on_part=parts,
+            source, out, algo=spec, rollouts=rollouts, share=Share.parse(shard), on_part=parts,
+            **begun.values(**flags),
         )  # fmt: skip
     text = (
         "{informative} of {groups} groups carry signal ({informative_share:.0%}), "

@@ -43,7 +43,7 @@ def command(
     with console.Parts("coverage", len(found.text)) as progress:
         made = coverage.run(
             found, policy, ks, separator=separator, chat=chat,
-            micro_batch_tokens=micro_batch_tokens, on_prompt=lambda i: progress(i, "made"),
+            micro_batch_tokens=micro_batch_tokens, on_prompt=lambda i: progress(i, "written"),
         )  # fmt: skip
     params = {"k": ks, "policy": policy.digest, "separator": separator, "chat": chat}
     written = coverage.write(made, out, params, parts) if out else None

@@ -42,7 +42,7 @@ def command(
     )  # fmt: skip
     for shards in made:
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
-    if not parts.counts["made"]:
+    if not parts.counts["written"]:
         console.say("import: nothing left to do, all of it was there")
     last = made[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in made}, as_json=json)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
@@ -24,7 +23,7 @@ def command(
             "default all that the options give"
         ),
     ] = None,
-    micro_batch_tokens: options.MicroBatchTokens = config.UpdateOptions.micro_batch_tokens,
+    micro_batch_tokens: options.StageTokens = None,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
@@ -36,6 +35,7 @@ def command(
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"
+    tokens = options.Begun(out).values(micro_batch_tokens=micro_batch_tokens)
     if columns:
         wanted = tuple(name.strip() for name in columns.split(","))
     else:
@@ -50,7 +50,7 @@ def command(
         made = logprob.run(
             source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,
             policy=policies.of(source, model) if needs_policy else None,
-            micro_batch_tokens=micro_batch_tokens, share=options.share(shard), on_part=parts,
+            **tokens, share=options.share(shard), on_part=parts,
         )  # fmt: skip
         made = common.together(made, out)
     console.conclude(parts, out, made, "{tokens} tokens", as_json=json, rate="tokens")

@@ -20,7 +20,7 @@ def command(
     rollouts: options.Source = None,
     out: options.Out = None,
     memory_model: Annotated[str | None, typer.Option(help="the memory model to train")] = None,
-    micro_batch_tokens: options.MicroBatchTokens = config.UpdateOptions.micro_batch_tokens,
+    micro_batch_tokens: options.StageTokens = None,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
@@ -28,15 +28,15 @@ def command(
     from rlvr_cli.stages import memory_step
     from rlvr_cli.storage.shards import Shards
 
-    chosen = config.make(config.MemoryOptions, given)
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "memory"
+    begun = options.Begun(out)
+    chosen = begun.options(config.MemoryOptions, given)
+    tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     memory = remembering.of(source, memory_model)
     if dry_run:
         return console.say(f"memory-step: `{memory.name}` on {source.rows} rows, into `{out}`")
     with console.Parts("memory-step", 1) as parts:
-        made = memory_step.run(
-            source, out, memory, chosen, micro_batch_tokens=micro_batch_tokens, on_part=parts
-        )
+        made = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
     text = "{updates} updates on {tokens} tokens, {loss:.4g} nats a token before the first"
     console.conclude(parts, out, made, text, as_json=json)

@@ -21,8 +21,8 @@ def command(
     prompts: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
-    seed: options.Seed = 0,
-    step: Annotated[int, typer.Option(min=0, help="the step of the loop, part of seeds")] = 0,
+    seed: options.StageSeed = None,
+    step: Annotated[int | None, typer.Option(min=0, help="of the loop, part of seeds")] = None,
     prompts_per_step: options.PromptsPerStep = None,
     limit: options.Limit = None,
     shard: options.Shard = "0/1",
@@ -34,26 +34,26 @@ def command(
     from rlvr_cli.stages import common, rollout
     from rlvr_cli.storage.shards import Shards
 
-    chosen = config.make(config.RolloutOptions, given)
     source = Shards.open(options.source(prompts), "prompts")
-    selection = rollout.Selection(seed, step, prompts_per_step, limit)
+    out = out or source.path.parent / "rollouts"
+    begun = options.Begun(out, but=("memory_model",))
+    chosen = begun.options(config.RolloutOptions, given)
+    selection = rollout.Selection(**begun.values(
+        seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
     share = options.share(shard)
     rollout.check(chosen, selection, share)
-    out = out or source.path.parent / "rollouts"
     policy = policies.resolve(model or policies.BUILTIN)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
     draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
     if dry_run:
-        what = f"{count} prompts x {chosen.num_generations} completions of `{policy.name}`{draws}"
-        return console.say(f"rollout: {what} would go to `{out}`")
+        each = f"{chosen.num_generations} completions of `{policy.name}`{draws}"
+        return console.say(f"rollout: {count} prompts x {each} would go to `{out}`")
     options.spawn(nproc, prompts, source.path)
-    for remark in rollout.remarks(chosen, model):
-        console.say(f"rollout: {remark}")
-    memory = memory_model.chosen(chosen, policy, out.parent, seed)
+    console.remark("rollout", *rollout.remarks(chosen, model))
+    memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        made = rollout.run(source, out, policy, chosen, selection, memory,
-                           share=share, on_part=parts)  # fmt: skip
-        made = common.together(made, out)
+        made = common.together(rollout.run(source, out, policy, chosen, selection, memory,
+                                           share=share, on_part=parts), out)  # fmt: skip
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     if draws:
         text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"

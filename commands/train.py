@@ -45,12 +45,12 @@ def command(
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     given["memory_step"] = memory_step
-    chosen = config.load([configuration] if configuration else [], given, recipe)
+    files = [configuration] if configuration else []
+    out, chosen = display.configuration(out, files, given, recipe)
     if not dry_run:
         options.spawn(nproc)
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
-    out = out or Path("runs") / display.run_name(chosen, recipe)
     if dry_run:
         run.Run(out, chosen).check()
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")

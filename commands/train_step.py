@@ -21,7 +21,7 @@ def command(
     out: options.Out = None,
     model: options.Model = None,
     algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
-    seed: options.Seed = 0,
+    seed: options.StageSeed = None,
     rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
     logprobs: Annotated[Path | None, typer.Option(help="default: beside the advantages")] = None,
     off_policy: Annotated[
@@ -35,9 +35,10 @@ def command(
     from rlvr_cli.stages import train_step
     from rlvr_cli.storage.shards import MANIFEST, Shards
 
-    chosen = config.make(config.UpdateOptions, given)
     source = Shards.open(options.source(advantages), "advantages")
     out = out or source.path.parent / "update"
+    begun = options.Begun(out)
+    chosen = begun.options(config.UpdateOptions, given)
     beside = source.path.parent / "logprobs"
     if logprobs is None and (beside / MANIFEST).exists():
         logprobs = beside
@@ -47,7 +48,7 @@ def command(
     options.spawn(nproc, advantages, source.path)
     with console.Parts("train-step", 1) as parts:
         made = train_step.run(
-            source, out, policy, chosen, algo=algo, seed=seed, rollouts=rollouts,
+            source, out, policy, chosen, algo=algo, rollouts=rollouts, **begun.values(seed=seed),
             logprobs=Shards.open(logprobs, "logprobs") if logprobs else None,
             off_policy=off_policy, on_part=parts,
         )  # fmt: skip

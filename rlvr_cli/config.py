@@ -16,10 +16,20 @@ RECIPES = Path(__file__).parent / "recipes"
 
 
 def option(
-    default: Any, text: str, *, least: float | None = None, most: float | None = None
+    default: Any,
+    text: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    earlier: Any = None,
 ) -> Any:
-    """A field with its help text and its bounds."""
-    return field(default=default, metadata={"help": text, "least": least, "most": most})
+    """A field with its help text and its bounds.
+
+    An option that is added, or whose default changes, says in `earlier` what the directories and
+    runs of earlier versions, which do not store it, were made with.
+    """
+    metadata = {"help": text, "least": least, "most": most, "earlier": earlier}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -137,8 +147,22 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def make(kind: type, given: dict[str, Any]) -> Any:
-    """An options object from the values that were given; an error outside a knob's bounds."""
+def earlier(kind: type) -> dict[str, Any]:
+    """What is meant where an earlier version stored nothing of an option."""
+    stated = {f.name: f.metadata["earlier"] for f in fields(kind)}
+    return {name: value for name, value in stated.items() if value is not None}
+
+
+def make(kind: type, given: dict[str, Any], stored: dict[str, Any] | None = None) -> Any:
+    """An options object from the values that were given; an error outside an option's bounds.
+
+    `stored` is what a directory or a run was begun with: an option that is not given is as there.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if stored:
+        names = {f.name for f in fields(kind)}
+        before = {name: value for name, value in stored.items() if name in names}
+        given = earlier(kind) | before | given
     for option_field in fields(kind):
         name, value = option_field.name, given.get(option_field.name)
         least, most = option_field.metadata["least"], option_field.metadata["most"]
@@ -150,17 +174,24 @@ def make(kind: type, given: dict[str, Any]) -> Any:
             raise UsageError(f"--{_flag(name)} is {value}", f"{least} is the least it may be")
         if most is not None and value > most:
             raise UsageError(f"--{_flag(name)} is {value}", f"{most} is the most it may be")
-    return kind(**{name: value for name, value in given.items() if value is not None})
+    return kind(**given)
 
 
 def load(
-    paths: list[Path], given: dict[str, dict[str, Any]], recipe: str | None = None
+    paths: list[Path],
+    given: dict[str, dict[str, Any]],
+    recipe: str | None = None,
+    *,
+    stored: dict[str, dict[str, Any]] | None = None,
 ) -> RunConfig:
     """A run's configuration: defaults, a recipe, then the files in order, then the flags given.
 
-    Without a recipe, a run of the built-in policy on the built-in task starts from `builtin`.
+    Without a recipe, a run of the built-in policy on the built-in task starts from `builtin`. A
+    run that was begun has `stored` its configuration: it takes the place of the defaults.
     """
     layers = [_read(path) for path in paths] + [given]
+    if stored is not None:
+        return _merge([_read(_recipe_path(recipe)), *layers] if recipe else layers, stored)
     if recipe is None and is_builtin(_merge(layers)):
         recipe = "builtin"
     if recipe is None:
@@ -200,14 +231,17 @@ def is_builtin(config: RunConfig) -> bool:
     return (config.train.model, config.train.prompts) == ("builtin", "")
 
 
-def _merge(layers: list[dict[str, dict[str, Any]]]) -> RunConfig:
+def _merge(
+    layers: list[dict[str, dict[str, Any]]], stored: dict[str, dict[str, Any]] | None = None
+) -> RunConfig:
     tables = {}
     for table in fields(RunConfig):
         values: dict[str, Any] = {}
         for layer in layers:
             given = layer.get(table.name, {})
             values |= {key: value for key, value in given.items() if value is not None}
-        tables[table.name] = make(type(table.default), values)
+        before = (stored or {}).get(table.name)
+        tables[table.name] = make(type(table.default), values, before)
     return RunConfig(**tables)
 
 

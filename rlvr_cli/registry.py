@@ -66,12 +66,39 @@ def options(folder: str, name: str) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(module(folder, name).build).parameters)
 
 
-def parse(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
-    """The name and every option of a spec, defaults included, each of its declared type."""
+def earlier(folder: str, name: str) -> dict[str, Any]:
+    """What a spec that an earlier version stored means by the options that it does not name.
+
+    A file says so in `EARLIER` of each option that it gained, or whose default it changed.
+    """
+    return dict(getattr(module(folder, name), "EARLIER", {}))
+
+
+def version(folder: str, name: str) -> int:
+    """The version of what a file does: it rises when the same options give other results."""
+    return int(getattr(module(folder, name), "VERSION", 1))
+
+
+def parse(folder: str, spec: str, stored: str | None = None) -> tuple[str, dict[str, Any]]:
+    """The name and every option of a spec, defaults included, each of its declared type.
+
+    With `stored`, the spec that a directory or a run was begun with, an option that `spec` leaves
+    out is as it was there. The stored spec itself is read by `parse(folder, stored, stored)`.
+    """
+    name, values = _given(folder, spec)
+    defaults = {key: parameter.default for key, parameter in options(folder, name).items()}
+    if stored is not None:
+        defaults |= earlier(folder, name)
+        if stored.strip().partition(":")[0] == name:
+            defaults |= _given(folder, stored)[1]
+    return name, defaults | values
+
+
+def _given(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
+    """The name of a spec and the options that it names."""
     name, colon, text = spec.strip().partition(":")
     known = options(folder, name)
-    values = {key: parameter.default for key, parameter in known.items()}
-    given: set[str] = set()
+    values: dict[str, Any] = {}
     for item in filter(None, text.split(",")) if colon else ():
         key, equals, value = item.partition("=")
         key = key.strip()
@@ -82,12 +109,12 @@ def parse(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
             raise UsageError(
                 f"`{name}` has no option `{key}`", f"{start}the options of `{name}` are {listed}"
             )
-        if key in given:
+        if key in values:
             raise UsageError(f"`{spec}` gives option `{key}` twice", "give each option once")
-        given.add(key)
         if not equals:
             raise UsageError(
-                f"option `{key}` of `{name}` has no value", f"write `{name}:{key}={values[key]}`"
+                f"option `{key}` of `{name}` has no value",
+                f"write `{name}:{key}={known[key].default}`",
             )
         values[key] = _convert(name, key, value.strip(), known[key])
     return name, values
@@ -125,9 +152,9 @@ def build(folder: str, spec: str) -> Any:
         raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}`") from error
 
 
-def canonical(folder: str, spec: str) -> str:
+def canonical(folder: str, spec: str, stored: str | None = None) -> str:
     """The one spelling of a spec: every option written out, in the signature's order."""
-    name, values = parse(folder, spec)
+    name, values = parse(folder, spec, stored)
     text = ",".join(f"{key}={_spell(value)}" for key, value in values.items())
     return f"{name}:{text}" if text else name
 

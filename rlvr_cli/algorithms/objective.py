@@ -120,11 +120,28 @@ def build(spec: str) -> Objective:
     return objective
 
 
-def canonical(spec: str) -> str:
-    """The one spelling of a spec: every option of every part written out."""
+def canonical(spec: str, stored: str | None = None) -> str:
+    """The one spelling of a spec: every option of every part written out.
+
+    With `stored`, the spec that a directory was begun with, what `spec` leaves out is as it was.
+    """
     base, modifiers = _split(spec)
-    parts = [registry.canonical("objectives", base)]
-    return "+".join(parts + [registry.canonical("modifiers", m) for m in modifiers])
+    before_base, before = (None, []) if stored is None else _split(stored)
+    named = {modifier.strip().partition(":")[0]: modifier for modifier in before}
+    parts = [registry.canonical("objectives", base, before_base)]
+    for modifier in modifiers:
+        name = modifier.strip().partition(":")[0]
+        earlier = None if stored is None else named.get(name, name)
+        parts.append(registry.canonical("modifiers", modifier, earlier))
+    return "+".join(parts)
+
+
+def versions(spec: str) -> dict[str, int]:
+    """The version of what each part of a spec does."""
+    base, modifiers = _split(spec)
+    folders = [("objectives", base), *(("modifiers", modifier) for modifier in modifiers)]
+    named = [(folder, part.strip().partition(":")[0]) for folder, part in folders]
+    return {f"`{name}`": registry.version(folder, name) for folder, name in named}
 
 
 def _split(spec: str) -> tuple[str, list[str]]:

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
+from rlvr_cli.terminal import console
 
 Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
@@ -23,6 +25,20 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be don
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
 MicroBatchTokens = Annotated[int, typer.Option(min=1, help="padded tokens in one forward pass")]
+# Those of a directory that may be begun already: without a value they are as they were there.
+StageSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="every row's seed is a hash of it \\[default: 0]"),
+]
+StageTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--micro-batch-tokens",
+        min=1,
+        help="padded tokens in one forward pass "
+        f"\\[default: {config.UpdateOptions.micro_batch_tokens}]",
+    ),
+]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
 PromptsPerStep = Annotated[
     int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
@@ -30,6 +46,9 @@ PromptsPerStep = Annotated[
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
+StageAlgo = Annotated[
+    str | None, typer.Option("--algo", help="as in quatro:delta=0.05+kl \\[default: grpo]")
+]
 Algos = Annotated[
     list[str] | None,
     typer.Option("--algo", help="objective and modifiers, as in grpo+iac; may be repeated"),
@@ -118,6 +137,36 @@ def source(given: str | None) -> Path:
             "look at what the command before printed on stderr",
         )
     return Path(paths[0])
+
+
+class Begun:
+    """What a directory was begun with: an option that is not given is as it was there."""
+
+    def __init__(self, path: Path, *, but: tuple[str, ...] = ()) -> None:
+        from rlvr_cli.storage.shards import begun_with
+
+        self._path = path
+        self._params = {n: value for n, value in begun_with(path).items() if n not in but}
+
+    def values(self, **given: Any) -> dict[str, Any]:
+        """Those of these options that have a value; the others are left to their defaults."""
+        stored = {name: self._params.get(name) for name in given}
+        self._say({n: v for n, v in stored.items() if v and given[n] is None})
+        chosen = {name: stored[name] if v is None else v for name, v in given.items()}
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    def options(self, kind: type, given: dict[str, Any]) -> Any:
+        """The options of a stage."""
+        chosen = config.make(kind, given, self._params)
+        defaults = {f.name: f.default for f in fields(kind) if given[f.name] is None}
+        held = {n: v for n, v in vars(chosen).items() if n in defaults and v != defaults[n]}
+        self._say({n: v for n, v in held.items() if not str(v).startswith(f"{defaults[n]}:")})
+        return chosen
+
+    def _say(self, values: dict[str, Any]) -> None:
+        if values:
+            named = ", ".join(f"{name} {value}" for name, value in values.items())
+            console.say(f"`{self._path}` was begun with {named}: it stays so")
 
 
 def spawn(nproc: int, given: str | None = None, path: Path | None = None) -> None:

@@ -18,7 +18,8 @@ from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.stages.prompts import content_hash
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"

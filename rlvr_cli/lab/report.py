@@ -18,7 +18,7 @@ from rlvr_cli.lab import ledger, markdown, panels, picture, sweep
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.storage import atomic
-from rlvr_cli.storage.shards import Plan
+from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.writer import write_all_shards
 from rlvr_cli.terminal import console
 from rlvr_cli.terminal.braille_plot import wants_colour

@@ -18,7 +18,8 @@ from rlvr_cli.lab.bandit import Trajectories, admitted, simulate
 from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import System
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli import config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, is_builtin
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
 from rlvr_cli.loop.run import Run
+from rlvr_cli.loop.run_directory import RunDirectory, resumed
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
 from rlvr_cli.terminal import console, tables
@@ -24,11 +26,22 @@ def run_name(config: RunConfig, recipe: str | None) -> str:
     return f"{spec}-seed{config.train.seed}"
 
 
+def configuration(
+    out: Path | None, files: list[Path], given: dict[str, dict[str, Any]], recipe: str | None
+) -> tuple[Path, RunConfig]:
+    """Where a run lies, and what decides it; one that was begun has its own for the defaults."""
+    chosen = config.load(files, given, recipe)
+    out = out or Path("runs") / run_name(chosen, recipe)
+    begun = RunDirectory(out).begun()
+    if begun is None:
+        return out, chosen
+    return out, resumed(config.load(files, given, recipe, stored=begun), begun)
+
+
 def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
-    for remark in rollout.remarks(config.rollout, config.train.model):
-        console.say(f"train: {remark}")
+    console.remark("train", *rollout.remarks(config.rollout, config.train.model))
     run = Run(out, config)
     if not distributed.current().is_main_process:
         for _ in run.train():

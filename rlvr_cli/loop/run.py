@@ -58,7 +58,7 @@ class Run:
         with contextlib.ExitStack() as stack:
             stack.callback(self._dismiss)
             if self._world.is_main_process:
-                stack.enter_context(self.folder.claimed(self.config))
+                stack.enter_context(self.folder.lock_and_check_config(self.config))
                 self._prepare()
             distributed.barrier()
             if not self._world.is_main_process:
@@ -200,7 +200,7 @@ class Run:
             inputs["heldout"] = self.heldout.digest
         if model:
             inputs["memory_model"] = model.digest
-        self.folder.claim_inputs(inputs)
+        self.folder.check_inputs(inputs)
 
     def _prompts(self, split: str, given: str) -> Shards:
         if given:
@@ -213,12 +213,12 @@ class Run:
     def _reached(self) -> tuple[int, dict[str, float]]:
         """The step to go on behind, and its seconds; the log is as if the run ended there."""
         last = self.folder.last_step()
-        return last, self.folder.mend_log(last)
+        return last, self.folder.repair_metrics(last)
 
     def _load(self, step: int) -> None:
         """The policy of a step with its trainer; updates behind it are made again."""
         if self._world.is_main_process:
-            self.folder.forget_behind(step)
+            self.folder.discard_after(step)
         here = self.folder.of("steps", step)
         policy = policies.resolve(str(here / "update")) if step else self._trained.initial_policy
         preflight.require_memory(

@@ -13,18 +13,22 @@ import json
 import shutil
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.config import RunConfig
+from rlvr_cli import __version__, registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import CHECKPOINT
-from rlvr_cli.storage import atomic
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage import atomic, writer
+from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
 _MAY_CHANGE = ("steps", "keep")
+_SPECS = ("algo", "engine", "trainer")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
 
@@ -38,34 +42,55 @@ class RunDirectory:
         """Where the stages of a step (`steps`) or of its evaluation (`eval`) write."""
         return self.path / kind / f"{step:06d}"
 
+    def begun(self) -> dict[str, dict[str, Any]] | None:
+        """The configuration that the run was begun with, by table; None of a new run."""
+        path = self.path / "config.toml"
+        return _read_config(path, self._version()) if path.exists() else None
+
+    def _version(self) -> str:
+        """The version of rlvr that began the run, as its first directory says."""
+        for pattern in ("prompts/*", "eval/*/*", "steps/*/*"):
+            for path in sorted(self.path.glob(f"{pattern}/{MANIFEST}")):
+                manifest = read_sealed(path) or {}
+                return str(manifest.get("versions", {}).get("rlvr", "an unknown version"))
+        return __version__
+
     @contextlib.contextmanager
-    def claimed(self, config: RunConfig) -> Iterator[None]:
+    def lock_and_check_config(self, config: RunConfig) -> Iterator[None]:
         """Holds the directory for this process, if it is a run of this configuration or new."""
         with atomic.locked(self.path / "_lock"):
             for stale in self.path.glob("_tmp-*"):
                 atomic.remove(stale)
-            self._claim(config)
+            self._check_config(config)
             yield
 
-    def _claim(self, config: RunConfig) -> None:
-        """Writes the configuration, or refuses to go on with another one."""
-        path = self.path / "config.toml"
-        if path.exists():
-            before, now = _read_toml(path), tomllib.loads(config.to_toml())
-            changes = [
-                f"{key} was {before.get(table, {}).get(key)}, is {value}"
-                for table, values in now.items()
-                for key, value in values.items()
-                if key not in _MAY_CHANGE and before.get(table, {}).get(key) != value
-            ]
-            if changes:
-                raise UsageError(
-                    f"`{self.path}` was started with other parameters: {'; '.join(changes)}",
-                    "start another run with --out, or leave those as they were",
-                )
-        atomic.write_atomic(path, config.to_toml().encode())
+    def _check_config(self, config: RunConfig) -> None:
+        """Writes the configuration, or refuses to continue with another one.
 
-    def claim_inputs(self, inputs: dict[str, str]) -> None:
+        What is meant as before keeps its spelling, so that a resumed run leaves equal bytes.
+        """
+        before = self.begun()
+        tables, changes = {}, []
+        for table, options in vars(config).items():
+            stored = earlier(type(options)) | before.get(table, {}) if before else {}
+            spelled = {}
+            for name, value in vars(options).items():
+                was = stored.get(name, value)
+                if meaning(name, was, was if before else None) == meaning(name, value, was):
+                    spelled[name] = was
+                elif name not in _MAY_CHANGE:
+                    changes.append(f"{name} was {was}, is {value}")
+            tables[table] = replace(options, **spelled)
+        if changes:
+            version = self._version()
+            by = "" if version == __version__ else f" by rlvr {version}, this is {__version__}"
+            raise UsageError(
+                f"`{self.path}` was started with other parameters{by}: {'; '.join(changes)}",
+                "start another run with --out, or leave those as they were",
+            )
+        atomic.write_atomic(self.path / "config.toml", RunConfig(**tables).to_toml().encode())
+
+    def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to go on with other content."""
         path = self.path / "inputs.json"
         before = json.loads(path.read_text()) if path.exists() else inputs
@@ -88,12 +113,12 @@ class RunDirectory:
                 return int(manifest.parent.parent.name)
         return 0
 
-    def forget_behind(self, step: int) -> None:
-        """Removes the updates behind a step, which are made again."""
+    def discard_after(self, step: int) -> None:
+        """Takes the updates after a step back, so that they are made again as they were begun."""
         for later in self.path.glob("steps/*"):
             if int(later.name) > step:
-                for made in (later / "update", later / "memory"):
-                    atomic.remove(made)
+                for name in ("update", "memory"):
+                    writer.reopen(later / name)
 
     def summary(self, step: int) -> dict[str, Any]:
         """What the stages of a step say of it, in short; nothing of step 0."""
@@ -117,7 +142,7 @@ class RunDirectory:
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
-    def mend_log(self, last: int) -> dict[str, float]:
+    def repair_metrics(self, last: int) -> dict[str, float]:
         """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
 
         A killed run may have left a torn line, or none, for a step that is complete; the seconds
@@ -157,10 +182,43 @@ class RunDirectory:
         return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def meaning(name: str, value: Any, stored: Any) -> Any:
+    """An option's value; of a spec, with all options that this version has.
+
+    What a spec leaves out is as in the `stored` one, which the run was begun with.
+    """
+    folders = {"engine": "rollout", "trainer": "training"}
+    if name in folders:
+        return registry.canonical(folders[name], value, stored)
+    return objective.canonical(value, stored) if name == "algo" else value
+
+
+def resumed(config: RunConfig, begun: dict[str, dict[str, Any]]) -> RunConfig:
+    """The configuration of a run that was begun, with its specs as they were meant then."""
+    tables = {}
+    for table, options in vars(config).items():
+        stored = begun.get(table, {})
+        specs = [name for name in _SPECS if name in stored]
+        meant = {name: meaning(name, vars(options)[name], stored[name]) for name in specs}
+        tables[table] = replace(options, **meant)
+    return RunConfig(**tables)
+
+
+def _read_config(path: Path, version: str) -> dict[str, dict[str, Any]]:
+    """The tables of a run's configuration; an option that this version lacks is an error."""
     try:
-        return tomllib.loads(path.read_text())
+        tables = {t.replace("-", "_"): o for t, o in tomllib.loads(path.read_text()).items()}
     except ValueError as error:
         raise DataError(
             f"`{path}` is not as it was written: {error}", "start another run with --out"
         ) from error
+    known = {table: set(vars(options)) for table, options in vars(RunConfig()).items()}
+    for table, options in tables.items():
+        for name in options:
+            if name not in known.get(table, ()):
+                raise DataError(
+                    f"`{path}` holds `{name} = {options[name]!r}` in [{table.replace('_', '-')}], "
+                    f"which this rlvr {__version__} does not know: rlvr {version} began the run",
+                    f"resume it with rlvr {version}, or start another run with --out",
+                )
+    return tables

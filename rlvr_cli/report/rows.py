@@ -64,7 +64,7 @@ def read(
         cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
         _cluster(rows, columns, verdict_N, threshold)
         _add_entropy(rows, lineage, index)
-        on_part(index, "made")
+        on_part(index, "written")
     if not verdicts:
         raise DataError(f"`{lineage.scores.path}` holds no rows", "score some rollouts")
     rows.unit = "tokens" if has_tokens else "characters"

@@ -15,7 +15,8 @@ from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 
@@ -36,7 +37,8 @@ def run(
     reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
     whose rewards are all equal.
     """
-    goal = objective.build(algo)
+    spec = objective.canonical(algo, begun_with(out).get("algo"))
+    goal = objective.build(spec)
     table: pa.Table | None = None
     sampled = scores.parent("rollouts", rollouts)
     if longest := sampled.params.get("max_new_tokens"):
@@ -50,12 +52,19 @@ def run(
         return table.slice(starts[index], starts[index + 1] - starts[index])
 
     params = {
-        "algo": objective.canonical(algo),
+        "algo": spec,
         "allow_singletons": allow_singletons,
         "drop_uninformative": drop_uninformative,
     }
     plan = Plan(
-        "advantages", "advantage", params, {"scores": scores}, len(scores), extra=goal.columns
+        "advantages",
+        "advantage",
+        params,
+        {"scores": scores},
+        len(scores),
+        extra=goal.columns,
+        specs={"algo": lambda stored: objective.canonical(stored, stored)},
+        behaviour=objective.versions(spec),
     )
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 

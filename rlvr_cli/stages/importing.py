@@ -21,7 +21,8 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import prompts, score
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 ROWS_PER_PART = 16384

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import Rows, shape_of
@@ -17,8 +18,9 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
 from rlvr_cli.stages import common
+from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
-from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.shards import WHOLE, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
@@ -35,7 +37,7 @@ def run(
     reference: Policy | None = None,
     ref_top_k: int = 0,
     load: Callable[[Policy], Loaded] | None = None,
-    micro_batch_tokens: int,
+    micro_batch_tokens: int = UpdateOptions.micro_batch_tokens,
     share: Share = WHOLE,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:

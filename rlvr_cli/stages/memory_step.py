@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rlvr_cli import config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import MemoryOptions, UpdateOptions
@@ -15,7 +16,8 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.stages import common, steps, train_step, updates
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
 _ALGO = "gpg"  # of advantages of 1: the mean cross-entropy of the tokens
@@ -49,6 +51,7 @@ def run(
         },
         {"rollouts": rollouts},
         parts=1,
+        earlier=config.earlier(MemoryOptions),
         paths={"memory_model": memory.named_from(out)},
     )
     make_engine = engine or (lambda: trainer(policies.load(memory), options, micro_batch_tokens))

@@ -12,10 +12,13 @@ from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import readers
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import MANIFEST, WHOLE, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 PROMPTS_PER_PART = 1024
+_COLUMNS = ("id_column", "prompt_column", "answer_column")
+_OPTIONAL = ("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier")
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,15 @@ def make(
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
     return write_shards(
         out,
-        Plan("prompts", "prompts", {**source.params, **content}, source.parents, parts),
+        Plan(
+            "prompts",
+            "prompts",
+            {**source.params, **content},
+            source.parents,
+            parts,
+            specs={"task": lambda spec: registry.canonical("tasks", spec, spec)},
+            optional=(*_OPTIONAL, *_COLUMNS),
+        ),
         lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),
         share=share,
         summarise=lambda shards: {"prompts": shards.rows, **source.facts},

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli import registry
+from rlvr_cli import config, registry
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
@@ -19,7 +19,8 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, sampling
-from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
@@ -81,6 +82,8 @@ def run(
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
     many, of the selection and of further draws, whose rewards differ.
     """
+    stored = begun_with(out).get("engine")
+    options = replace(options, engine=registry.canonical("rollout", options.engine, stored))
     check(options, selection, share)
     chosen = _chosen(prompts, selection)
     memory = memory if options.mu else None
@@ -129,10 +132,15 @@ def _plan(
     parts: int,
 ) -> Plan:
     paths = {"policy": policy.named_from(out)}
+    engine, _ = registry.parse("rollout", options.engine)
     return Plan(
         kind="rollouts",
         stage="rollout",
         params={**_params(options, memory), **vars(selection), "policy": policy.digest},
+        earlier=config.earlier(RolloutOptions),
+        specs={"engine": lambda spec: registry.canonical("rollout", spec, spec)},
+        optional=_OF_DLC,
+        behaviour={f"engine `{engine}`": registry.version("rollout", engine)},
         parents={"prompts": prompts},
         parts=parts,
         paths=paths | ({"memory_model": memory.named_from(out)} if memory else {}),
@@ -239,7 +247,7 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
 
 def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
     """What decides the samples; a memory by its content, and nothing of DLC without one."""
-    params = {**vars(options), "engine": registry.canonical("rollout", options.engine)}
+    params = dict(vars(options))
     if memory:
         return params | {"memory_model": memory.digest}
     return {name: value for name, value in params.items() if name not in _OF_DLC}

@@ -16,7 +16,8 @@ from rlvr_cli.errors import DataError, TooManyErrors, UsageError
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
 from rlvr_cli.runtime import distributed
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import WHOLE, Plan, Shards, Share
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
@@ -70,8 +71,10 @@ def run(
     parts, each has a column. `on_rows` hears of every few rows that have their verdict.
     """
     parent = rollouts.parent("prompts", prompts)
-    spec = None if verifier is None else rewards.canonical(verifier)
-    golds = _Golds(parent, spec, allow_code=allow_code)
+    stored = begun_with(out).get("verifier")
+    spec = None if verifier is None else rewards.canonical(verifier, stored)
+    golds = _Golds(parent, spec)
+    golds.require_permission(allow_code=allow_code)
 
     def make(missing: list[int], asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
         for indices in _batches(rollouts, missing):
@@ -95,7 +98,15 @@ def run(
     if golds.files:
         params["files"] = golds.files
     plan = Plan(
-        "scores", "score", params, {"rollouts": rollouts}, len(rollouts), extra=golds.columns
+        "scores",
+        "score",
+        params,
+        {"rollouts": rollouts},
+        len(rollouts),
+        extra=golds.columns,
+        specs={"verifier": lambda stored: rewards.canonical(stored, stored)},
+        optional=("files",),
+        behaviour=golds.versions,
     )
     return write_shards_streaming(
         out, plan, make_with, share=share, summarise=summarise, on_part=on_part
@@ -106,24 +117,39 @@ _READ = ["prompt_id", "completion", "finish_reason"]
 
 
 class _Golds:
-    """What each prompt's completions are verified with, built when the first of them comes."""
+    """What each prompt's completions are verified with: `spec`, or the verifier of its row."""
 
-    def __init__(self, prompts: Shards, spec: str | None, *, allow_code: bool) -> None:
+    def __init__(self, prompts: Shards, spec: str | None) -> None:
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._spec = spec
-        self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)
-        """What a prompt's completions, which stand together, are verified with."""
         texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
-        self._built = {text: rewards.build(text) for text in sorted(texts)}
-        parts = [part for made in self._built.values() for part in made]
-        summed = [made for made in self._built.values() if len(made) > 1]
-        self.columns = tuple(dict.fromkeys(p.column for made in summed for p in made))
-        self.files = {
+        self._rewards = {text: rewards.build(text) for text in sorted(texts)}
+        self.parts = [part for reward in self._rewards.values() for part in reward]
+        self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)  # its completions are together
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A column for each part of a reward that is a sum."""
+        sums = [reward for reward in self._rewards.values() if len(reward) > 1]
+        return tuple(dict.fromkeys(part.column for reward in sums for part in reward))
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The sha256 of each file of the user's own, by the spec that names it."""
+        return {
             part.spec: part.verifier.version
-            for part in parts
+            for part in self.parts
             if isinstance(part.verifier, Isolated) and part.spec.startswith("custom:")
         }
-        for part in parts:
+
+    @property
+    def versions(self) -> dict[str, int]:
+        names = sorted({part.spec.partition(":")[0] for part in self.parts})
+        return {f"verifier `{name}`": registry.version("verifiers", name) for name in names}
+
+    def require_permission(self, *, allow_code: bool) -> None:
+        """An error if a verifier runs what a model wrote, unless that is allowed."""
+        for part in self.parts:
             runs_code = isinstance(part.verifier, Isolated) and part.verifier.runs_code
             if runs_code and not allow_code:
                 raise UsageError(
@@ -141,7 +167,7 @@ class _Golds:
             )
         extra = json.loads(row["extra"]) if row["extra"] else {}
         extra["prompt"] = _text(json.loads(row["messages"]))
-        return _Gold(self._built[text], row["answer"], extra)
+        return _Gold(self._rewards[text], row["answer"], extra)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import CHECKPOINT, Policy
 from rlvr_cli.protocols import TrainingEngine
-from rlvr_cli.storage import atomic
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage import atomic, writer
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 
@@ -41,6 +42,7 @@ def write(
             save_checkpoint(engine, out)
         return table
 
+    plan = writer.resume(out, plan)  # an update made again keeps its identity
     text = f"{identity} {plan.fingerprint}"
     unsaved = None if save else hashlib.sha256(text.encode()).hexdigest()
     return write_all_shards(

@@ -1,12 +1,13 @@
 """The stage that updates a policy on advantages."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import registry
+from rlvr_cli import config, registry
 from rlvr_cli.algorithms import lr_schedule, objective
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
@@ -18,7 +19,8 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.stages import batch as batches, steps, updates
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 
@@ -47,7 +49,9 @@ def run(
     world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
-    goal = objective.build(spec)
+    goal = objective.build(objective.canonical(spec, spec))
+    stored = begun_with(out).get("trainer")
+    options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, goal, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
@@ -61,6 +65,12 @@ def run(
         parts=1,
         extra=updates.share_names(goal),
         paths={"policy": policy.named_from(out)},
+        earlier=config.earlier(UpdateOptions),
+        specs={
+            "algo": lambda spec: objective.canonical(spec, spec),
+            "trainer": lambda spec: registry.canonical("training", spec, spec),
+        },
+        behaviour=objective.versions(spec),
     )
 
     def update() -> tuple[TrainingEngine, pa.Table]:
@@ -90,8 +100,7 @@ def run(
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
     return {
         **vars(options),
-        "trainer": registry.canonical("training", options.trainer),
-        "algo": spec,
+        "algo": objective.canonical(spec, spec),
         "seed": seed,
         "policy": policy.digest,
         "optimizer": policy.trainer_digest,
@@ -143,7 +152,8 @@ def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
     made_by = advantages.params["algo"]
-    if algo is not None and objective.canonical(algo) != made_by:
+    meant = objective.canonical(made_by, made_by)
+    if algo is not None and objective.canonical(algo, made_by) != meant:
         raise UsageError(
             f"`{advantages.path}` was made by {made_by}, --algo is {objective.canonical(algo)}",
             "leave --algo out, or make the advantages again with it",

@@ -7,19 +7,18 @@ other code touches shard files.
 """
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, schema
 
 MANIFEST = "_manifest.json"
@@ -47,43 +46,6 @@ class Share:
 
 
 WHOLE = Share()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that decides what a directory will hold."""
-
-    kind: str
-    stage: str
-    params: dict[str, Any]
-    parents: dict[str, "Shards"]
-    parts: int
-    extra: tuple[str, ...] = ()
-    only: tuple[str, ...] | None = None
-    paths: dict[str, str] = field(default_factory=dict)
-
-    @functools.cached_property
-    def identity(self) -> dict[str, Any]:
-        """What two directories share if and only if one may go on where the other stopped."""
-        return {
-            "kind": self.kind,
-            "schema_version": schema.VERSION,
-            "stage": self.stage,
-            "params": self.params,
-            "parents": {role: parent.digest for role, parent in self.parents.items()},
-            "parts": self.parts,
-            "extra": list(self.extra),
-            "only": None if self.only is None else list(self.only),
-        }
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(atomic.canonical_json(self.identity).encode()).hexdigest()
-
-    @property
-    def schema(self) -> pa.Schema:
-        top_k = self.params.get("ref_top_k")
-        return schema.schema(self.kind, self.extra, self.only, top_k=top_k)
 
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
@@ -160,16 +122,11 @@ class Shards:
         `columns` names those to read, in that order; without it all are read.
         """
         entry = self.manifest["parts"][index]
-        table = _read_part(self.path / entry["name"], entry["sha256"], columns)
         expected = self.schema
         if columns is not None:
             expected = pa.schema([expected.field(name) for name in columns])
-        if not table.schema.equals(expected):
-            raise DataError(
-                f"`{self.path / entry['name']}` has other columns than its kind `{self.kind}`",
-                "make the directory again",
-            )
-        return table
+        path = self.path / entry["name"]
+        return _with_columns(_read_part(path, entry["sha256"], columns), expected, path, self.kind)
 
     def parts(self) -> Iterator[pa.Table]:
         return (self.part(index) for index in range(len(self)))
@@ -196,6 +153,14 @@ class Shards:
         raise LookupError(kind)
 
 
+def begun_with(path: Path) -> dict[str, Any]:
+    """The params of the directory that is complete or half-made at `path`; none of another."""
+    for listing in (path / MANIFEST, *sorted(path.glob("_partial*.json"))):
+        if manifest := read_sealed(listing):
+            return dict(manifest["params"])
+    return {}
+
+
 def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:
     data = atomic.read_bytes(path)
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -203,8 +168,29 @@ def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Tab
             f"`{path}` does not match its checksum: it was cut or changed after it was written",
             "run the command that made the directory again; it makes just this part anew",
         )
-    table = pq.read_table(pa.BufferReader(data), columns=columns)
-    return table.replace_schema_metadata(None)
+    file = pq.ParquetFile(pa.BufferReader(data))
+    names = file.schema_arrow.names
+    wanted = None if columns is None else [name for name in columns if name in names]
+    return file.read(columns=wanted).replace_schema_metadata(None)
+
+
+def _with_columns(table: pa.Table, expected: pa.Schema, path: Path, kind: str) -> pa.Table:
+    """The table in this version's columns: one that an earlier version did not have is null."""
+    if table.schema.equals(expected):
+        return table
+    unknown = set(table.column_names) - set(expected.names)
+    for field in expected:
+        if field.name not in table.column_names and field.nullable:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    try:
+        if unknown:
+            raise pa.ArrowInvalid(f"column `{min(unknown)}`")
+        return table.select(expected.names).cast(expected)
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise DataError(
+            f"`{path}` has other columns than its kind `{kind}`: {first_line(error)}",
+            "make the directory again, or read it with the version that made it",
+        ) from error
 
 
 def _incomplete(path: Path) -> DataError:

@@ -9,15 +9,17 @@ import platform
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.errors import UsageError
 from rlvr_cli.storage import atomic, partial_completions
-from rlvr_cli.storage.shards import MANIFEST, WHOLE, Plan, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import MANIFEST, WHOLE, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
@@ -54,11 +56,12 @@ def write_shards_streaming(
     a function that makes them, which another thread calls while `make` goes on to the next.
     Running it again goes on where it stopped; on a complete directory it makes nothing. Another
     plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
-    of this share: kept, made, or rewritten (found damaged and made again). `is_intact` says of a
+    of this share: kept, written, or rewritten (found damaged and made again). `is_intact` says of a
     complete directory whether what it holds beside its parts is whole; if not, all is made again.
     """
     mine = range(share.index, plan.parts, share.count)
-    listed = _listed_parts(path, plan)
+    plan = resume(path, plan)
+    listed = _listed_parts(path)
     whole = {i: e for i, e in listed.items() if _is_whole(path / e["name"], e)}
     if (path / MANIFEST).exists() and not is_intact(Shards.open(path)):
         whole = {}
@@ -79,7 +82,7 @@ def write_shards_streaming(
                 _write_manifest(_partial(path, share), _manifest(path, plan, done))
             while kept and kept[0] < index:
                 on_part(kept.popleft(), "kept")
-            on_part(index, "rewritten" if index in listed else "made")
+            on_part(index, "rewritten" if index in listed else "written")
 
         if missing:
             _write(path, plan, make(missing), record)
@@ -132,7 +135,7 @@ def _finish(
     summarise: Callable[[Shards], dict[str, Any]],
 ) -> Shards | None:
     """Writes the manifest once every share is done; what this share made wins over old listings."""
-    listed = _listed_parts(path, plan) | done
+    listed = _listed_parts(path) | done
     if len(listed) < plan.parts:
         return None
     draft = Shards(path, _manifest(path, plan, listed))
@@ -196,40 +199,53 @@ def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str
     return {"name": name, "rows": table.num_rows, "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _listed_parts(path: Path, plan: Plan) -> dict[int, dict[str, Any]]:
-    """The parts that the manifests of `path` list, by index; an error if of another plan."""
-    listed: dict[int, dict[str, Any]] = {}
-    for listing in [path / MANIFEST, *path.glob("_partial*.json")]:
-        if manifest := read_sealed(listing):
-            if manifest["fingerprint"] != plan.fingerprint:
-                raise _other_plan(path, plan, manifest)
-            listed.update({int(part["name"][5:-8]): part for part in manifest["parts"]})
-    return listed
+def resume(path: Path, plan: Plan) -> Plan:
+    """The plan as `path` was begun; an error if that was of another plan, or of two versions.
+
+    An earlier version may have begun it: then its parts are written as that version had them.
+    """
+    listings = _listings(path)
+    plans = [plan.continuing(m, path, is_complete=name == MANIFEST) for name, m in listings]
+    if len({begun.fingerprint for begun in plans}) > 1:
+        raise UsageError(
+            f"the shares of `{path}` were begun by versions of rlvr that store other options",
+            "remove the directory, and make all shares with one version",
+        )
+    if not plans or plans[0].begun is None:
+        return plan
+    entries = ((path / part["name"], part) for _, m in listings for part in m["parts"])
+    stored = next((file for file, entry in entries if _is_whole(file, entry)), None)
+    columns = None if stored is None else tuple(pq.read_schema(stored).names)
+    return replace(plans[0], begun_columns=columns)
+
+
+def reopen(path: Path) -> None:
+    """Removes what a directory holds, so that it is made again as what it was begun as.
+
+    The identity stays: it is that of a policy which was not saved, and later steps name it.
+    """
+    listings = _listings(path)
+    if listings:
+        begun = {name: v for name, v in listings[0][1].items() if name != "summary"}
+        _write_manifest(_partial(path, WHOLE), {**begun, "parts": []})
+    for child in path.iterdir() if path.exists() else ():
+        if child != _partial(path, WHOLE):
+            atomic.remove(child)
+
+
+def _listings(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The manifest and the partial ones of a directory, by file name."""
+    names = [path / MANIFEST, *sorted(path.glob("_partial*.json"))]
+    return [(name.name, manifest) for name in names if (manifest := read_sealed(name))]
+
+
+def _listed_parts(path: Path) -> dict[int, dict[str, Any]]:
+    """The parts that the manifests of `path` list, by index."""
+    return {int(part["name"][5:-8]): part for _, m in _listings(path) for part in m["parts"]}
 
 
 def _is_whole(path: Path, entry: dict[str, Any]) -> bool:
     return path.exists() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
-
-
-def _other_plan(path: Path, plan: Plan, manifest: dict[str, Any]) -> UserError:
-    changes = _changes(manifest["params"], plan.params)
-    if plan.only and manifest["only"] != list(plan.only):
-        changes.append(f"columns was {manifest['only']}, is {list(plan.only)}")
-    if not changes or plan.stage != manifest["stage"]:
-        theirs = {**manifest, "parts": manifest["planned_parts"], "params": {}}
-        theirs["parents"] = {r: p["digest"] for r, p in manifest["parents"].items()}
-        changes = _changes(theirs, {**plan.identity, "params": {}})
-    return UsageError(
-        f"`{path}` was made with other parameters: {'; '.join(changes)[:300]}",
-        "choose another --out, or remove the directory to make it anew",
-    )
-
-
-def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What a reader can act on: a changed content hash only if nothing else changed."""
-    names = [name for name in new if old.get(name) != new[name]]
-    named = [name for name in names if name != "content"] or names
-    return [f"{name} was {old.get(name)}, is {new[name]}" for name in named]
 
 
 @contextlib.contextmanager

@@ -87,7 +87,7 @@ class Parts:
 
     def __init__(self, name: str, parts: int, rows: int = 0, unit: str = "rows") -> None:
         self.name = name
-        self.counts = {"kept": 0, "made": 0, "rewritten": 0}
+        self.counts = {"kept": 0, "written": 0, "rewritten": 0}
         self._parts, self._rows, self._unit = parts, rows, unit
         self._done = 0
         self._start = self._said = time.monotonic()
@@ -143,6 +143,12 @@ class Parts:
         return time.monotonic() - self._start
 
 
+def remark(name: str, *remarks: str) -> None:
+    """Says what a command has to say before it starts, one line each."""
+    for text in remarks:
+        say(f"{name}: {text}")
+
+
 def conclude(
     parts: Parts, out: Path, made: Any, text: str, *, as_json: bool, rate: str | None = None
 ) -> None:
@@ -152,7 +158,7 @@ def conclude(
         words = "this share is done, parts of other shares are still missing"
     else:
         words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
-    new = parts.counts["made"] + parts.counts["rewritten"]
+    new = parts.counts["written"] + parts.counts["rewritten"]
     if made is None:
         say(f"{parts.name}: {words}")
     elif not new:

@@ -38,7 +38,8 @@ def test_runs_are_resumed_and_processes_change_no_byte(tmp_path, files_of):
         tmp_path / "one", "lab test", RUNS, seeds=2, jobs=1,
         on_part=lambda index, state: states.append(state),
     )  # fmt: skip
-    assert states == ["kept", "mended"] and files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert states == ["kept", "rewritten"]
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     with pytest.raises(UsageError, match=r"other parameters: seeds was 2, is 3$"):
         sweep.make(tmp_path / "one", "lab test", RUNS, seeds=3, jobs=1)
     found = r"parameters: runs was \['three', 'classes'\], is \['three'\]; systems was"

@@ -15,7 +15,8 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy
 from rlvr_cli.stages import batch, logprob
-from rlvr_cli.storage.shards import Plan, Shards
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import write_all_shards
 
 OPTIONS = UpdateOptions()

@@ -12,7 +12,8 @@ import torch
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import policy
 from rlvr_cli.stages import common, logprob
-from rlvr_cli.storage.shards import Plan, Shards, seal
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards, seal
 
 EMPTY = {"completion": "", "finish_reason": "length"}
 

@@ -13,7 +13,8 @@ import pytest
 
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.storage import atomic, schema
-from rlvr_cli.storage.shards import Plan, Shards, Share
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards, Share
 from rlvr_cli.storage.writer import write_shards, write_shards_streaming
 
 PARTS = 3
@@ -151,7 +152,7 @@ def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
         tmp_path / "a", plan(), make, on_part=lambda *said: heard.append(said),
         summarise=lambda shards: {"rows": shards.rows},
     )  # fmt: skip
-    assert made is not None and heard == [(index, "made") for index in range(PARTS)]
+    assert made is not None and heard == [(index, "written") for index in range(PARTS)]
     made_whole(tmp_path / "b")
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
@@ -394,7 +395,7 @@ def test_what_lies_beside_the_parts_is_made_again_if_it_is_not_intact(tmp_path):
         )
         return states
 
-    assert again([]) == ["made"] * PARTS
+    assert again([]) == ["written"] * PARTS
     assert again([]) == ["kept"] * PARTS
     beside.write_text("bad")
     assert again([]) == ["rewritten"] * PARTS

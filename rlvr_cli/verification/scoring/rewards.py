@@ -43,9 +43,12 @@ def build(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def canonical(text: str) -> str:
-    """The one spelling: every option written out, a weight where there are several parts."""
-    parts = _parse(text)
+def canonical(text: str, stored: str | None = None) -> str:
+    """The one spelling: every option written out, a weight where there are several parts.
+
+    With `stored`, the string that a directory was begun with, what `text` leaves out is as it was.
+    """
+    parts = _parse(text, stored)
     if len(parts) == 1 and parts[0][0] == 1:
         return parts[0][1]
     return "+".join(f"{weight:g}*{spec}" for weight, spec in parts)
@@ -56,7 +59,19 @@ def deciding(text: str) -> str:
     return _parse(text)[0][1]
 
 
-def _parse(text: str) -> list[tuple[float, str]]:
+def _parse(text: str, stored: str | None = None) -> list[tuple[float, str]]:
+    parts = _split(text)
+    before = [] if stored is None else [spec for _, spec in _split(stored)]
+    before += [spec for _, spec in parts[len(before) :]]
+    earlier = [None] * len(parts) if stored is None else before
+    return [
+        (weight, registry.canonical(_FOLDER, spec, was))
+        for (weight, spec), was in zip(parts, earlier, strict=False)
+    ]
+
+
+def _split(text: str) -> list[tuple[float, str]]:
+    """The weight and the spec of each part, as they were given."""
     parts = []
     for piece in text.split("+"):
         given = _WEIGHT.match(piece)
@@ -68,8 +83,7 @@ def _parse(text: str) -> list[tuple[float, str]]:
             raise UsageError(
                 f"`{text}` has the weight `{given and given[1]}`", "write it as in 0.9*math"
             )
-        spec = piece[given.end() :] if given else piece
-        parts.append((weight, registry.canonical(_FOLDER, _named(spec.strip()))))
+        parts.append((weight, _named((piece[given.end() :] if given else piece).strip())))
     return parts
 
 
