@@ -211,12 +211,17 @@ def resume(path: Path, plan: Plan) -> Plan:
             f"the shares of `{path}` were begun by versions of rlvr that store other options",
             "remove the directory, and make all shares with one version",
         )
-    if not plans or plans[0].begun is None:
-        return plan
-    entries = ((path / part["name"], part) for _, m in listings for part in m["parts"])
-    stored = next((file for file, entry in entries if _is_whole(file, entry)), None)
-    columns = None if stored is None else tuple(pq.read_schema(stored).names)
-    return replace(plans[0], begun_columns=columns)
+    return replace(plans[0], begun_columns=_stored_columns(path, listings)) if plans else plan
+
+
+def _stored_columns(
+    path: Path, listings: list[tuple[str, dict[str, Any]]]
+) -> tuple[str, ...] | None:
+    """The columns of the parts that are there; None without a part that can be read."""
+    for name in (part["name"] for _, manifest in listings for part in manifest["parts"]):
+        with contextlib.suppress(pa.ArrowException, OSError):
+            return tuple(pq.read_schema(path / name).names)
+    return None
 
 
 def reopen(path: Path) -> None:
