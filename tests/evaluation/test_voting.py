@@ -245,7 +245,7 @@ def test_an_equality_without_answers_or_of_another_directory_is_refused(
     rlvr, refused, jsonl, known, tmp_path
 ):
     err = refused(2, "diversity", known / "rollouts", "--equality", "math")
-    assert "no extracted answers for `math` to hold equal" in err
+    assert "no extracted answers for `math` to compare" in err
     words = ("diversity", jsonl(*rows(*HALVES)), "--out", tmp_path / "made")
     assert rlvr(*words).code == 0
     assert "equality was" in refused(2, *words, "--equality", "math")
