@@ -1,4 +1,4 @@
-"""Gold answers that no completion can be verified against, found before anything is sampled."""
+"""Gold answers that no completion can be verified against, reported before any sampling."""
 
 import json
 import re

@@ -63,7 +63,8 @@ class Tallying:
     def __init__(self, *, texts: bool, answers: bool = True) -> None:
         self._counts = _summed([])
         self._parts: list[pa.Table] = []
-        self._codes: dict[tuple[str | None, str], int] = {}  # only where details are kept
+        # Numbers of prompts, where texts, answers or samples are collected.
+        self._codes: dict[tuple[str | None, str], int] = {}
         self._texts: dict[int, list[str]] | None = {} if texts else None
         self._votes: dict[int, Counter[str]] | None = {} if answers else None
         self._samples: list[np.ndarray] = []

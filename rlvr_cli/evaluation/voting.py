@@ -202,6 +202,10 @@ def _name(spec: str) -> str:
     return spec.partition(":")[0]
 
 
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
     """How wrong answers were compared for a metric, in one line."""
     why = f": {facts['why']}" if facts["why"] else ""
@@ -211,8 +215,9 @@ def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
         return f"{metric}: wrong answers are equal where their texts are{why}"
     names = " and ".join(f"`{_name(spec)}`" for spec in facts["equality"].split(" "))
     line = (
-        f"{metric}: wrong answers are equal by {names}: {facts['answers']:,} different ones are "
-        f"{facts['classes']:,}, by {facts['comparisons']:,} comparisons"
+        f"{metric}: wrong answers are compared by {names}: {facts['answers']:,} different ones "
+        f"form {_count(facts['classes'], 'class', 'classes')}, by "
+        f"{_count(facts['comparisons'], 'comparison', 'comparisons')}"
     )
     if facts["unreadable"]:
         line += f"; it cannot read {facts['unreadable']:,}, which equal only their own text"

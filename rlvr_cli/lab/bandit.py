@@ -164,7 +164,7 @@ class Policies:
 
         Completions of one action are equal, and a loss is a sum over completions: each action is
         one row, and its share of the gradient is taken as often as it was sampled, under the
-        counts of its own group's kept rows. What was not sampled is masked.
+        counts of its own group's rows with KEEP. Actions that were not sampled are masked.
         """
         size, needs = self._settings.group_size, self._objective.needs
         mask_SA = columns[KEEP] & (count_SA > 0)
@@ -217,7 +217,7 @@ def _counts(action_SG: Tensor, actions: int) -> Tensor:
 
 
 def _weights(objective: Objective, group_size: int) -> Tensor:
-    """A token's share of the loss of a group of which 0 to G rows are kept, [G + 1]."""
+    """A token's share of the loss of a group with 0 to G rows that count, [G + 1]."""
     mask_BT = torch.ones(1, 1, dtype=torch.float64)
     shares = [
         objective.weight(mask_BT, Totals(tokens=counted, sequences=counted, max_length=1))

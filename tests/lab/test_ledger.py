@@ -9,7 +9,7 @@ import pytest
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.lab import check, ledger, markdown
-from rlvr_cli.lab.ledger import Claim, Lab, ClaimResult
+from rlvr_cli.lab.ledger import Claim, ClaimResult, Lab
 
 YES, NO = check.exact("yes", 1.0, above=0.0), check.exact("no", -1.0, above=0.0)
 OPEN = check.mean("open", [-1.0, 1.0], above=0.0)
