@@ -204,7 +204,10 @@ def test_the_answer_entropy_is_that_of_the_classes_that_the_verifier_holds_equal
     assert by_math == pytest.approx(2 * math.log(4) / 4 + 3 * math.log(8 / 3) / 8 + math.log(8) / 8)
     counts = [said[key] for key in ("answers", "classes", "comparisons", "unreadable", "failed")]
     assert counts == [4, 2, 3, 0, {}]
-    assert "answer entropy: wrong answers are compared by `math`: 4 different ones form 2 class" in err
+    assert (
+        "answer entropy: wrong answers are compared by `math`: 4 different ones form 2 classes"
+        in err
+    )
 
 
 def test_the_answer_entropy_depends_on_them_in_a_prompt_without_a_correct_one_too(diverse, jsonl):
