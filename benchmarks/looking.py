@@ -18,7 +18,7 @@ from typing import Any
 from rlvr_cli.cli import app
 from rlvr_cli.report import page, sources
 from rlvr_cli.storage import lineage
-from rlvr_cli.viewer.index import Filter, Index
+from rlvr_cli.viewer.index import Index, RowFilter
 
 WORDS = [f"word{n}" for n in range(25)]
 
@@ -61,7 +61,7 @@ def main() -> None:
         rows = iter(range(len(index)))
         print(f"{len(index):,} completions; Python {platform.python_version()}")
         print(f"view, open:          {seconds(lambda: Index(found)):.3f} s")
-        search = seconds(lambda: Index(found).passing(Filter(text="word3 word5")))
+        search = seconds(lambda: Index(found).passing(RowFilter(text="word3 word5")))
         print(f"view, open, search:  {search:.3f} s")
         index.detail(next(rows))
         print(f"view, next:          {seconds(lambda: index.detail(next(rows))):.4f} s")

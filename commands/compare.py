@@ -1,8 +1,8 @@
 """Paired differences of runs over the same prompts, what they solve, and where Pass@k crosses.
 
-Takes run directories of train (their last evaluations), scores directories, or files of other
-tools, two or more; each is compared with the first. Prompts are gained where the first has no
-correct completion and the other one has. `--plot` draws the Pass@k curves, and Pass@1 against
+Takes two or more run directories of train (their last evaluations), scores directories, or files
+of other tools, and compares each with the first. A prompt is gained where the first has no correct
+completion and the other has one. `--plot` draws the Pass@k curves, and Pass@1 against
 Pass@K.
 """
 
@@ -24,15 +24,15 @@ def command(
     from rlvr_cli.evaluation import compare, voting
     from rlvr_cli.terminal import tables
 
-    sides, made = compare.contrasts(runs, equality=equality)
+    sides, contrasts = compare.contrasts(runs, equality=equality)
     points = compare.frontier(sides)
     if json:
-        first, *others = [one.as_json() for one in made]
+        first, *others = [one.as_json() for one in contrasts]
         majorities = [side.majority for side in sides]
         summary = {**first, "others": others, "frontier": points, "majorities": majorities}
         return console.result(runs[-1], summary, as_json=True)
     out = console.stdout()
-    for one in made:
+    for one in contrasts:
         title = f"{one.metrics.title}, mean [95% interval]: `{one.first}`, then `{one.second}`"
         out.print(title, markup=False, soft_wrap=True)
         rows = dict(one.metrics.rows)

@@ -35,17 +35,17 @@ def command(
     if model is None:
         raise UsageError("coverage needs a policy", "name it with --model")
     policy = policies.resolve(model)
-    found = coverage.load(
+    known = coverage.load(
         solutions, id_column=id_column, prompt_column=prompt_column,
         solution_column=solution_column, limit=limit,
     )  # fmt: skip
     ks, parts = options.ks(k), console.Parts("coverage", 1)
-    with console.Parts("coverage", len(found.text)) as progress:
-        made = coverage.run(
-            found, policy, ks, separator=separator, chat=chat,
+    with console.Parts("coverage", len(known.text)) as progress:
+        result = coverage.run(
+            known, policy, ks, separator=separator, chat=chat,
             micro_batch_tokens=micro_batch_tokens, on_prompt=lambda i: progress(i, "written"),
         )  # fmt: skip
     params = {"k": ks, "policy": policy.digest, "separator": separator, "chat": chat}
-    written = coverage.write(made, out, params, parts) if out else None
+    written = coverage.write(result, out, params, parts) if out else None
     title = f"Oracle coverage of `{solutions}` by `{policy.name}`"
-    console.evaluation(title, made.summary(), written, as_json=json, parts=parts)
+    console.evaluation(title, result.summary(), written, as_json=json, parts=parts)

@@ -1,9 +1,9 @@
 """How different the completions of a prompt are: n-grams, similarities, answers, entropies.
 
 1 - Self-BLEU-4, distinct-n, entropy of the extracted answers, mean similarity of pairs, lengths and
-the truncated share, over all completions of a prompt, right or wrong. All correct answers are one,
-wrong ones are one where the verifier of the scores holds them equal (`--equality`). Entropies of
-tokens come from a logprobs directory of the same rollouts.
+the truncated share, over all completions of a prompt, right or wrong. All correct answers count as
+one; wrong answers count as one where the verifier of the scores treats them as equal
+(`--equality`). Token entropies come from a logprobs directory of the same rollouts.
 """
 
 from pathlib import Path
@@ -41,19 +41,19 @@ def command(
         extracted=extracted_column, source=source_column,
     )  # fmt: skip
     specs = diversity.specs(similarity)
-    found = diversity.load(path, columns)
-    tallied = found.tally()
-    ballot = voting.ballot(tallied, found.scores, equality, voting.several(tallied))
-    with console.Parts("diversity", 1, ballot.answers, "answers") as progress:
-        tallied, entropy = ballot.counted(progress.advance)
-    measures = diversity.measure(found, tallied, specs)
+    stored = diversity.load(path, columns)
+    tallied = stored.tally()
+    judge = voting.equality_judge(tallied, stored.scores, equality, voting.several(tallied))
+    with console.Parts("diversity", 1, judge.answers, "answers") as progress:
+        tallied, entropy = judge.count(progress.advance)
+    measures = diversity.measure(stored, tallied, specs)
     if logprobs:
-        measures = diversity.with_tokens(found, measures, logprobs)
+        measures = diversity.with_tokens(stored, measures, logprobs)
     parts = console.Parts("diversity", 1)
     params = {"similarity": specs} | ({"equality": entropy["equality"]} if entropy else {})
-    made = diversity.write(out, found, measures, params, parts) if out else None
-    summary = diversity.summary(found, measures)
+    written = diversity.write(out, stored, measures, params, parts) if out else None
+    summary = diversity.summary(stored, measures)
     if entropy:
         remark = voting.described(entropy, "answer entropy")
         summary |= {"answer_entropy": entropy, "remark": remark}
-    console.evaluation(f"Diversity of `{path}`", summary, made, as_json=json, parts=parts)
+    console.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)

@@ -1,13 +1,14 @@
-"""Says what would go wrong: on this machine, with a model, in the data.
+"""Reports what would go wrong: on this machine, with a model, in the data.
 
-Named a prompts, rollouts or scores directory, or a file of prompts, it reads the golds, ids and
-texts, and with --model the lengths and what ends a completion. Without one it says what this
-machine has; with --model and the options of `train`, whether such a run fits into memory, and
-whether sampler and trainer give the same log-probs. A problem makes it fail, a note does not.
+Given a prompts, rollouts or scores directory, or a file of prompts, it checks the golds, ids and
+texts, and with --model the lengths and the ids that end a completion. Without one it lists what
+this machine has; with --model and the options of `train` it checks whether such a run fits into
+memory, and whether sampler and trainer give the same log-probs. A problem makes the command fail, a
+note does not.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,13 +21,13 @@ from rlvr_cli.terminal import console
     train=config.RunOptions, rollout=config.RolloutOptions, train_step=config.UpdateOptions
 )
 def command(
-    train: dict,
-    rollout: dict,
-    train_step: dict,
+    train: dict[str, Any],
+    rollout: dict[str, Any],
+    train_step: dict[str, Any],
     source: Annotated[
         Path | None, typer.Argument(help="prompts, rollouts, scores, or a file of prompts")
     ] = None,
-    verifier: Annotated[str | None, typer.Option(help="read the golds by this one")] = None,
+    verifier: Annotated[str | None, typer.Option(help="the verifier that reads the golds")] = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,

@@ -5,9 +5,9 @@
 Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a directory or a
 quoted pattern) with one completion a row or one list a row, in bounded memory. A completion without
 a verdict is excluded, and counted. A k above the smallest n is refused. Maj@k, where extracted
-answers are stored, is the chance that the commonest answer of k completions is correct, ties
-shared; all correct answers are one, wrong ones are one where the verifier of the scores holds them
-equal (`--equality`).
+answers are stored, is the chance that the most frequent answer of k completions is correct, ties
+shared. All correct answers count as one; wrong answers count as one where the verifier of the
+scores treats them as equal (`--equality`).
 """
 
 from typing import Annotated
@@ -20,7 +20,9 @@ from rlvr_cli.terminal import console, tables
 
 def command(
     source: options.Source = None,
-    k: Annotated[str | None, typer.Option("--k", help="as in 1,8,64; powers of two else")] = None,
+    k: Annotated[
+        str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
+    ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
     id_column: options.IdColumn = None,
@@ -39,15 +41,15 @@ def command(
     )  # fmt: skip
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     decisive = voting.deciding(tallied, max(ks, default=0))
-    ballot = voting.ballot(tallied, scores, equality, decisive)
-    with console.Parts("eval-passk", 1, ballot.answers, "answers") as progress:
-        tallied, majority = ballot.counted(progress.advance)
+    judge = voting.equality_judge(tallied, scores, equality, decisive)
+    with console.Parts("eval-passk", 1, judge.answers, "answers") as progress:
+        tallied, majority = judge.count(progress.advance)
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
     )
     parts = console.Parts("eval-passk", 1)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
-    made = (
+    written = (
         pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
         if out
         else None
@@ -57,4 +59,6 @@ def command(
         summary |= {"majority": majority, "remark": voting.described(majority)}
     curve = pass_at_k.pass_curve(tallied) if plot else {}
     drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
-    console.evaluation(f"Pass@k of `{path}`", summary, made, as_json=json, parts=parts, plot=drawn)
+    console.evaluation(
+        f"Pass@k of `{path}`", summary, written, as_json=json, parts=parts, plot=drawn
+    )

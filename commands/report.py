@@ -18,11 +18,11 @@ def command(
     paths: Annotated[
         list[Path], typer.Argument(metavar="RUN|DIR...", help="runs of train, or scores")
     ],
-    out: Annotated[Path, typer.Option(help="the file to make")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="the file to write")] = Path("report.html"),
     threshold: Annotated[float, typer.Option(help="of the cosine in UCC@k, above 0 up to 1")] = 0.8,
     examples: Annotated[int, typer.Option(min=0, help="prompts shown with their texts")] = 6,
     title: Annotated[
-        str | None, typer.Option(help="the heading; the directories' names else")
+        str | None, typer.Option(help="the heading; default: the directories' names")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -30,11 +30,11 @@ def command(
     from rlvr_cli.storage import atomic
 
     page.require_free(out)
-    found = sources.open_all(paths)
-    with console.Parts("report", sum(map(sources.parts, found))) as parts:
-        made = page.make(
-            found, threshold=threshold, most_examples=examples, title=title, on_part=parts
+    opened = sources.open_all(paths)
+    with console.Parts("report", sum(map(sources.parts, opened))) as parts:
+        report = page.make(
+            opened, threshold=threshold, most_examples=examples, title=title, on_part=parts
         )
-    atomic.write_atomic(out, made.html.encode())
+    atomic.write_atomic(out, report.html.encode())
     console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
-    console.result(out, made.figures, as_json=json)
+    console.result(out, report.figures, as_json=json)

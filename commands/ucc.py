@@ -3,7 +3,7 @@
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
 (QUATRO, eq. 20). Correct completions share a cluster if their similarity reaches the threshold,
-directly or through others (`--linkage single`). The paper names no threshold: several can be given.
+directly or through others (`--linkage single`). The paper gives no threshold; you can pass several.
 """
 
 from pathlib import Path
@@ -18,7 +18,9 @@ from rlvr_cli.terminal import console, tables
 
 def command(
     source: options.Source = None,
-    k: Annotated[str | None, typer.Option("--k", help="as in 1,8,64; powers of two else")] = None,
+    k: Annotated[
+        str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
+    ] = None,
     threshold: Annotated[str, typer.Option(help="above 0 up to 1; several as in 0.6,0.8")] = "0.8",
     linkage: Annotated[
         Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
@@ -43,18 +45,18 @@ def command(
         completion_column=completion_column, source_column=source_column,
     )  # fmt: skip
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
-    found = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
+    clusterings = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
                                 similarity=similarity, representatives=bool(clusters))  # fmt: skip
-    measures = pass_at_k.sweep_measures(tallied, ks, found, thresholds)
+    measures = pass_at_k.sweep_measures(tallied, ks, clusterings, thresholds)
     parts = console.Parts("ucc", 1)
     named = thresholds[0] if len(thresholds) == 1 else thresholds
     chosen = {"threshold": named, "linkage": linkage, "similarity": similarity}
     params = {"k": ks, **chosen}
-    made = pass_at_k.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
-    if clusters and (count := clustering.write(clusters, tallied, found, thresholds)):
+    written = pass_at_k.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
+    if clusters and (count := clustering.write(clusters, tallied, clusterings, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
     summary = pass_at_k.summary(tallied, measures) | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}
-    curve = pass_at_k.ucc_curve(tallied, found, thresholds[0]) if plot else {}
+    curve = pass_at_k.ucc_curve(tallied, clusterings, thresholds[0]) if plot else {}
     drawn = tables.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
     title = f"UCC@k of `{path}`, {similarity} similarity {threshold}, {linkage} linkage"
-    console.evaluation(title, summary, made, as_json=json, parts=parts, plot=drawn)
+    console.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)

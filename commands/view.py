@@ -1,7 +1,7 @@
 """Reads rollouts in the terminal, with verdicts, advantages and coloured tokens.
 
 Takes a run of train (its evaluations, the last one first), rollouts or scores, or a folder that
-holds them. `?` shows the keys. What scores, logprobs and advantages beside them say is shown too.
+contains them. `?` shows the keys. Scores, logprobs and advantages next to them are shown too.
 """
 
 from pathlib import Path
@@ -13,7 +13,8 @@ import typer
 def command(
     path: Annotated[Path, typer.Argument(help="a run of train, rollouts, or scores")],
     model: Annotated[
-        str | None, typer.Option(help="whose tokenizer cuts the coloured tokens; the policy's else")
+        str | None,
+        typer.Option(help="whose tokenizer decodes the coloured tokens; default: the policy's"),
     ] = None,
 ) -> None:
     from rlvr_cli.viewer import start

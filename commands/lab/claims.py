@@ -25,5 +25,5 @@ def command(
 ) -> None:
     from rlvr_cli.lab import report
 
-    made = report.claims(out, seeds, language, options.words(only), jobs)
-    console.result(made.out, made.summary, as_json=json)
+    result = report.claims(out, seeds, language, options.words(only), jobs)
+    console.result(result.out, result.summary, as_json=json)

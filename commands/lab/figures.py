@@ -15,11 +15,11 @@ def command(
     from rlvr_cli.lab import recovery, report, sharpening, two_stage
 
     figures = [
-        *sharpening.published(sharpening.Sweep()),
-        *two_stage.published(two_stage.Sweep()),
+        *sharpening.published(sharpening.SharpeningSweep()),
+        *two_stage.published(two_stage.TwoStageSweep()),
         *recovery.figures(),
     ]
-    made = report.make(
+    result = report.make(
         "figures", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
     )
-    console.result(made.out, made.summary, as_json=json)
+    console.result(result.out, result.summary, as_json=json)

@@ -42,11 +42,11 @@ def command(
     }
     chosen: dict[str, Any] = {name: values for name, values in swept.items() if values}
     seen: dict[str, Any] = {"similarities": options.words(similarity)} if similarity else {}
-    sweep = sharpening.Sweep(**chosen, **seen, init=init, steps=steps)
+    sweep = sharpening.SharpeningSweep(**chosen, **seen, init=init, steps=steps)
     figures = (
         sharpening.swept(sweep, held_out=bool(seen)) if chosen else sharpening.published(sweep)
     )
-    made = report.make(
+    result = report.make(
         "sharpening", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
     )
-    console.result(made.out, made.summary, as_json=json)
+    console.result(result.out, result.summary, as_json=json)

@@ -20,8 +20,8 @@ def command(
     from rlvr_cli.lab import recovery, report, squeeze
 
     figures = recovery.figures()
-    made = report.make(
+    result = report.make(
         "squeeze", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
     )
-    summary = {**made.summary, "checks": report.checks(made.out, squeeze.identities(seeds))}
-    console.result(made.out, summary, as_json=json)
+    summary = {**result.summary, "checks": report.checks(result.out, squeeze.identities(seeds))}
+    console.result(result.out, summary, as_json=json)

@@ -44,9 +44,9 @@ def command(
         "learning_rates": options.numbers("--learning-rate", learning_rate),
     }
     chosen: dict[str, Any] = {name: values for name, values in swept.items() if values}
-    sweep = two_stage.Sweep(**chosen, steps=steps)
+    sweep = two_stage.TwoStageSweep(**chosen, steps=steps)
     figures = two_stage.swept(sweep) if chosen else two_stage.published(sweep)
-    made = report.make(
+    result = report.make(
         "two-stage", figures, out=out, seeds=seeds, seed=seed, jobs=jobs, formats=format
     )
-    console.result(made.out, made.summary, as_json=json)
+    console.result(result.out, result.summary, as_json=json)

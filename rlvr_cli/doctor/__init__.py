@@ -1,4 +1,4 @@
-"""What would go wrong with a machine, a model or data, found before any work is done."""
+"""What would go wrong with a machine, a model or data, reported before any work is done."""
 
 from pathlib import Path
 
@@ -15,20 +15,20 @@ def of_data(
     """The findings on a directory or a file of prompts, and on a model's reading of them."""
     policy = policies.resolve(model) if model else None
     new = run.rollout.max_new_tokens
-    found = data.examine(source, policy=policy, max_new_tokens=new, columns=columns)
-    return [*found, *(tokens.examine(policy) if policy else ())]
+    findings = data.examine(source, policy=policy, max_new_tokens=new, columns=columns)
+    return [*findings, *(tokens.examine(policy) if policy else ())]
 
 
 def of_machine(model: str | None, run: RunConfig, processes: int) -> list[Finding]:
     """The findings on this machine, and on a run of a model on it."""
-    found = list(machine.examine())
+    findings = list(machine.examine())
     if model:
         policy = policies.resolve(model)
-        found += tokens.examine(policy)
-        found += (fits := list(fit.examine(policy, run, size=processes)))
+        findings += tokens.examine(policy)
+        findings += (fits := list(fit.examine(policy, run, size=processes)))
         if all(finding.level != "problem" for finding in fits):
-            found += fit.agree(policy, run)
-    return found
+            findings += fit.agree(policy, run)
+    return findings
 
 
 def conclude(findings: list[Finding], source: Path | None) -> None:

@@ -13,11 +13,11 @@ from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts
-from rlvr_cli.stages.score import FAULTS
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
-Row = dict[str, Any]
+PromptRow = dict[str, Any]
 _KINDS = ("prompts", "rollouts", "scores")
 _MOSTLY = 0.5
 _FEW = 0.2
@@ -30,10 +30,10 @@ def examine(
     max_new_tokens: int = 0,
     columns: dict[str, str | None],
 ) -> Iterator[Finding]:
-    """The findings on a directory of shards and those that it was made from, or on a file.
+    """The findings on a directory of shards and its ancestors, or on a file.
 
-    Of scores, or of rollouts with scores beside them, also what the groups can teach. With a
-    `policy` the prompts are encoded for it. `columns` are what `prompts.from_file` takes.
+    Scores, or rollouts with scores next to them, also show which groups carry signal. With a
+    `policy` the prompts are encoded for it. `columns` are those of `prompts.from_file`.
     """
     if not (path / MANIFEST).exists():
         yield from _prompts(prompts.from_file(str(path), **columns), policy, max_new_tokens)
@@ -42,12 +42,12 @@ def examine(
     if shards.kind not in _KINDS:
         raise DataError(
             f"`{path}` holds {shards.kind}; {', '.join(_KINDS)} can be examined",
-            "name the directory that it was made from",
+            "name the directory that it was computed from",
         )
     scores = shards if shards.kind == "scores" else None
     rollouts = shards.parent("rollouts") if scores else shards
     if rollouts.kind == "rollouts" and not scores:
-        scores = _beside(rollouts)
+        scores = _neighbouring_scores(rollouts)
     source = rollouts.parent("prompts") if rollouts.kind == "rollouts" else shards
     rows = prompts.from_shards(source, columns.get("verifier"))
     yield from _prompts(rows, policy, max_new_tokens)
@@ -57,7 +57,7 @@ def examine(
         yield from _scores(scores)
 
 
-def _beside(rollouts: Shards) -> Shards | None:
+def _neighbouring_scores(rollouts: Shards) -> Shards | None:
     """The scores of rollouts where `rlvr score` puts them, if they are there."""
     path = rollouts.path.parent / "scores"
     if not (path / MANIFEST).exists():
@@ -66,24 +66,26 @@ def _beside(rollouts: Shards) -> Shards | None:
     return scores if scores.parent("rollouts").digest == rollouts.digest else None
 
 
-def _prompts(rows: list[Row], policy: Policy | None, max_new_tokens: int) -> Iterator[Finding]:
+def _prompts(
+    rows: list[PromptRow], policy: Policy | None, max_new_tokens: int
+) -> Iterator[Finding]:
     yield from _doubles(rows)
     yield from golds.examine(rows)
     if policy:
         yield from _encoded(rows, policy, max_new_tokens)
 
 
-def _doubles(rows: list[Row]) -> Iterator[Finding]:
+def _doubles(rows: list[PromptRow]) -> Iterator[Finding]:
     counts = Counter(row["prompt_id"] for row in rows)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         yield Finding(
             "problem",
             "ids",
-            f"{len(twice)} ids are of several prompts: {_some(twice)}",
+            f"{len(twice)} ids belong to several prompts each: {_some(twice)}",
             "name a column of distinct values with --id-column",
         )
-    by_text: dict[str, list[Row]] = defaultdict(list)
+    by_text: dict[str, list[PromptRow]] = defaultdict(list)
     for row in rows:
         by_text[row["messages"]].append(row)
     same = [group for group in by_text.values() if len(group) > 1]
@@ -91,7 +93,7 @@ def _doubles(rows: list[Row]) -> Iterator[Finding]:
     for level, groups, what in (("problem", differ, "with different golds"), ("note", same, "")):
         if groups:
             names = [f"{group[0]['prompt_id']} = {group[1]['prompt_id']}" for group in groups]
-            text = f"{len(groups)} texts are those of several prompts {what}".rstrip()
+            text = f"{len(groups)} texts belong to several prompts each {what}".rstrip()
             hint = "keep one of each: they would count twice"
             yield Finding(level, "prompts", f"{text}: {_some(names)}", hint)  # type: ignore[arg-type]
             break
@@ -99,7 +101,7 @@ def _doubles(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "prompts", f"{len(rows)}, no id and no text twice")
 
 
-def _encoded(rows: list[Row], policy: Policy, max_new_tokens: int) -> Iterator[Finding]:
+def _encoded(rows: list[PromptRow], policy: Policy, max_new_tokens: int) -> Iterator[Finding]:
     tokenizer = policies.load_tokenizer(policy)
     context = policies.context_length(policy)
     try:
@@ -122,8 +124,8 @@ def _encoded(rows: list[Row], policy: Policy, max_new_tokens: int) -> Iterator[F
         yield Finding(
             "problem",
             "lengths",
-            f"{len(long)} of {len(rows)} prompts are longer than the {room} tokens that a context "
-            f"of {context} leaves beside {max_new_tokens} new ones: {_some(long)}",
+            f"{len(long)} of {len(rows)} prompts are longer than {room} tokens, which a context of "
+            f"{context} leaves for them with {max_new_tokens} new ones: {_some(long)}",
             "use fewer --max-new-tokens, or `--overlong skip`",
         )
     if getattr(tokenizer, "chat_template", None) and all(r["messages"][:1] == '"' for r in rows):

@@ -1,4 +1,4 @@
-"""What an examination says: one line each, and what to do where something is wrong."""
+"""A finding: one line, and what to do where something is wrong."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ Level = Literal["ok", "note", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; a problem makes the command fail, a note does not."""
+    """One thing that was examined; a problem makes the command fail, a note does not."""
 
     level: Level
     subject: str

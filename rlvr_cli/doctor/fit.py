@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from rlvr_cli import registry
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.config import RunConfig
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import UserError
@@ -14,12 +14,12 @@ from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.memory_estimate.phases import gib
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.runtime import device
+from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
 from rlvr_cli.stages import agreement, logprob, rollout, train_step
 from rlvr_cli.storage.shards import Shards
 
-_PROMPT_TOKENS = 512  # where no prompts say how long they are
+_PROMPT_TOKENS = 512  # assumed where no prompts are named
 _PROMPTS = 10
 _TIGHT = 0.9
 _TEXTS = [
@@ -29,14 +29,14 @@ _TEXTS = [
 
 
 def examine(
-    policy: Policy, config: RunConfig, *, size: int = 1, place: Device | None = None
+    policy: Policy, config: RunConfig, *, size: int = 1, device: Device | None = None
 ) -> Iterator[Finding]:
     """What each phase of such a run needs, on each of `size` devices."""
-    place = place or device.here()
+    device = device or devices.here()
     shape = shape_of(policy, config.train_step)
     prompts = config.train.prompts and Shards.open(Path(config.train.prompts), "prompts").table()
     longest = rollout.longest_prompt(policy, prompts["messages"]) if prompts else _PROMPT_TOKENS
-    goal = objective.build(config.train.algo)
+    objective = objectives.build(config.train.algo)
     train = config.train_step
     yield Finding(
         "ok",
@@ -46,21 +46,21 @@ def examine(
         f"{config.rollout.max_new_tokens} new ones, {train.micro_batch_tokens} in a micro-batch",
         "" if prompts else "name the prompts with --prompts",
     )
-    reference = bool(config.train.eval_every) or bool(logprob.reference_columns(goal.needs))
-    needs = phases.run(shape, config, place, prompt=longest, reference=reference, size=size)
-    for need in needs:
-        yield _need(need, place)
+    reference = bool(config.train.eval_every) or bool(logprob.reference_columns(objective.needs))
+    requirements = phases.run(shape, config, device, prompt=longest, reference=reference, size=size)
+    for requirement in requirements:
+        yield _requirement(requirement, device)
 
 
-def _need(need: phases.Requirement, place: Device) -> Finding:
-    listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
-    text = f"{gib(need.total)} of {gib(place.free)} free: {listed}"
-    if need.total > place.free:
-        hint = f"set {need.remedy}" if need.remedy else phases.NOTHING_FITS
-        return Finding("problem", need.phase, text, hint)
-    if need.total > _TIGHT * place.free:
-        return Finding("note", need.phase, f"{text}: tight", "leave a tenth of it free")
-    return Finding("ok", need.phase, text)
+def _requirement(requirement: phases.Requirement, device: Device) -> Finding:
+    listed = ", ".join(f"{name} {gib(value)}" for name, value in requirement.parts.items())
+    text = f"{gib(requirement.total)} of {gib(device.free)} free: {listed}"
+    if requirement.total > device.free:
+        hint = f"set {requirement.remedy}" if requirement.remedy else phases.NOTHING_FITS
+        return Finding("problem", requirement.phase, text, hint)
+    if requirement.total > _TIGHT * device.free:
+        return Finding("note", requirement.phase, f"{text}: tight", "leave a tenth of it free")
+    return Finding("ok", requirement.phase, text)
 
 
 def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
@@ -73,13 +73,13 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
     if sampler.needs_weight_sync:
         sampler.sync_weights(trainer, policy)
         dtype = sampler.dtype
-    found = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
+    gaps = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
     text = (
-        f"{found.mean:.2g} nats a token on average, {found.largest:.2g} at most, "
-        f"{found.outside:.1%} of {found.tokens} tokens with a ratio outside 1 +- 0.1"
+        f"{gaps.mean:.2g} nats a token on average, {gaps.largest:.2g} at most, "
+        f"{gaps.outside:.1%} of {gaps.tokens} tokens with a ratio outside 1 +- 0.1"
     )
     try:
-        agreement.check(found, dtype)
+        agreement.check(gaps, dtype)
     except UserError:
         hint = (
             "try --engine vllm:float32_head=true or vllm:dtype=float32, and --trainer "
@@ -87,7 +87,7 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
         )
         yield Finding("problem", "log-probs", f"{text}: more than {dtype} explains", hint)
         return
-    if found.outside > 0.05:
+    if gaps.outside > 0.05:
         hint = "correct for it with `+is-correction`, or use --engine vllm:float32_head=true"
         yield Finding("note", "log-probs", text, hint)
         return

@@ -1,4 +1,4 @@
-"""Gold answers that no completion can be verified against, found before anything is sampled."""
+"""Gold answers that no completion can be verified against, reported before any sampling."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from rlvr_cli import registry
 from rlvr_cli.doctor.finding import Finding, Level
 from rlvr_cli.stages import golds, score
 
-Row = dict[str, Any]
+PromptRow = dict[str, Any]
 _COMMANDS = (
     "[dt]?frac|sqrt|text|mathrm|mathbf|boxed|left|right|begin|end|binom|overline|circ|cdot|times|"
     "pm|pi|theta|alpha|beta|infty|le|ge|leq|geq|cup|cap|in|log|sin|cos|tan"
@@ -27,7 +27,7 @@ _FAULTS = (
 )
 
 
-def examine(rows: list[Row]) -> Iterator[Finding]:
+def examine(rows: list[PromptRow]) -> Iterator[Finding]:
     """Whether the golds can be read, by each prompt's verifier; and how they were escaped."""
     yield from _verifiers(rows)
     yield from _unreadable(rows)
@@ -36,7 +36,7 @@ def examine(rows: list[Row]) -> Iterator[Finding]:
     yield from _escapes("prompts", {row["prompt_id"]: text_of(row) for row in rows})
 
 
-def text_of(row: Row) -> str:
+def text_of(row: PromptRow) -> str:
     """What a prompt says, its messages one after the other."""
     prompt = json.loads(row["messages"])
     if isinstance(prompt, str):
@@ -44,7 +44,7 @@ def text_of(row: Row) -> str:
     return "\n".join(str(message.get("content", "")) for message in prompt)
 
 
-def _verifiers(rows: list[Row]) -> Iterator[Finding]:
+def _verifiers(rows: list[PromptRow]) -> Iterator[Finding]:
     counts = Counter(row["verifier"] for row in rows)
     missing = counts.pop(None, 0)
     if missing:
@@ -59,7 +59,7 @@ def _verifiers(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "verifiers", listed)
 
 
-def _unreadable(rows: list[Row]) -> Iterator[Finding]:
+def _unreadable(rows: list[PromptRow]) -> Iterator[Finding]:
     named = [row for row in rows if row["verifier"] is not None]
     with score.scorer(use_cache=False) as scorer:
         reasons = golds.unreadable(
@@ -69,17 +69,17 @@ def _unreadable(rows: list[Row]) -> Iterator[Finding]:
     for row in named:
         if row["prompt_id"] in reasons:
             bad[row["verifier"]].append(row)
-    for name, found in bad.items():
+    for name, rows_of_verifier in bad.items():
         shown = "; ".join(
             f"`{row['prompt_id']}` `{_short(str(row['answer']))}`: {reasons[row['prompt_id']]}"
-            for row in found[:3]
+            for row in rows_of_verifier[:3]
         )
-        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+        more = f"; and {len(rows_of_verifier) - 3} more" if len(rows_of_verifier) > 3 else ""
         yield Finding(
             "problem",
             "golds",
-            f"`{name}` cannot read {len(found)} of {len(named)} golds: {shown}{more}",
-            "mend them, or name another verifier with `rlvr prompts ... --verifier V`",
+            f"`{name}` cannot read {len(rows_of_verifier)} of {len(named)} golds: {shown}{more}",
+            "correct them, or name another verifier with `rlvr prompts ... --verifier V`",
         )
     if named and not bad:
         yield Finding("ok", "golds", f"all {len(named)} are read by their verifiers")
@@ -88,11 +88,11 @@ def _unreadable(rows: list[Row]) -> Iterator[Finding]:
 def _escapes(what: str, texts: dict[str, str]) -> Iterator[Finding]:
     level: Level = "problem" if what == "golds" else "note"
     for pattern, fault, hint in _FAULTS:
-        found = {name: match for name, text in texts.items() if (match := pattern.search(text))}
-        if found:
-            name, match = next(iter(found.items()))
+        matches = {name: match for name, text in texts.items() if (match := pattern.search(text))}
+        if matches:
+            name, match = next(iter(matches.items()))
             first = match.string[max(0, match.start() - 10) :]
-            text = f"{len(found)} of {len(texts)} {fault}, as in `{name}`: `{_short(first)}`"
+            text = f"{len(matches)} of {len(texts)} {fault}, as in `{name}`: `{_short(first)}`"
             yield Finding(level, what, text, hint)
 
 

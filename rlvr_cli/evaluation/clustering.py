@@ -30,7 +30,7 @@ WITHOUT_WORKERS = ("embedding",)  # one model in memory, which uses all cores it
 
 
 def check(thresholds: Sequence[float], *, linkage: str, similarity: str) -> None:
-    """Refuses what no clustering takes, before anything is read."""
+    """Refuses invalid thresholds, linkages and similarities before anything is read."""
     for threshold in thresholds:
         ucc.check(threshold, linkage)
     registry.build("similarities", similarity)
@@ -84,11 +84,11 @@ def _shared(work: Work, chunks: list[list[list[str]]], workers: int) -> list[Clu
     ):
         try:
             futures = [pool.submit(_each, work, chunk) for chunk in reversed(chunks)]
-            made: list[Clusters] = []
+            clusterings: list[Clusters] = []
             for chunk, future in zip(chunks, reversed(futures), strict=True):
-                mine = takes_part and future.cancel()
-                made += _each(work, chunk) if mine else future.result()
-            return made
+                runs_here = takes_part and future.cancel()
+                clusterings += _each(work, chunk) if runs_here else future.result()
+            return clusterings
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -99,7 +99,7 @@ def _each(work: Work, chunk: list[list[str]]) -> list[Clusters]:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Processes started meanwhile multiply on one core each: on as many as the machine has, all
+    """Processes started meanwhile use one BLAS thread each: with one per core of the machine, all
     of them would wait for one another."""
     before = os.environ.get(malloc.BLAS_THREADS)
     os.environ[malloc.BLAS_THREADS] = "1"
@@ -111,9 +111,11 @@ def _one_thread() -> Iterator[None]:
             os.environ[malloc.BLAS_THREADS] = before
 
 
-def rows(tallied: Tally, found: list[Clusters], threshold: float) -> Iterator[dict[str, Any]]:
-    """One row a cluster, to be read: its size and its representative, largest first."""
-    for name, texts, clusters in zip(tallied.prompt_id, tallied.texts or [], found, strict=True):
+def rows(tallied: Tally, clusterings: list[Clusters], threshold: float) -> Iterator[dict[str, Any]]:
+    """One readable row a cluster: its size and its representative, largest first."""
+    for name, texts, clusters in zip(
+        tallied.prompt_id, tallied.texts or [], clusterings, strict=True
+    ):
         size_J = clusters.sizes(threshold)
         for rank, label in enumerate(np.argsort(-size_J, kind="stable").tolist()):
             yield {
@@ -127,10 +129,12 @@ def rows(tallied: Tally, found: list[Clusters], threshold: float) -> Iterator[di
             }
 
 
-def write(path: Path, tallied: Tally, found: list[Clusters], thresholds: Sequence[float]) -> int:
+def write(
+    path: Path, tallied: Tally, clusterings: list[Clusters], thresholds: Sequence[float]
+) -> int:
     """Writes the `rows` of every threshold as JSON lines; the number of clusters."""
-    made = [row for threshold in thresholds for row in rows(tallied, found, threshold)]
+    listed = [row for threshold in thresholds for row in rows(tallied, clusterings, threshold)]
     atomic.make_folder(path.parent)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed)
     atomic.write_atomic(path, text.encode())
-    return len(made)
+    return len(listed)

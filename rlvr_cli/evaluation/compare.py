@@ -42,8 +42,8 @@ def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
     """Both, over the prompts that both have, in the order of the first."""
     in_b = set(b.prompt_id)
     common = [prompt_id for prompt_id in a.prompt_id if prompt_id in in_b]
-    made = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
-    return next(made), next(made)
+    restricted = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
+    return next(restricted), next(restricted)
 
 
 def difference(a: Measures, b: Measures, title: str) -> Comparison:
@@ -57,8 +57,8 @@ def difference(a: Measures, b: Measures, title: str) -> Comparison:
     names = [name for name in a.names if name in b.names]
     value_a = _values(a, names, a.prompt_id)
     value_b = _values(b, names, a.prompt_id)
-    made = bootstrap.paired_difference(value_b, value_a)
-    delta = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+    interval = bootstrap.paired_difference(value_b, value_a)
+    delta = np.stack([interval.mean_M, interval.low_M, interval.high_M], 1).tolist()
     first, second = a.intervals(), b.intervals()
     rows = {
         name: [first[name], second[name], list(map(finite, delta[m]))]
@@ -89,12 +89,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Contrast:
-    """What changed from the first to the second beside the metrics."""
+    """What changed from the first to the second, besides the metrics."""
 
     first: Path
     second: Path
     metrics: Comparison
-    buckets: list[contrast.Bucket]
+    buckets: list[contrast.FlipBucket]
     gained: list[str]  # prompts without a correct completion before, with one now
     lost: list[str]
     crossings: list[int]  # the k at which the order of Pass@k changes
@@ -124,11 +124,11 @@ def contrasts(
 ) -> tuple[list[Side], list[Contrast]]:
     """The sides with their prompts in one order, and each after the first against the first.
 
-    `equality` is what holds wrong answers equal: see `voting.ballot`.
+    `equality` decides which wrong answers are equal: see `voting.equality_judge`.
     """
     if len(paths) < 2:
         raise UsageError(
-            f"compare takes two arguments or more, {len(paths)} was given",
+            f"compare takes two arguments or more, {len(paths)} given",
             "name two runs, scores directories or files: `rlvr compare A B`",
         )
     first, *others = [load(path, equality) for path in paths]
@@ -146,12 +146,12 @@ def load(path: Path, equality: str | None = None) -> Side:
         rows = {name: row for row, name in enumerate(tallied.prompt_id)}
         return Side(path, chosen(tallied, [rows[name] for name in own.prompt_id]), own)
     if (path / "eval").exists() or (path / "config.toml").exists():
-        raise DataError(f"`{path}` has no complete evaluation", "go on with its `rlvr train`")
+        raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
     tallied, scores = pass_at_k.tally(path, texts="if there", answers=equality != "none")
     pass_at_k.require_measurable(tallied)
     decisive = voting.deciding(tallied, int(tallied.n_P.min()))
-    ballot = voting.ballot(tallied, scores, equality, decisive)
-    tallied, majority = ballot.counted()
+    judge = voting.equality_judge(tallied, scores, equality, decisive)
+    tallied, majority = judge.count()
     return Side(path, tallied, majority=majority)
 
 
@@ -193,10 +193,10 @@ def _contrast(first: Side, second: Side) -> Contrast:
 
 def _measures(side: Side, ks: list[int]) -> Measures:
     tallied = side.tally
-    made = [pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)]
+    measures = [pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)]
     if tallied.texts is not None:
-        made.append(pass_at_k.ucc_measures(tallied, [ks[-1]]))
-    return pass_at_k.joined(*made)
+        measures.append(pass_at_k.ucc_measures(tallied, [ks[-1]]))
+    return pass_at_k.joined(*measures)
 
 
 def _solved_only_by(a: Tally, b: Tally) -> list[str]:
@@ -207,11 +207,11 @@ def _solved_only_by(a: Tally, b: Tally) -> list[str]:
 def frontier(sides: Sequence[Side]) -> list[tuple[str, float, float, bool]]:
     """Each side's path, Pass@1, Pass@K at the smallest n of all, and whether none dominates it."""
     largest = min(side.smallest for side in sides)
-    made = [pass_at_k.pass_measures(s.tally, [1, largest]).value_PM[:, :2].mean(0) for s in sides]
-    kept = contrast.frontier(made)
+    points = [pass_at_k.pass_measures(s.tally, [1, largest]).value_PM[:, :2].mean(0) for s in sides]
+    undominated = contrast.frontier(points)
     return [
         (str(side.path), float(at[0]), float(at[1]), on)
-        for side, at, on in zip(sides, made, kept, strict=True)
+        for side, at, on in zip(sides, points, undominated, strict=True)
     ]
 
 
@@ -219,8 +219,8 @@ def curves(sides: Sequence[Side]) -> dict[str, list[tuple[int, float]]]:
     """The mean Pass@k of each side at about 40 values of k, up to the smallest n of all."""
     smallest = min(sides, key=lambda side: side.smallest)
     ks = pass_at_k.curve_ks(smallest.tally)
-    made = {}
+    curve_of = {}
     for side in sides:
         mean_K = pass_at_k.pass_measures(side.tally, ks).value_PM[:, : len(ks)].mean(axis=0)
-        made[str(side.path)] = list(zip(ks, mean_K.tolist(), strict=True))
-    return made
+        curve_of[str(side.path)] = list(zip(ks, mean_K.tolist(), strict=True))
+    return curve_of

@@ -1,4 +1,4 @@
-"""The stage that asks how much of known solutions lies among a policy's likeliest tokens.
+"""The stage that measures how much of known solutions lies among a policy's likeliest tokens.
 
 Shapes: T tokens of a solution, K values of k, P prompts.
 """
@@ -35,7 +35,7 @@ class Solutions:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Recall of each prompt's solution among the top k, and the counts behind it."""
+    """Recall of each prompt's solution among the top k, and the counts it is computed from."""
 
     solutions: Solutions
     measures: Measures
@@ -78,7 +78,7 @@ def load(
         table = Shards.open(path, "prompts").table().slice(0, limit)
         columns = {name: table[name].to_pylist() for name in table.column_names}
         texts, ids = columns["answer"], columns["prompt_id"]
-        found = Solutions(ids, columns["source"], columns["messages"], texts)
+        solutions = Solutions(ids, columns["source"], columns["messages"], texts)
     else:
         rows = readers.read(path)[:limit]
         prompt = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
@@ -91,14 +91,14 @@ def load(
         ]
         messages = [json.dumps(readers.look_up(row, prompt), default=str) for row in rows]
         texts = [readers.look_up(row, text) for row in rows]
-        found = Solutions(ids, [stem] * len(rows), messages, texts)
-    for prompt_id, solution in zip(found.prompt_id, found.text, strict=True):
+        solutions = Solutions(ids, [stem] * len(rows), messages, texts)
+    for prompt_id, solution in zip(solutions.prompt_id, solutions.text, strict=True):
         if not isinstance(solution, str) or not solution:
             raise DataError(
                 f"prompt `{prompt_id}` of `{path}` has no solution text: `{str(solution)[:40]}`",
                 "remove the row, or name another column with --solution-column",
             )
-    return found
+    return solutions
 
 
 def run(
@@ -112,12 +112,12 @@ def run(
     load: Callable[[Policy], Loaded] = policies.load,
     on_prompt: Callable[[int], None] = lambda index: None,
 ) -> Coverage:
-    """Teacher forcing: each solution token is looked for among the k likeliest in its place.
+    """Teacher forcing: whether each solution token is among the k likeliest at its position.
 
         recall@k = P(y_t in top-k(pi(. | x, y_<t)))            (APO, table 1 and sec. 3.1)
 
-    Ties go to the lower id; the end of sequence is no token of a solution. A solution that does
-    not fit the policy's context is cut, and counted.
+    Ties go to the lower id; the end-of-sequence token is not part of a solution. A solution that
+    does not fit the policy's context is cut, and counted.
     """
     import torch
 
@@ -137,8 +137,8 @@ def run(
             batch = [rows[i] for i in indices]
             _, top = logprobs.with_top_k(loaded.model, batch, max(ks), temperature=1.0)
             for i, ids_TK in zip(indices, logprobs.unpad(top.ids_BTK, batch), strict=True):
-                found_TK = ids_TK == np.asarray(rows[i].token_ids)[:, None]
-                hits_PK[i] = [found_TK[:, :k].any(axis=1).sum() for k in ks]
+                match_TK = ids_TK == np.asarray(rows[i].token_ids)[:, None]
+                hits_PK[i] = [match_TK[:, :k].any(axis=1).sum() for k in ks]
                 on_prompt(i)
     tokens_P = np.array([len(row.token_ids) for row in rows])
     names = [f"top-{k}" for k in ks]
@@ -169,16 +169,16 @@ def _rows(
     return rows, cut
 
 
-def write(made: Coverage, out: Path, params: dict[str, Any], on_part: OnPart) -> Shards:
+def write(coverage: Coverage, out: Path, params: dict[str, Any], on_part: OnPart) -> Shards:
     """A metrics directory: a row for each prompt; `n` is its tokens, `correct` those in the top
     of the largest k."""
     columns = {
-        "prompt_id": made.solutions.prompt_id,
-        "source": made.solutions.source,
-        "n": made.tokens_P,
-        "correct": made.hits_PK[:, -1],
-        "excluded": np.zeros(len(made.tokens_P), dtype=np.int64),
+        "prompt_id": coverage.solutions.prompt_id,
+        "source": coverage.solutions.source,
+        "n": coverage.tokens_P,
+        "correct": coverage.hits_PK[:, -1],
+        "excluded": np.zeros(len(coverage.tokens_P), dtype=np.int64),
     }
     return write_metrics(
-        out, "coverage", columns, made.measures, params, {}, made.summary(), on_part
+        out, "coverage", columns, coverage.measures, params, {}, coverage.summary(), on_part
     )

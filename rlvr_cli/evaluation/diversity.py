@@ -52,23 +52,23 @@ class Completions:
 
     def usable(self) -> dict[tuple[str | None, str], Group]:
         """The groups of two or more, which alone can differ; an error if there are none."""
-        found = {name: group for name, group in self.groups.items() if len(group.texts) > 1}
-        if not found:
+        usable = {name: group for name, group in self.groups.items() if len(group.texts) > 1}
+        if not usable:
             raise DataError(
                 "no prompt has two completions, so none can differ",
-                "sample several of a prompt, as in `rlvr rollout -n 8`",
+                "sample several completions of each prompt, as in `rlvr rollout -n 8`",
             )
-        return found
+        return usable
 
     def names(self) -> list[str]:
-        """The ids of the usable groups; with their source where several sources share one."""
+        """The ids of the usable groups; prefixed with the source where sources share one."""
         keys = list(self.usable())
         if len({prompt_id for _, prompt_id in keys}) == len(keys):
             return [prompt_id for _, prompt_id in keys]
         return [f"{source}/{prompt_id}" for source, prompt_id in keys]
 
     def tally(self) -> Tally:
-        """What the usable groups answer; no votes if nobody extracted an answer."""
+        """The answers of the usable groups; no votes if no answer was extracted."""
         groups = list(self.usable().values())
         return Tally(
             prompt_id=self.names(),
@@ -88,24 +88,24 @@ class Completions:
 
 def load(path: Path, columns: Columns | None = None) -> Completions:
     """The completions of a scores or rollouts directory, or of files that another tool wrote."""
-    made = Completions()
+    completions = Completions()
     if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
         shards = Shards.open(path, "scores", "rollouts")
-        made.rollouts = shards
+        completions.rollouts = shards
         if shards.kind == "scores":
-            made.scores, made.rollouts = shards, shards.parent("rollouts")
-        for batch, length_N in _parts(shards, made.rollouts):
-            _add(made, batch, length_N)
-        return made
+            completions.scores, completions.rollouts = shards, shards.parent("rollouts")
+        for batch, length_N in _parts(shards, completions.rollouts):
+            _add(completions, batch, length_N)
+        return completions
     stream = Stream(path, columns, wanted=WANTED)
     for batch in stream:
-        _add(made, batch)
+        _add(completions, batch)
     if "completion" not in stream.has:
         raise DataError(
             f"`{path}` has no completions; it has {', '.join(stream.header)}",
             "name their column with --completion-column",
         )
-    return made
+    return completions
 
 
 def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int | None]]]:
@@ -128,18 +128,22 @@ def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int |
         )
 
 
-def _add(made: Completions, batch: Batch, length_N: Sequence[int | None] | None = None) -> None:
+def _add(
+    completions: Completions, batch: Batch, length_N: Sequence[int | None] | None = None
+) -> None:
     nothing = [None] * len(batch)
     lists = [
         nothing if column is None else column.to_pylist()
         for column in (batch.source, batch.completion, batch.extracted, batch.finish)
     ]
     correct = nothing if batch.correct is None else batch.correct.tolist()
-    made.has_answers |= batch.extracted is not None and batch.extracted.null_count < len(batch)
-    made.has_reasons |= batch.finish is not None and batch.finish.null_count < len(batch)
+    completions.has_answers |= batch.extracted is not None and batch.extracted.null_count < len(
+        batch
+    )
+    completions.has_reasons |= batch.finish is not None and batch.finish.null_count < len(batch)
     rows = zip(batch.prompt_id.to_pylist(), *lists, correct, length_N or nothing, strict=True)
     for prompt_id, source, text, extracted, finish, right, length in rows:
-        group = made.groups.setdefault((source, prompt_id), Group(source))
+        group = completions.groups.setdefault((source, prompt_id), Group(source))
         group.texts.append(text or "")
         group.truncated += finish == "length"
         if length is not None:
@@ -150,15 +154,15 @@ def _add(made: Completions, batch: Batch, length_N: Sequence[int | None] | None 
             group.wrong[extracted] += 1
 
 
-def measure(found: Completions, tallied: Tally, similarities: Sequence[str]) -> Measures:
+def measure(completions: Completions, tallied: Tally, similarities: Sequence[str]) -> Measures:
     """The diversity of each prompt's completions, one metric a column.
 
     `1 - self-bleu`, `distinct-1` to `distinct-3`, `answer entropy` (nats) where the tally has
     votes, the mean of each similarity over pairs, `length` (tokens of the policy, or words and
     symbols) and its standard deviation, and the `truncated` share where reasons are stored.
     """
-    groups = found.usable()
-    built = {spec: registry.build("similarities", spec) for spec in similarities}
+    groups = completions.usable()
+    similarity_of = {spec: registry.build("similarities", spec) for spec in similarities}
     wrong, rows = tallied.wrong, []
     silent_P = [] if wrong is None else tallied.silent_P.tolist()
     for p, group in enumerate(groups.values()):
@@ -166,15 +170,15 @@ def measure(found: Completions, tallied: Tally, similarities: Sequence[str]) -> 
         row |= {f"distinct-{n}": v for n, v in enumerate(ngrams.distinct(group.texts), 1)}
         if wrong is not None:
             row["answer entropy"] = answers.entropy(group.right, wrong[p], silent_P[p])
-        for spec, similarity in built.items():
+        for spec, similarity in similarity_of.items():
             row[f"{spec} similarity"] = Similar.of(group.texts, similarity).mean()
         length_N = lengths(group)
         row |= {"length": float(length_N.mean()), "length std": float(length_N.std(ddof=1))}
-        if found.has_reasons:
+        if completions.has_reasons:
             row["truncated"] = group.truncated / len(group.texts)
         rows.append(row)
     names = list(rows[0])
-    return Measures(found.names(), names, np.array([[row[n] for n in names] for row in rows]))
+    return Measures(completions.names(), names, np.array([[row[n] for n in names] for row in rows]))
 
 
 def specs(text: str) -> list[str]:
@@ -182,22 +186,25 @@ def specs(text: str) -> list[str]:
     return [registry.canonical("similarities", name) for name in text.split(",")]
 
 
-def with_tokens(found: Completions, measures: Measures, path: Path) -> Measures:
+def with_tokens(completions: Completions, measures: Measures, path: Path) -> Measures:
     """The measures with those of a logprobs directory of the same rollouts."""
     logprobs = Shards.open(path, "logprobs")
-    if found.rollouts is None or logprobs.parent("rollouts").digest != found.rollouts.digest:
+    if (
+        completions.rollouts is None
+        or logprobs.parent("rollouts").digest != completions.rollouts.digest
+    ):
         raise DataError(
             f"`{path}` has the log-probs of other rollouts",
-            "name the scores or rollouts that they were made of",
+            "name the scores or rollouts that they belong to",
         )
     return joined(measures, token_measures(logprobs, measures.prompt_id))
 
 
 def write(
-    out: Path, found: Completions, measures: Measures, params: dict[str, Any], on_part: OnPart
+    out: Path, completions: Completions, measures: Measures, params: dict[str, Any], on_part: OnPart
 ) -> Shards:
     """A metrics directory: one row a prompt, the means and intervals in the summary."""
-    groups = list(found.usable().values())
+    groups = list(completions.usable().values())
     columns: dict[str, Any] = {
         "prompt_id": measures.prompt_id,
         "source": [group.source for group in groups],
@@ -205,9 +212,16 @@ def write(
         "correct": [group.right for group in groups],
         "excluded": [0] * len(groups),
     }
-    parents = {"rollouts": found.rollouts} if found.rollouts else {}
+    parents = {"rollouts": completions.rollouts} if completions.rollouts else {}
     return write_metrics(
-        out, "diversity", columns, measures, params, parents, summary(found, measures), on_part
+        out,
+        "diversity",
+        columns,
+        measures,
+        params,
+        parents,
+        summary(completions, measures),
+        on_part,
     )
 
 
@@ -225,7 +239,7 @@ def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
     if not columns:
         raise DataError(
             f"`{logprobs.path}` has neither entropy nor max_prob",
-            "make them with `rlvr logprob ROLLOUTS --columns entropy,max_prob`",
+            "compute them with `rlvr logprob ROLLOUTS --columns entropy,max_prob`",
         )
     sums_PM, tokens_P = np.zeros((len(prompt_ids), len(columns))), np.zeros(len(prompt_ids))
     for table in logprobs.parts():
@@ -244,9 +258,9 @@ def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
         )
 
 
-def summary(found: Completions, measures: Measures) -> dict[str, Any]:
+def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
     """Counts, [mean, low, high] and standard error of each metric, lengths of all completions."""
-    groups = list(found.usable().values())
+    groups = list(completions.usable().values())
     sizes = [len(group.texts) for group in groups]
     length_N = np.concatenate([lengths(group) for group in groups])
     low, median, high = np.percentile(length_N, [5, 50, 95]).tolist()
@@ -257,7 +271,7 @@ def summary(found: Completions, measures: Measures) -> dict[str, Any]:
         "n": [min(sizes), max(sizes)],
         "excluded": 0,
         "repeated": 0,
-        "left_out": found.alone(),
+        "left_out": completions.alone(),
         "left_out_for": "with one completion",
         "equal_texts": sum(len(g.texts) - len(set(g.texts)) for g in groups),
         "interval": "95%, expanded percentile bootstrap over prompts",

@@ -29,7 +29,7 @@ def tally(
 ) -> tuple[Tally, Shards | None]:
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
-    Files are streamed; what is kept is counts by prompt, and the correct texts if asked for.
+    Files are streamed; only counts by prompt, and the correct texts if asked for, stay in memory.
     `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
     answers are not counted.
     """
@@ -49,15 +49,15 @@ def tally(
     for batch in stream:
         tallying.add(batch)
     _require_columns(stream, texts=texts is True)
-    made = tallying.done()
-    return (made if "completion" in stream.has else replace(made, texts=None)), None
+    tallied = tallying.done()
+    return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:
     header = ", ".join(stream.header)
     if not {"correct", "reward"} & set(stream.has):
         raise DataError(
-            f"`{stream.path}` says of no completion whether it is correct; it has {header}",
+            f"`{stream.path}` does not say which completions are correct; it has {header}",
             "name the column with --correct-column, or score it: rlvr import, then rlvr score",
         )
     if stream.graded and "correct" not in stream.has:

@@ -15,7 +15,8 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import clustering
 from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
 from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
-from rlvr_cli.evaluation.tallies import Tally, with_verdicts
+from rlvr_cli.evaluation.metrics.clusters import Clusters
+from rlvr_cli.evaluation.tallies import Tally as Tally, with_verdicts as with_verdicts
 from rlvr_cli.stages.prompts import content_hash
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -41,10 +42,10 @@ class Measures:
 
     def estimates(self) -> tuple[dict[str, list[float | None]], dict[str, float | None]]:
         """The `intervals`, and the standard error of each mean."""
-        made = bootstrap.mean_interval(self.value_PM)
-        stacked = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+        interval = bootstrap.mean_interval(self.value_PM)
+        stacked = np.stack([interval.mean_M, interval.low_M, interval.high_M], 1).tolist()
         rows = [list(map(finite, row)) for row in stacked]
-        errors = map(finite, made.error_M.tolist())
+        errors = map(finite, interval.error_M.tolist())
         return dict(zip(self.names, rows, strict=True)), dict(zip(self.names, errors, strict=True))
 
     def of(self, rows: list[int]) -> "Measures":
@@ -76,14 +77,16 @@ def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
 def pass_curve(tallied: Tally) -> dict[str, list[float | None]]:
     """The mean and interval of Pass@k at about 40 values of k, up to the smallest n."""
     ks = curve_ks(tallied)
-    made = pass_measures(tallied, ks).intervals()
-    return {f"pass@{k}": made[f"pass@{k}"] for k in ks}
+    cells = pass_measures(tallied, ks).intervals()
+    return {f"pass@{k}": cells[f"pass@{k}"] for k in ks}
 
 
 def curve_ks(tallied: Tally) -> list[int]:
     """About 40 values of k, evenly on a logarithmic scale up to the smallest n."""
     require_measurable(tallied)
-    return np.unique(np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)).tolist()
+    spaced_K = np.geomspace(1, tallied.n_P.min(), 40).round().astype(int)
+    ks: list[int] = np.unique(spaced_K).tolist()
+    return ks
 
 
 def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
@@ -107,19 +110,19 @@ def ucc_measures(
     similarity: str = "tfidf",
 ) -> Measures:
     """UCC@k for every k, the number of clusters and UCR = clusters / n."""
-    found = clustering.of_tally(
+    clusterings = clustering.of_tally(
         tallied, thresholds=[threshold], linkage=linkage, similarity=similarity
     )
-    return clustered_measures(tallied, ks, found, threshold)
+    return clustered_measures(tallied, ks, clusterings, threshold)
 
 
 def clustered_measures(
-    tallied: Tally, ks: Sequence[int], found: list[clustering.Clusters], threshold: float
+    tallied: Tally, ks: Sequence[int], clusterings: list[Clusters], threshold: float
 ) -> Measures:
-    """The `ucc_measures` of clusters that were found already."""
+    """The `ucc_measures` of clusters that are known already."""
     require_measurable(tallied)
     rows = []
-    for n, clusters in zip(tallied.n_P.tolist(), found, strict=True):
+    for n, clusters in zip(tallied.n_P.tolist(), clusterings, strict=True):
         sizes = clusters.sizes(threshold)
         rows.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
     names = [*(f"ucc@{k}" for k in ks), "clusters", "ucr"]
@@ -129,28 +132,30 @@ def clustered_measures(
 def sweep_measures(
     tallied: Tally,
     ks: Sequence[int],
-    found: list[clustering.Clusters],
+    clusterings: list[Clusters],
     thresholds: Sequence[float],
 ) -> Measures:
-    """The `clustered_measures` of each threshold, which their names tell where there are many."""
-    made = [clustered_measures(tallied, ks, found, threshold) for threshold in thresholds]
-    if len(made) == 1:
-        return made[0]
+    """The `clustered_measures` of each threshold; of several, the names include the threshold."""
+    by_threshold = [
+        clustered_measures(tallied, ks, clusterings, threshold) for threshold in thresholds
+    ]
+    if len(by_threshold) == 1:
+        return by_threshold[0]
     return joined(
         *(
             Measures(m.prompt_id, [f"{name} at {threshold:g}" for name in m.names], m.value_PM)
-            for m, threshold in zip(made, thresholds, strict=True)
+            for m, threshold in zip(by_threshold, thresholds, strict=True)
         )
     )
 
 
 def ucc_curve(
-    tallied: Tally, found: list[clustering.Clusters], threshold: float
+    tallied: Tally, clusterings: list[Clusters], threshold: float
 ) -> dict[str, list[float | None]]:
     """The mean and interval of UCC@k at about 40 values of k, up to the smallest n."""
     ks = curve_ks(tallied)
-    made = clustered_measures(tallied, ks, found, threshold).intervals()
-    return {f"ucc@{k}": made[f"ucc@{k}"] for k in ks}
+    cells = clustered_measures(tallied, ks, clusterings, threshold).intervals()
+    return {f"ucc@{k}": cells[f"ucc@{k}"] for k in ks}
 
 
 def token_measures(logprobs: Shards, prompt_ids: list[str]) -> Measures:
@@ -207,7 +212,7 @@ def write(
     scores: Shards | None,
     tallied: Tally,
     measures: Measures,
-    params: dict,
+    params: dict[str, Any],
     on_part: OnPart,
 ) -> Shards:
     """A metrics directory: one row a prompt, the means and intervals in the summary."""
@@ -277,6 +282,6 @@ def by_source(tallied: Tally, measures: Measures) -> dict[str, dict[str, Any]]:
     for row, source in enumerate(tallied.source):
         rows.setdefault(source or "", []).append(row)
     return {
-        source: {"prompts": len(found), "metrics": measures.of(found).intervals()}
-        for source, found in rows.items()
+        source: {"prompts": len(members), "metrics": measures.of(members).intervals()}
+        for source, members in rows.items()
     }

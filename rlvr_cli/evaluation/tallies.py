@@ -18,7 +18,7 @@ COUNTS = ("unknown", "wrong", "correct")
 _KEYS = [("source", pa.large_string()), ("id", pa.large_string())]
 _COUNTED = pa.schema(_KEYS + [(name, pa.int64()) for name in COUNTS])
 MANY_ROWS = 2**21
-LONG_RUN = 32  # rows of one prompt behind one another, from which on they are summed as such
+LONG_RUN = 32  # where consecutive rows of a prompt are at least this many, runs are summed
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,30 @@ class Tally:
 
     @property
     def wrong(self) -> list[list[int]] | None:
-        """The sizes of the classes of wrong answers; None if nobody extracted an answer."""
+        """The sizes of the classes of wrong answers; None if no answer was extracted."""
         return None if self.votes is None else [sorted(v.values()) for v in self.votes]
 
     @property
     def silent_P(self) -> np.ndarray:
         """Completions with a verdict and without an answer."""
         assert self.votes is not None
-        return self.n_P - self.correct_P - np.array([sum(v.values()) for v in self.votes])
+        votes_P = np.array([sum(v.values()) for v in self.votes])
+        silent_P: np.ndarray = self.n_P - self.correct_P - votes_P
+        return silent_P
 
 
 class Tallying:
     """Counts batches into a `Tally`.
 
-    What a batch says of each of its prompts is kept as an Arrow table; those tables are summed up
-    when they hold many rows. Prompts are in the order in which they first appear.
+    The counts of each batch are an Arrow table, one row a prompt; the tables are summed when they
+    have many rows. Prompts are in the order in which they first appear.
     """
 
     def __init__(self, *, texts: bool, answers: bool = True) -> None:
         self._counts = _summed([])
         self._parts: list[pa.Table] = []
-        self._codes: dict[tuple[str | None, str], int] = {}  # only where details are kept
+        # Numbers of prompts, where texts, answers or samples are collected.
+        self._codes: dict[tuple[str | None, str], int] = {}
         self._texts: dict[int, list[str]] | None = {} if texts else None
         self._votes: dict[int, Counter[str]] | None = {} if answers else None
         self._samples: list[np.ndarray] = []
@@ -103,9 +106,9 @@ class Tallying:
         if answers:
             self._count_answers(batch.extracted, code_N, correct_N == 0)
         if batch.sample is not None:
-            told_N = ~np.isnan(batch.sample)
-            sample_N = batch.sample[told_N].astype(np.int64)
-            self._samples.append((code_N[told_N] << 32) | sample_N)
+            indexed_N = ~np.isnan(batch.sample)
+            sample_N = batch.sample[indexed_N].astype(np.int64)
+            self._samples.append((code_N[indexed_N] << 32) | sample_N)
 
     def done(self) -> Tally:
         """The tally of all that was added."""
@@ -120,7 +123,7 @@ class Tallying:
             pairs = zip(sources, measured["id"].to_pylist(), strict=True)
             codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
-        votes = self._votes or None  # nobody extracted an answer
+        votes = self._votes or None  # no answer was extracted
         return Tally(
             measured["name"].to_pylist(),
             wrong_P + right_P,
@@ -137,8 +140,8 @@ class Tallying:
         assert self._texts is not None
         if batch.completion is None:
             return
-        found = batch.completion.take(pa.array(np.flatnonzero(right_N))).to_pylist()
-        for code, text in zip(code_N[right_N].tolist(), found, strict=True):
+        texts = batch.completion.take(pa.array(np.flatnonzero(right_N))).to_pylist()
+        for code, text in zip(code_N[right_N].tolist(), texts, strict=True):
             self._texts.setdefault(code, []).append(text or "")
 
     def _count_answers(self, extracted: pa.Array, code_N: np.ndarray, wrong_N: np.ndarray) -> None:
@@ -175,10 +178,10 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
         return table
     first_P = np.zeros(int(code_N.max(initial=-1)) + 1, dtype=np.int64)
     first_P[code_N[::-1]] = np.arange(len(code_N))[::-1]
-    made = {name: table[name].take(pa.array(first_P)) for name in ("source", "id")}
+    columns = {name: table[name].take(pa.array(first_P)) for name in ("source", "id")}
     for name in COUNTS:
-        made[name] = np.bincount(code_N, weights=table[name], minlength=len(first_P)).astype(int)
-    return pa.table(made, _COUNTED)
+        columns[name] = np.bincount(code_N, weights=table[name], minlength=len(first_P)).astype(int)
+    return pa.table(columns, _COUNTED)
 
 
 def _names(counted: pa.Table) -> pa.ChunkedArray:
@@ -196,7 +199,8 @@ def _counted(id_N: np.ndarray, correct_N: np.ndarray | None, ids: int) -> np.nda
         correct_N = np.full(len(id_N), -1, dtype=np.int8)
     start_R = np.concatenate([[0], np.flatnonzero(id_N[1:] != id_N[:-1]) + 1])
     if len(start_R) * LONG_RUN > len(id_N):
-        return np.bincount(id_N * 3 + (correct_N + 1), minlength=3 * ids).reshape(-1, 3).T
+        count_I3: np.ndarray = np.bincount(id_N * 3 + (correct_N + 1), minlength=3 * ids)
+        return count_I3.reshape(-1, 3).T
     right_R, unknown_R = (
         np.add.reduceat((correct_N == verdict).view(np.int8), start_R, dtype=np.int32)
         for verdict in (1, -1)

@@ -1,6 +1,6 @@
-"""Which wrong answers are one in Maj@k and in the answer entropy.
+"""Which wrong answers count as one in Maj@k and in the answer entropy.
 
-By the verifier of the scores, or by their texts.
+The verifier of the scores decides, or the answers' texts do.
 
 Shapes: P prompts.
 """
@@ -24,12 +24,12 @@ WORDS = ("text", "none")
 
 
 @dataclass(frozen=True)
-class Judge:
-    """What holds the answers of a prompt equal."""
+class AnswerVerifier:
+    """The verifier that decides which answers of a prompt are equal."""
 
     spec: str
     verifier: Verifier | Isolated
-    completion: Callable[[str], str]  # that gives an answer
+    completion: Callable[[str], str]  # a completion with this answer
     extra: dict[str, Any]
 
     def question(self, pair: equality.Pair) -> Question:
@@ -38,112 +38,127 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class Ballot:
-    """A tally before its votes are counted: which prompts' answers are compared, and by what."""
+class EqualityJudge:
+    """Which prompts' wrong answers are compared, and by what, before the votes are counted."""
 
     tally: Tally
     equality: str  # verifiers, `text` or `none`
     why: str = ""
-    judges: dict[int, Judge] = field(default_factory=dict)  # by the prompt's place
+    verifiers: dict[int, AnswerVerifier] = field(default_factory=dict)  # by the prompt's index
 
     @property
     def answers(self) -> int:
-        """How many different answers are compared with others of their prompt."""
-        return sum(len((self.tally.votes or [])[p]) for p in self.judges)
+        """The number of different answers that are compared with others of their prompt."""
+        return sum(len((self.tally.votes or [])[p]) for p in self.verifiers)
 
-    def counted(
+    def count(
         self, on_done: Callable[[int], None] = lambda count: None
     ) -> tuple[Tally, dict[str, Any]]:
-        """The tally with the votes of equal answers together, and what that took.
+        """The tally with the votes of equal answers added up, and how that was done.
 
-        `on_done` hears of every few answers that have their class.
+        `on_done` is called with the number of answers classified since its last call.
         """
         facts = {"equality": self.equality, "why": self.why}
         if self.equality == "none":
             return replace(self.tally, votes=None), facts if self.why else {}
         if self.equality == "text" or self.tally.votes is None:
             return self.tally, facts
-        votes, judges = list(self.tally.votes), list(self.judges.values())
+        votes, verifiers = list(self.tally.votes), list(self.verifiers.values())
         with score.scorer() as scorer:
 
             def ask(pairs: list[equality.Pair]) -> list[Verdict]:
-                return scorer.verdicts([judges[pair.prompt].question(pair) for pair in pairs])
+                return scorer.verdicts([verifiers[pair.prompt].question(pair) for pair in pairs])
 
-            made = equality.classes([votes[p] for p in self.judges], ask, on_done)
+            classes = equality.classes([votes[p] for p in self.verifiers], ask, on_done)
             trouble, asked = scorer.cache and scorer.cache.trouble, scorer.asked
-        for p, found in zip(self.judges, made.votes, strict=True):
-            votes[p] = found
+        for p, by_class in zip(self.verifiers, classes.votes, strict=True):
+            votes[p] = by_class
         return replace(self.tally, votes=votes), facts | {
             "answers": self.answers,
-            "classes": sum(map(len, made.votes)),
-            "comparisons": made.comparisons,
+            "classes": sum(map(len, classes.votes)),
+            "comparisons": classes.comparisons,
             "asked": asked,
-            "unreadable": made.unreadable,
-            "failed": dict(sorted(made.failed.items())),
+            "unreadable": classes.unreadable,
+            "failed": dict(sorted(classes.failed.items())),
             "cache_trouble": trouble,
         }
 
 
 def several(tallied: Tally) -> list[int]:
-    """The prompts, by their place, with two different wrong answers or more."""
-    return [p for p, found in enumerate(tallied.votes or []) if len(found) > 1]
+    """The indices of the prompts with two or more different wrong answers."""
+    return [p for p, votes in enumerate(tallied.votes or []) if len(votes) > 1]
 
 
 def deciding(tallied: Tally, largest: int) -> list[int]:
-    """Those of them whose Maj@k up to k = `largest` can depend on which wrong answers are equal.
+    """The prompts of `several` whose Maj@k up to k = `largest` depends on which answers are equal.
 
     None for k below 3; else those with a correct completion.
     """
     return [p for p in several(tallied) if largest > 2 and tallied.correct_P[p]]
 
 
-def ballot(
+def equality_judge(
     tallied: Tally, scores: Shards | None, given: str | None, prompts: Sequence[int]
-) -> Ballot:
-    """What is compared in `prompts`, those where it can change a figure.
+) -> EqualityJudge:
+    """What decides which wrong answers of `prompts` are equal; only they can change a figure.
 
-    `given` is `text`, `none` or a verifier; without it, the one that made the scores decides.
+    `given` is `text`, `none` or a verifier; without it, the verifier of the scores decides.
     """
     if given in WORDS or (tallied.votes is None and given is None):
-        return Ballot(tallied, given if given and tallied.votes is not None else "none")
+        return EqualityJudge(tallied, given if given and tallied.votes is not None else "none")
     if tallied.votes is None:
         raise UsageError(
-            f"there are no extracted answers for `{given}` to hold equal",
+            f"there are no extracted answers for `{given}` to compare",
             "name their column with --extracted-column, or score the completions",
         )
     if given is None and (scores is None or scores.manifest["stage"] != "score"):
-        return Ballot(tallied, "text", "no verifier scored them; name one with --equality")
+        why = "no verifier scored them; name one with --equality"
+        return EqualityJudge(tallied, "text", why)
     try:
-        asked = _asked(scores, given)
+        assigned = _assigned(scores, given)
     except (DataError, LookupError) as error:
-        return Ballot(tallied, "text", f"the prompts, which name the verifiers: {error}")
-    kinds = {spec: registry.module("verifiers", _name(spec)).EQUALITY for spec in asked.specs}
-    mute = [_name(spec) for spec, kind in kinds.items() if kind in WORDS]
-    if given is not None and mute:
-        raise UsageError(
-            f"`{mute[0]}` does not say which answers are equal",
-            "name another verifier, or compare texts with `--equality text`",
-        )
-    if silent := [_name(spec) for spec, kind in kinds.items() if kind == "none"]:
-        return Ballot(tallied, "none", f"`{silent[0]}` extracts no answers")
-    if mute and len(mute) == len(kinds):
-        return Ballot(tallied, "text", f"`{mute[0]}` does not say which answers are equal")
-    judges = {
-        spec: partial(Judge, spec, registry.build("verifiers", spec), kind)
-        for spec, kind in kinds.items()
-        if callable(kind)
+        why = f"the prompts, which name the verifiers: {error}"
+        return EqualityJudge(tallied, "text", why)
+    equalities = {
+        spec: registry.module("verifiers", _name(spec)).EQUALITY for spec in assigned.specs
+    }
+    if word := _without_verifier(equalities, given):
+        return EqualityJudge(tallied, *word)
+    by_spec = {
+        spec: partial(AnswerVerifier, spec, registry.build("verifiers", spec), completion)
+        for spec, completion in equalities.items()
+        if callable(completion)
     }
     compared = {
-        p: judges[spec](asked.extra(tallied.prompt_id[p]))
+        p: by_spec[spec](assigned.extra(tallied.prompt_id[p]))
         for p in prompts
-        if (spec := asked.spec(tallied.prompt_id[p])) in judges
+        if (spec := assigned.spec(tallied.prompt_id[p])) in by_spec
     }
-    return Ballot(tallied, " ".join(sorted(judges)), judges=compared)
+    return EqualityJudge(tallied, " ".join(sorted(by_spec)), verifiers=compared)
+
+
+def _without_verifier(equalities: dict[str, Any], given: str | None) -> tuple[str, str] | None:
+    """`text` or `none`, and why, if no verifier compares answers; None if one does.
+
+    `equalities` has the EQUALITY of each verifier: `text`, `none`, or a function. Raises UsageError
+    if the verifier that was asked for compares no answers.
+    """
+    no_equality = [_name(spec) for spec, kind in equalities.items() if kind in WORDS]
+    if given is not None and no_equality:
+        raise UsageError(
+            f"`{no_equality[0]}` does not say which answers are equal",
+            "name another verifier, or compare texts with `--equality text`",
+        )
+    if no_answers := [_name(spec) for spec, kind in equalities.items() if kind == "none"]:
+        return "none", f"`{no_answers[0]}` extracts no answers"
+    if no_equality and len(no_equality) == len(equalities):
+        return "text", f"`{no_equality[0]}` does not say which answers are equal"
+    return None
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The verifier of each prompt, or one for all, and what else the prompts hold."""
+class _Assigned:
+    """The verifier of each prompt, or one for all, and the prompts' `extra`."""
 
     one: str | None
     rows: dict[str, tuple[str, str | None]]  # of each prompt its verifier and its `extra`
@@ -160,20 +175,20 @@ class _Asked:
         return json.loads(text) if text else {}
 
 
-def _asked(scores: Shards | None, given: str | None) -> _Asked:
+def _assigned(scores: Shards | None, given: str | None) -> _Assigned:
     text = scores.params["verifier"] if scores and given is None else given
     one = None if text is None else rewards.deciding(text)
     if scores is None:
-        return _Asked(one, {})
+        return _Assigned(one, {})
     try:
         table = scores.parent("prompts").table()
     except (DataError, LookupError):
         if one is None:
             raise
-        return _Asked(one, {})  # what it then cannot read is said
+        return _Assigned(one, {})  # answers it then cannot read are counted as unreadable
     rows = zip(*(table[n].to_pylist() for n in ("prompt_id", "verifier", "extra")), strict=True)
     deciding = cache(rewards.deciding)
-    return _Asked(
+    return _Assigned(
         one,
         {
             name: (one or deciding(verifier), extra)
@@ -187,8 +202,12 @@ def _name(spec: str) -> str:
     return spec.partition(":")[0]
 
 
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
-    """What holds wrong answers equal in a metric, in one line."""
+    """How wrong answers were compared for a metric, in one line."""
     why = f": {facts['why']}" if facts["why"] else ""
     if facts["equality"] == "none":
         return f"{metric}: not measured{why}"
@@ -196,14 +215,15 @@ def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
         return f"{metric}: wrong answers are equal where their texts are{why}"
     names = " and ".join(f"`{_name(spec)}`" for spec in facts["equality"].split(" "))
     line = (
-        f"{metric}: wrong answers are equal by {names}: {facts['answers']:,} different ones are "
-        f"{facts['classes']:,}, by {facts['comparisons']:,} comparisons"
+        f"{metric}: wrong answers are compared by {names}: {facts['answers']:,} different ones "
+        f"form {_count(facts['classes'], 'class', 'classes')}, by "
+        f"{_count(facts['comparisons'], 'comparison', 'comparisons')}"
     )
     if facts["unreadable"]:
-        line += f"; it cannot read {facts['unreadable']:,}, equal to their own text alone"
+        line += f"; it cannot read {facts['unreadable']:,}, which equal only their own text"
     if failed := facts["failed"]:
         listed = ", ".join(f"{count:,} {status}" for status, count in failed.items())
         line += f"; it failed on {sum(failed.values()):,} ({listed}), taken as unequal"
     if facts["cache_trouble"]:
-        line += f"; went on without its cache: {facts['cache_trouble']}"
+        line += f"; continued without its cache: {facts['cache_trouble']}"
     return line

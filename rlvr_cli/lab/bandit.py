@@ -17,7 +17,7 @@ from rlvr_cli.algorithms.objective import ADVANTAGE, KEEP, Objective, TokenBatch
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab.settings import OPTIMIZERS, Settings
 from rlvr_cli.lab.systems import System
-from rlvr_cli.lab.table import Table
+from rlvr_cli.lab.table import AdvantageTable
 from rlvr_cli.runtime import seeds as seeding
 
 _BLOCK = 64  # steps whose random numbers are drawn at once
@@ -43,18 +43,18 @@ def recorded_steps(steps: int) -> list[int]:
 
 def admitted(algo: str, actions: int) -> Objective:
     """The objective of a spec; an error where actions of one token give it no meaning."""
-    made = objectives.build(algo)
-    if made.longer_than:
+    objective = objectives.build(algo)
+    if objective.longer_than:
         raise UsageError(
             f"`{algo}` shapes rewards by length, and an action is one token",
             "leave overlong out",
         )
-    if made.top_k > actions:
+    if objective.top_k > actions:
         raise UsageError(
-            f"`{algo}` anchors to {made.top_k} tokens, there are {actions} actions",
+            f"`{algo}` anchors to {objective.top_k} tokens, there are {actions} actions",
             f"write k={actions - 1} or less, as in apo:k=2",
         )
-    return made
+    return objective
 
 
 def simulate(
@@ -68,14 +68,14 @@ def simulate(
     torch.set_num_threads(1)  # two threads are slower on tensors this small
     policies = Policies(system, settings, len(seeds))
     at = recorded_steps(settings.steps)
-    kept = [policies.probabilities()]
+    recorded = [policies.probabilities()]
     wanted = set(at)
     shape = (settings.steps, settings.group_size)
     for step, uniform_SG in enumerate(uniforms(run_seed, seeds, *shape), 1):
         policies.train(uniform_SG)
         if step in wanted:
-            kept.append(policies.probabilities())
-    return Trajectories(np.array(at), np.stack(kept, axis=1))
+            recorded.append(policies.probabilities())
+    return Trajectories(np.array(at), np.stack(recorded, axis=1))
 
 
 def uniforms(run_seed: int, seeds: Sequence[int], steps: int, group_size: int) -> Iterator[Tensor]:
@@ -96,7 +96,7 @@ class Policies:
         self._settings = settings
         self._objective = admitted(settings.algo, len(system.actions))
         reward_A = torch.tensor(system.reward, dtype=torch.float64)
-        self._table = Table(self._objective, reward_A, settings.group_size)
+        self._table = AdvantageTable(self._objective, reward_A, settings.group_size)
         self._weights = _weights(self._objective, settings.group_size)
         self._feature_QD = torch.tensor(list(system.queries.values()), dtype=torch.float64)
         start_AD = torch.tensor(system.start, dtype=torch.float64)
@@ -136,7 +136,7 @@ class Policies:
         for epoch in range(self._settings.epochs):
             logp_SA = self.log_probs() if epoch else logp_SA
             self._optimizer.zero_grad()
-            self._loss(count_SA, columns, logp_SA, old_SA, behaviour_SA).backward()
+            torch.autograd.backward(self._loss(count_SA, columns, logp_SA, old_SA, behaviour_SA))
             self._optimizer.step()
         if self._settings.memory:
             self._remember(count_SA)
@@ -164,17 +164,19 @@ class Policies:
 
         Completions of one action are equal, and a loss is a sum over completions: each action is
         one row, and its share of the gradient is taken as often as it was sampled, under the
-        counts of its own group's kept rows. What was not sampled is masked.
+        counts of its own group's rows with KEEP. Actions that were not sampled are masked.
         """
         size, needs = self._settings.group_size, self._objective.needs
         mask_SA = columns[KEEP] & (count_SA > 0)
-        kept_S1 = (count_SA * mask_SA).sum(1, keepdim=True)
-        share_SA = count_SA * self._weights[kept_S1] / self._weights[size]
+        counted_S1 = (count_SA * mask_SA).sum(1, keepdim=True)
+        share_SA = count_SA * self._weights[counted_S1] / self._weights[size]
 
         def rows(value_SA: Tensor) -> Tensor:
             row_BT = value_SA.expand_as(logp_SA).reshape(-1, 1)
             if row_BT.requires_grad:
-                row_BT.register_hook(lambda gradient_BT: gradient_BT * share_SA.reshape(-1, 1))
+                row_BT.register_hook(  # type: ignore[no-untyped-call]
+                    lambda gradient_BT: gradient_BT * share_SA.reshape(-1, 1)
+                )
             return row_BT
 
         entropy_S1 = -(logp_SA.exp() * logp_SA).sum(1, keepdim=True)  # finite: no logit is -inf
@@ -209,17 +211,17 @@ class Policies:
 
 
 def _counts(action_SG: Tensor, actions: int) -> Tensor:
-    """How often each group holds each action, int64 [S, A]."""
+    """How often each group contains each action, int64 [S, A]."""
     count_SA = torch.zeros(len(action_SG), actions, dtype=torch.int64)
     return count_SA.scatter_add_(1, action_SG, torch.ones_like(action_SG))
 
 
 def _weights(objective: Objective, group_size: int) -> Tensor:
-    """A token's share of the loss of a group of which 0 to G rows are kept, [G + 1]."""
+    """A token's share of the loss of a group with 0 to G rows that count, [G + 1]."""
     mask_BT = torch.ones(1, 1, dtype=torch.float64)
     shares = [
-        objective.weight(mask_BT, Totals(tokens=kept, sequences=kept, max_length=1))
-        for kept in range(group_size + 1)
+        objective.weight(mask_BT, Totals(tokens=counted, sequences=counted, max_length=1))
+        for counted in range(group_size + 1)
     ]
     return torch.cat(shares).flatten()
 

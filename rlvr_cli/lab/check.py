@@ -13,13 +13,13 @@ LEVEL = 0.99
 
 @dataclass(frozen=True)
 class Check:
-    """What is said, the statistic's mean and interval, and where the interval must lie.
+    """A statement, its statistic's mean and interval, and the bounds that the interval must lie in.
 
-    It holds if the whole interval is within the bounds, fails if all of it is on one outer side
-    of them, and is open otherwise. An `exact` number has no width.
+    It holds if all of the interval is within the bounds, fails if all of it is beyond one of them,
+    and is open otherwise. An `exact` number has no width.
     """
 
-    says: str
+    statement: str
     mean: float
     low: float
     high: float
@@ -53,7 +53,7 @@ class Check:
 
 
 def mean(
-    says: str,
+    statement: str,
     values: Sequence[float] | np.ndarray,
     *,
     above: float = -math.inf,
@@ -67,31 +67,35 @@ def mean(
     n = len(values)
     middle = float(values.mean())
     if n < 2 or not np.isfinite(values).all():
-        return Check(says, middle, -math.inf, math.inf, above, below, n)
+        return Check(statement, middle, -math.inf, math.inf, above, below, n)
     half = float(t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
-    return Check(says, middle, middle - half, middle + half, above, below, n)
+    return Check(statement, middle, middle - half, middle + half, above, below, n)
 
 
 def share(
-    says: str,
+    statement: str,
     flags: Sequence[bool] | np.ndarray,
     *,
     above: float = -math.inf,
     below: float = math.inf,
     level: float = LEVEL,
 ) -> Check:
-    """The share of seeds of which it is so, and its exact (Clopper-Pearson) interval."""
+    """The share of seeds for which it is true, and its exact (Clopper-Pearson) interval."""
     from scipy.stats import binomtest
 
     flags = np.asarray(flags, dtype=bool)
-    found = binomtest(int(flags.sum()), len(flags)).proportion_ci(level)
-    return Check(says, float(flags.mean()), found.low, found.high, above, below, len(flags))
+    interval = binomtest(int(flags.sum()), len(flags)).proportion_ci(level)
+    return Check(
+        statement, float(flags.mean()), interval.low, interval.high, above, below, len(flags)
+    )
 
 
-def exact(says: str, value: float, *, above: float = -math.inf, below: float = math.inf) -> Check:
-    """A number that no chance has a part in, such as the error of an identity."""
+def exact(
+    statement: str, value: float, *, above: float = -math.inf, below: float = math.inf
+) -> Check:
+    """A number without randomness, such as the error of an identity."""
     value = float(value)
-    return Check(says, value, value, value, above, below, 1, exact=True)
+    return Check(statement, value, value, value, above, below, 1, exact=True)
 
 
 def _short(value: float) -> str:

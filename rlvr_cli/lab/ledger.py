@@ -1,8 +1,8 @@
-"""The ledger of claims: what a paper says, a test of it set beforehand, and what came out.
+"""The ledger of claims: what a paper claims, a test of it fixed beforehand, and the result.
 
 A claim holds if the interval of every one of its checks lies within bounds that stand in the
 code, in part if some do, and does not hold if none does and at least one lies outside. Where no
-interval decides, or what it needs is not at hand, it cannot be tested here.
+interval decides, or the runs that it needs are missing, it cannot be tested here.
 """
 
 import importlib
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,29 +21,29 @@ from rlvr_cli.lab import check
 from rlvr_cli.lab.bandit import Trajectories, simulate
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.settings import Settings
-from rlvr_cli.lab.systems import Row, System, bandit, classes
+from rlvr_cli.lab.systems import Floats, System, bandit, classes
 
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
 LANGUAGE_LEVEL = 0.95
 
 
 class Lab:
-    """What claims are tested with: runs of the small systems, and figures of language models."""
+    """The data that claims are tested with: runs of small systems, figures of language models."""
 
     def __init__(self, seeds: int, language: Path | None) -> None:
         self.seeds = seeds
-        self._made: dict[tuple[str, Settings], Trajectories] = {}
-        self._language: dict[tuple[str, tuple[str, ...]], list[dict]] = {}
+        self._runs: dict[tuple[str, Settings], Trajectories] = {}
+        self._language: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
         for row in _rows(language) if language else ():
             key = row["spec"], tuple(row["options"])
             self._language.setdefault(key, []).append(row)
 
     def run(self, system: System, settings: Settings) -> Trajectories:
-        """A run of all seeds, made once."""
+        """A run of all seeds, simulated once."""
         key = system.name, settings
-        if key not in self._made:
-            self._made[key] = simulate(system, settings, range(self.seeds))
-        return self._made[key]
+        if key not in self._runs:
+            self._runs[key] = simulate(system, settings, range(self.seeds))
+        return self._runs[key]
 
     def classes(
         self, algo: str, group_size: int = 8, learning_rate: float = 1.0,
@@ -55,7 +56,7 @@ class Lab:
         return classes(), self.run(classes(), settings)
 
     def actions(
-        self, algo: str, rewards: Row, initial: Row, group_size: int = 2,
+        self, algo: str, rewards: Floats, initial: Floats, group_size: int = 2,
         temperature: float = 1.0, optimizer: str = "sgd", rate: float = 0.1, steps: int = 1500,
     ) -> tuple[System, Trajectories]:  # fmt: skip
         """A few actions after training by an objective; the rate is Algorithm 1's."""
@@ -77,17 +78,17 @@ class Lab:
         }
 
     def better(
-        self, says: str, spec: str, other: str, metric: str, *options: str,
+        self, statement: str, spec: str, other: str, metric: str, *options: str,
         above: float = 0.0, below: float = np.inf,
     ) -> list[Check]:  # fmt: skip
         """The difference of two objectives' language models in a metric, paired by seed."""
         first = self.language(spec, metric, *options)
         second = self.language(other, metric, *options)
-        return paired(says, [first, second], [1, -1], above=above, below=below)
+        return paired(statement, [first, second], [1, -1], above=above, below=below)
 
 
 def paired(
-    says: str, values: Sequence[dict[int, float]], factors: Sequence[float],
+    statement: str, values: Sequence[dict[int, float]], factors: Sequence[float],
     *, above: float = -np.inf, below: float = np.inf,
 ) -> list[Check]:  # fmt: skip
     """The mean over seeds of a sum of figures times factors; none for fewer than two seeds."""
@@ -95,7 +96,7 @@ def paired(
     if len(seeds) < 2:
         return []
     sums = [sum(f * v[s] for f, v in zip(factors, values, strict=True)) for s in seeds]
-    return [check.mean(says, sums, above=above, below=below, level=LANGUAGE_LEVEL)]
+    return [check.mean(statement, sums, above=above, below=below, level=LANGUAGE_LEVEL)]
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,15 @@ class Claim:
 
     key: str
     source: str
-    says: str
+    statement: str
     test: str
     checks: Callable[[Lab], Sequence[Check]] | None = None
     why: str = ""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A claim with its checks, once they were made."""
+class ClaimResult:
+    """A claim with the checks that were computed for it."""
 
     claim: Claim
     checks: tuple[Check, ...]
@@ -127,7 +128,7 @@ class Finding:
         return VERDICTS[2] if "fails" in states else VERDICTS[3]
 
 
-def tally(findings: Sequence[Finding]) -> str:
+def tally(findings: Sequence[ClaimResult]) -> str:
     """How many claims have each verdict, in words."""
     counts = Counter(finding.verdict for finding in findings)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
@@ -135,11 +136,11 @@ def tally(findings: Sequence[Finding]) -> str:
 
 def papers() -> dict[str, tuple[str, list[Claim]]]:
     """Every paper's name and claims, by the file that lists them."""
-    made = {}
+    by_file = {}
     for name in registry.names("lab/claims"):
         module = importlib.import_module(f"rlvr_cli.lab.claims.{name.replace('-', '_')}")
-        made[name] = (str(module.__doc__).partition("\n")[0].rstrip("."), module.CLAIMS)
-    return made
+        by_file[name] = (str(module.__doc__).partition("\n")[0].rstrip("."), module.CLAIMS)
+    return by_file
 
 
 def tested(
@@ -151,11 +152,11 @@ def tested(
     return {c.key: tuple(c.checks(lab)) if c.checks else () for c in claims}
 
 
-def _rows(path: Path) -> list[dict]:
+def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in path.read_text().splitlines()]
     except (OSError, ValueError) as error:
         raise DataError(
             f"`{path}` does not hold the figures of language models: {error}",
-            "make it with `python -P benchmarks/head_to_head.py --record FILE`",
+            "write it with `python -P benchmarks/head_to_head.py --record FILE`",
         ) from error

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rlvr_cli.lab.check import LEVEL
-from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, Finding, tally
+from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, ClaimResult, tally
 
 _STATES = {"holds": "yes", "fails": "no", "open": "undecided"}
 _INTRO = """\
@@ -26,17 +26,19 @@ decides, or what it needs is not at hand. With so many intervals a few miss thei
 """
 
 
-def page(found: Mapping[str, tuple[str, Sequence[Finding]]], *, seeds: int, command: str) -> str:
+def page(
+    papers: Mapping[str, tuple[str, Sequence[ClaimResult]]], *, seeds: int, command: str
+) -> str:
     """The counts, an index of all verdicts, then each claim with its test and numbers."""
-    findings = [finding for _, group in found.values() for finding in group]
+    findings = [finding for _, group in papers.values() for finding in group]
     intro = _INTRO.format(
         command=command, total=len(findings), counts=tally(findings), seeds=seeds, level=LEVEL,
         language=LANGUAGE_LEVEL,
     )  # fmt: skip
     parts = [intro]
-    for title, group in found.values():
+    for title, group in papers.values():
         rows = [
-            f"| [{f.claim.key}](#{f.claim.key.lower()}) | {f.claim.says} | {f.verdict} |"
+            f"| [{f.claim.key}](#{f.claim.key.lower()}) | {f.claim.statement} | {f.verdict} |"
             for f in group
         ]
         parts.append("\n".join([f"## {title}\n", "| | claim | here |", "|---|---|---|", *rows]))
@@ -45,10 +47,10 @@ def page(found: Mapping[str, tuple[str, Sequence[Finding]]], *, seeds: int, comm
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def entry(finding: Finding) -> str:
+def entry(finding: ClaimResult) -> str:
     """A claim with its source, verdict, test and numbers."""
     claim = finding.claim
-    lines = [f"### {claim.key}", f"**{claim.says}** ({claim.source}): **{finding.verdict}**."]
+    lines = [f"### {claim.key}", f"**{claim.statement}** ({claim.source}): **{finding.verdict}**."]
     if claim.checks is not None:
         lines.append(f"Test: {claim.test}.")
     if claim.why:
@@ -58,7 +60,7 @@ def entry(finding: Finding) -> str:
     if finding.checks:
         heads = "| check | number | holds if | n | |\n|---|---|---|---|---|"
         rows = [
-            f"| {c.says} | {c.number} | {c.bounds} | {'' if c.exact else c.n} "
+            f"| {c.statement} | {c.number} | {c.bounds} | {'' if c.exact else c.n} "
             f"| {_STATES[c.state]} |"
             for c in finding.checks
         ]

@@ -10,26 +10,28 @@ import numpy as np
 
 from rlvr_cli.lab import outcome
 from rlvr_cli.lab.bandit import Trajectories
-from rlvr_cli.lab.sweep import Run
+from rlvr_cli.lab.sweep import LabRun
 from rlvr_cli.terminal.braille_plot import Points, line_plot
 
 BAND = (0.1, 0.9)  # quantiles over seeds
 
 
 @dataclass(frozen=True)
-class Line:
+class PanelLine:
     """A quantity of a run, under the name that the legend shows."""
 
     label: str
-    run: Run
+    run: LabRun
     quantity: str
 
 
 @dataclass(frozen=True)
-class Panel:
+class FigurePanel:
+    """Lines over one pair of axes."""
+
     title: str
     y: str
-    lines: tuple[Line, ...]
+    lines: tuple[PanelLine, ...]
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,11 @@ class Figure:
 
     name: str
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[FigurePanel, ...]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PanelCurve:
     """A line's mean over seeds, and the band of its quantiles, at the recorded steps."""
 
     label: str
@@ -52,23 +54,24 @@ class Drawn:
     high_R: np.ndarray
 
 
-def runs_of(figures: Sequence[Figure]) -> list[Run]:
+def runs_of(figures: Sequence[Figure]) -> list[LabRun]:
     """The runs that the figures show, each once."""
     lines = [line for figure in figures for panel in figure.panels for line in panel.lines]
     return list({line.run.name: line.run for line in lines}.values())
 
 
-def drawn(panel: Panel, trajectories: Callable[[str], Trajectories]) -> list[Drawn]:
-    made = []
+def curves_of(panel: FigurePanel, trajectories: Callable[[str], Trajectories]) -> list[PanelCurve]:
+    """The lines of a panel with their bands."""
+    curves = []
     for line in panel.lines:
         run = trajectories(line.run.name)
         value_SR = outcome.curve(line.run.system, run, line.quantity)
         low_R, high_R = np.quantile(value_SR, BAND, axis=0)
-        made.append(Drawn(line.label, run.step_R, value_SR.mean(0), low_R, high_R))
-    return made
+        curves.append(PanelCurve(line.label, run.step_R, value_SR.mean(0), low_R, high_R))
+    return curves
 
 
-def in_terminal(panel: Panel, lines: Sequence[Drawn], *, colour: bool) -> str:
+def in_terminal(panel: FigurePanel, lines: Sequence[PanelCurve], *, colour: bool) -> str:
     """The means of a panel's lines as braille, 78 columns wide."""
     series: dict[str, Points] = {
         line.label: list(zip(line.step_R.tolist(), line.mean_R.tolist(), strict=True))

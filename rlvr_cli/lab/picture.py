@@ -4,10 +4,11 @@ import importlib.util
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab.bandit import Trajectories
-from rlvr_cli.lab.panels import Figure, drawn
+from rlvr_cli.lab.panels import Figure, curves_of
 from rlvr_cli.storage import atomic
 
 FORMATS = ("svg", "png")
@@ -16,7 +17,7 @@ _WIDTH, _HEIGHT, _ACROSS = 3.6, 2.9, 4  # inches of a panel, panels of a row
 
 
 def formats(text: str | None) -> tuple[str, ...]:
-    """The formats of `svg,png`; without a wish both, or none where matplotlib is not installed."""
+    """The formats of `svg,png`; by default both, or none where matplotlib is not installed."""
     installed = importlib.util.find_spec("matplotlib") is not None
     if text is None:
         return FORMATS if installed else ()
@@ -36,7 +37,7 @@ def write(
     kinds: Sequence[str],
 ) -> list[Path]:
     """One file a figure and format; the same data are the same bytes."""
-    made = []
+    written = []
     for figure in figures if kinds else ():
         canvas = _draw(figure, trajectories)
         for kind in kinds:
@@ -45,11 +46,11 @@ def write(
             data = io.BytesIO()
             canvas.savefig(data, format=kind, dpi=130, metadata=metadata)
             atomic.write_atomic(path, data.getvalue())
-            made.append(path)
-    return made
+            written.append(path)
+    return written
 
 
-def _draw(figure: Figure, trajectories: Callable[[str], Trajectories]):  # type: ignore[no-untyped-def]
+def _draw(figure: Figure, trajectories: Callable[[str], Trajectories]) -> Any:
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
@@ -59,7 +60,7 @@ def _draw(figure: Figure, trajectories: Callable[[str], Trajectories]):  # type:
     canvas = Canvas(figsize=(_WIDTH * across, _HEIGHT * down), layout="constrained")
     axes = canvas.subplots(down, across, squeeze=False).flatten()
     for panel, axis in zip(figure.panels, axes, strict=False):
-        for line in drawn(panel, trajectories):
+        for line in curves_of(panel, trajectories):
             (shown,) = axis.plot(line.step_R, line.mean_R, label=line.label, linewidth=1.4)
             axis.fill_between(
                 line.step_R, line.low_R, line.high_R, color=shown.get_color(), alpha=0.15, lw=0

@@ -13,7 +13,7 @@ Done = TypeVar("Done")
 def side_by_side(
     work: Callable[[Task], Done], tasks: Sequence[Task], jobs: int | None
 ) -> Iterator[Done]:
-    """What `work` makes of each task, as it is done; in `jobs` processes, one a core by default."""
+    """The results of `work`, as they complete; in `jobs` processes, one a core by default."""
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
     if jobs <= 1:
         yield from map(work, tasks)

@@ -1,4 +1,4 @@
-"""What becomes of a policy that has collapsed on an error, with APO's anchor and without.
+"""How a policy that has collapsed on an error recovers, with APO's anchor and without.
 
 (Anchored Policy Optimization, Elastic Recovery, sec. 4 and B.3)
 """
@@ -6,9 +6,9 @@
 from rlvr_cli.lab import check, outcome
 from rlvr_cli.lab.bandit import simulate
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.panels import Figure, Line, Panel
+from rlvr_cli.lab.panels import Figure, FigurePanel, PanelLine
 from rlvr_cli.lab.settings import Settings
-from rlvr_cli.lab.sweep import Run
+from rlvr_cli.lab.sweep import LabRun
 from rlvr_cli.lab.systems import bandit
 
 # A policy that has collapsed on a wrong action, and the reference policy that it came from.
@@ -18,13 +18,13 @@ RIGHT = (0.0, 1.0, 0.0, 0.0, 0.0)
 STEPS = 300
 
 
-def runs() -> dict[str, Run]:
+def runs() -> dict[str, LabRun]:
     """Training from a policy that has collapsed on an error, with and without the anchor."""
     system = bandit(RIGHT, COLLAPSED, REFERENCE)
     specs = {"grpo": "grpo:aggregation=token-mean", "apo:k=3": "apo:k=3",
              "nsr": "nsr", "nsr+anchor:k=3": "nsr+anchor:k=3"}  # fmt: skip
     return {
-        name: Run(f"recovery {spec}", system, Settings(spec, 8, 0.5, STEPS))
+        name: LabRun(f"recovery {spec}", system, Settings(spec, 8, 0.5, STEPS))
         for name, spec in specs.items()
     }
 
@@ -33,8 +33,10 @@ def checks(seeds: int) -> list[Check]:
     """With the anchor the right action comes back sooner."""
     reward_S = {}
     for name, run in runs().items():
-        made = simulate(run.system, run.settings, range(seeds))
-        reward_S[name] = outcome.over_time(made, outcome.curve(run.system, made, "reward"))
+        trajectories = simulate(run.system, run.settings, range(seeds))
+        reward_S[name] = outcome.over_time(
+            trajectories, outcome.curve(run.system, trajectories, "reward")
+        )
     return [
         check.mean(f"mean reward over {STEPS} steps, {a} less {b}", reward_S[a] - reward_S[b],
                    above=0.0)
@@ -44,10 +46,14 @@ def checks(seeds: int) -> list[Check]:
 
 def figures() -> list[Figure]:
     """The recovery of the right action, and of what the reference policy knew."""
-    made = runs()
+    run_of = runs()
     shown = {"a2": "the right action", "a1": "the error it collapsed on"}
     panels = [
-        Panel(title, "probability", tuple(Line(name, run, action) for name, run in made.items()))
+        FigurePanel(
+            title,
+            "probability",
+            tuple(PanelLine(name, run, action) for name, run in run_of.items()),
+        )
         for action, title in shown.items()
     ]
     return [Figure("squeeze-recovery", "Recovery from a collapse on an error", tuple(panels))]

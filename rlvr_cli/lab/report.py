@@ -1,4 +1,4 @@
-"""What the lab's commands make and say of a sweep."""
+"""The shards, tables and pages that the lab's commands write."""
 
 import hashlib
 import sys
@@ -27,7 +27,9 @@ _NUMBERS = ("mean", "low", "high", "above", "below")
 
 
 @dataclass(frozen=True)
-class Made:
+class LabResult:
+    """Where a command of the lab wrote, and its summary."""
+
     out: Path
     summary: dict[str, Any]
 
@@ -41,14 +43,14 @@ def make(
     seed: int,
     jobs: int | None,
     formats: str | None,
-) -> Made:
-    """Runs what the figures show, keeps it as shards, draws it in the terminal and as files."""
+) -> LabResult:
+    """Runs what the figures show, stores it as shards, draws it in the terminal and as files."""
     kinds = picture.formats(formats)
     out = out or Path("runs") / "lab" / name
     runs = panels.runs_of(figures)
     atomic.make_folder(out)
     with console.Parts(f"lab {name}", len(runs)) as parts:
-        made = sweep.make(
+        shards = sweep.make(
             out / "trajectories",
             f"lab {name}",
             runs,
@@ -57,24 +59,26 @@ def make(
             jobs=jobs,
             on_part=parts,
         )
-    trajectories = sweep.read(made, runs)
+    trajectories = sweep.read(shards, runs)
     for figure in figures:
         console.say(f"\n{figure.title}")
         for panel in figure.panels:
-            lines = panels.drawn(panel, trajectories)
+            lines = panels.curves_of(panel, trajectories)
             shown = panels.in_terminal(panel, lines, colour=wants_colour(sys.stderr))
             console.stderr().print(shown, markup=False)
     console.say(f"\nMeans over {seeds} seeds at the end; collapsed: one right action has 95%")
-    console.stderr().print(_outcomes(made.summary["outcomes"]))
+    console.stderr().print(_outcomes(shards.summary["outcomes"]))
     written = picture.write(out, figures, trajectories, kinds)
-    kept = f" ({parts.counts['kept']} were there)" if parts.counts["kept"] else ""
-    console.say(f"lab {name}: {len(runs)} runs{kept}, {len(written)} files, {parts.seconds:.1f} s")
+    reused = f" ({parts.counts['kept']} reused)" if parts.counts["kept"] else ""
+    console.say(
+        f"lab {name}: {len(runs)} runs{reused}, {len(written)} files, {parts.seconds:.1f} s"
+    )
     if formats is None and not kinds:
         console.say(f"lab {name}: figures as SVG and PNG need matplotlib: {picture.HINT}")
-    return Made(out, {"seeds": seeds, "figures": [p.name for p in written], **made.summary})
+    return LabResult(out, {"seeds": seeds, "figures": [p.name for p in written], **shards.summary})
 
 
-def _outcomes(found: Mapping[str, Mapping[str, float | None]]) -> Table:
+def _outcomes(outcomes: Mapping[str, Mapping[str, float | None]]) -> Table:
     """One row a run; `largest` is the likeliest correct action's share of their mass."""
     heads = {"success": "success", "reward": "reward", "entropy": "entropy", "share": "largest",
              "collapsed": "collapsed", "collapse_step": "at step"}  # fmt: skip
@@ -82,71 +86,73 @@ def _outcomes(found: Mapping[str, Mapping[str, float | None]]) -> Table:
     table.add_column("run", overflow="fold")
     for head in heads.values():
         table.add_column(head, justify="right")
-    for name, values in found.items():
+    for name, values in outcomes.items():
         cells = [values.get(key) for key in heads]
         table.add_row(name, *("-" if value is None else f"{value:.4g}" for value in cells))
     return table
 
 
-def checks(out: Path, found: Mapping[str, Sequence[Check]]) -> list[dict[str, Any]]:
-    """Keeps checks as shards in `out/checks`, prints them as a table, and gives them as JSON."""
-    rows = [(about, made) for about, group in found.items() for made in group]
+def checks(out: Path, groups: Mapping[str, Sequence[Check]]) -> list[dict[str, Any]]:
+    """Stores checks as shards in `out/checks`, prints them as a table, and returns them as JSON."""
+    rows = [(about, check) for about, group in groups.items() for check in group]
     columns = {
         "about": [about for about, _ in rows],
-        "check": [made.says for _, made in rows],
-        "state": [made.state for _, made in rows],
-        "n": [made.n for _, made in rows],
-    } | {name: [getattr(made, name) for _, made in rows] for name in _NUMBERS}
+        "check": [check.statement for _, check in rows],
+        "state": [check.state for _, check in rows],
+        "n": [check.n for _, check in rows],
+    } | {name: [getattr(check, name) for _, check in rows] for name in _NUMBERS}
     params = {"content": hashlib.sha256(repr(columns).encode()).hexdigest()}
     plan = Plan("checks", "lab squeeze", params, {}, 1)
     table = pa.table(columns).cast(plan.schema)
     write_all_shards(out / "checks", plan, lambda _: table)
-    console.stderr().print(_checks(found))
-    return [{"about": about, "check": m.says, "number": m.number, "state": m.state}
+    console.stderr().print(_checks(groups))
+    return [{"about": about, "check": m.statement, "number": m.number, "state": m.state}
             for about, m in rows]  # fmt: skip
 
 
-def _checks(found: Mapping[str, Sequence[Check]]) -> Table:
-    """What the checks are about in a line, and each of them below it."""
+def _checks(groups: Mapping[str, Sequence[Check]]) -> Table:
+    """A line for each subject, and its checks below it."""
     table = Table(box=None, pad_edge=False)
     for column in ("check", "number", "holds if", ""):
         table.add_column(column)
-    for about, group in found.items():
+    for about, group in groups.items():
         table.add_row(Text(about, style="bold"))
-        for made in group:
-            table.add_row(Padding(made.says, (0, 0, 0, 2)), made.number, made.bounds, made.state)
+        for check in group:
+            table.add_row(
+                Padding(check.statement, (0, 0, 0, 2)), check.number, check.bounds, check.state
+            )
     return table
 
 
 def claims(
     out: Path, seeds: int, language: Path | None, only: Sequence[str], jobs: int | None
-) -> Made:
-    """Tests every claim, or `only` some, says what came out, and writes the page."""
+) -> LabResult:
+    """Tests every claim, or `only` some, reports the verdicts, and writes the page."""
     papers = ledger.papers()
     keys = {name: [claim.key for claim in group] for name, (_, group) in papers.items()}
     known = [key for group in keys.values() for key in group]
     if unknown := [key for key in only if key not in known]:
         raise UsageError(f"there is no claim `{unknown[0]}`", f"the claims are {', '.join(known)}")
     if language:
-        ledger.Lab(1, language)  # what it cannot read it says now
+        ledger.Lab(1, language)  # fails now if the file cannot be read
     asked = [name for name, group in keys.items() if not only or set(only) & set(group)]
     work = partial(_tested, seeds=seeds, language=language, only=only)
     done = {}
     for name, checked in side_by_side(work, asked, jobs or (1 if only else None)):
         _, group = papers[name]
-        done[name] = [ledger.Finding(c, checked[c.key]) for c in group if c.key in checked]
+        done[name] = [ledger.ClaimResult(c, checked[c.key]) for c in group if c.key in checked]
         if not only:
             console.say(f"{name}: {ledger.tally(done[name])}")
     findings = [finding for name in asked for finding in done[name]]
     if only:
         for finding in findings:
-            console.say(f"{finding.claim.key}. {finding.claim.says}: {finding.verdict}")
+            console.say(f"{finding.claim.key}. {finding.claim.statement}: {finding.verdict}")
         console.stderr().print(_checks({f.claim.key: f.checks for f in findings}))
     words = ["rlvr lab claims", f"--seeds {seeds}"] + [f"--language {language}"] * bool(language)
     words += [f"--only {','.join(only)}"] * bool(only)
-    found = {name: (papers[name][0], done[name]) for name in asked}
-    atomic.write_atomic(out, markdown.page(found, seeds=seeds, command=" ".join(words)).encode())
-    return Made(out, {"verdicts": {f.claim.key: f.verdict for f in findings}})
+    by_paper = {name: (papers[name][0], done[name]) for name in asked}
+    atomic.write_atomic(out, markdown.page(by_paper, seeds=seeds, command=" ".join(words)).encode())
+    return LabResult(out, {"verdicts": {f.claim.key: f.verdict for f in findings}})
 
 
 def _tested(

@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.lab.panels import Figure, Line, Panel
+from rlvr_cli.lab.panels import Figure, FigurePanel, PanelLine
 from rlvr_cli.lab.settings import Settings
-from rlvr_cli.lab.sweep import Run
+from rlvr_cli.lab.sweep import LabRun
 from rlvr_cli.lab.systems import SIAMESE, classes
 
 ESTIMATORS = ("reinforce", "dr-grpo", "grpo")  # raw, mean-shifted, normalised
@@ -20,7 +20,7 @@ _CALIBRATED = "grpo+iac"
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SharpeningSweep:
     """Every combination of what is listed; the paper gives no learning rate."""
 
     algos: Sequence[str] = ESTIMATORS
@@ -37,20 +37,20 @@ class Sweep:
             if name not in SIAMESE:
                 raise UsageError(f"--similarity is `{name}`", f"write some of {', '.join(SIAMESE)}")
 
-    def panels(self, *, held_out: bool) -> list[Panel]:
+    def panels(self, *, held_out: bool) -> list[FigurePanel]:
         """One for each combination but the group size, whose values are its lines."""
         ways = product(self.algos, self.optimizers, self.learning_rates, self.memories)
-        made = []
+        panels = []
         for algo, optimizer, rate, memory in ways:
             runs = {G: self._run(algo, G, optimizer, rate, memory) for G in self.group_sizes}
             title = f"{algo}, {optimizer} {rate:g}" + (f", DLC {memory:g}" if memory else "")
             if not held_out:
-                made.append(_modes(title, runs))
+                panels.append(_modes(title, runs))
             else:
-                made += [_siamese(title, name, runs) for name in self.similarities]
-        return made
+                panels += [_siamese(title, name, runs) for name in self.similarities]
+        return panels
 
-    def _run(self, algo: str, size: int, optimizer: str, rate: float, memory: float) -> Run:
+    def _run(self, algo: str, size: int, optimizer: str, rate: float, memory: float) -> LabRun:
         settings = Settings(
             algo=algo,
             group_size=size,
@@ -61,26 +61,26 @@ class Sweep:
             memory_learning_rate=1.0,
         )
         name = f"{algo} G={size} {optimizer} lr={rate:g}" + (f" mu={memory:g}" if memory else "")
-        return Run(name, classes(self.init), settings)
+        return LabRun(name, classes(self.init), settings)
 
 
-def _modes(title: str, runs: dict[int, Run]) -> Panel:
+def _modes(title: str, runs: dict[int, LabRun]) -> FigurePanel:
     """The likelier and the less likely of Cat and Persian: which wins is chance."""
     lines = [
-        Line(f"{which}, G={size}", run, which)
+        PanelLine(f"{which}, G={size}", run, which)
         for which in ("larger", "smaller")
         for size, run in runs.items()
     ]
-    return Panel(title, "the larger and the smaller of P(Cat), P(Persian)", tuple(lines))
+    return FigurePanel(title, "the larger and the smaller of P(Cat), P(Persian)", tuple(lines))
 
 
-def _siamese(title: str, similarity: str, runs: dict[int, Run]) -> Panel:
+def _siamese(title: str, similarity: str, runs: dict[int, LabRun]) -> FigurePanel:
     quantity = f"siamese@siamese-{similarity}"
-    lines = [Line(f"G={size}", run, quantity) for size, run in runs.items()]
-    return Panel(f"{title}, {similarity}", "P(Siamese) of Siamese", tuple(lines))
+    lines = [PanelLine(f"G={size}", run, quantity) for size, run in runs.items()]
+    return FigurePanel(f"{title}, {similarity}", "P(Siamese) of Siamese", tuple(lines))
 
 
-def published(base: Sweep) -> list[Figure]:
+def published(base: SharpeningSweep) -> list[Figure]:
     """Figures 1 to 5; group sizes, learning rates, start and steps are the sweep's."""
 
     def figure(number: int, title: str, held_out: bool = False, **changes: Any) -> Figure:
@@ -97,7 +97,7 @@ def published(base: Sweep) -> list[Figure]:
     ]
 
 
-def swept(sweep: Sweep, *, held_out: bool) -> list[Figure]:
+def swept(sweep: SharpeningSweep, *, held_out: bool) -> list[Figure]:
     """The panels of every combination, and if wanted those of the held-out class."""
     shown = {"modes": False, "held-out": True} if held_out else {"modes": False}
     return [

@@ -81,9 +81,9 @@ def theorem_1(algo: str, size: int, claimed: float) -> list[Check]:
 
     The bracket is r(v) - E r whatever the baseline. Within 2% of `claimed` times the theorem's.
     """
-    says = f"update over Theorem 1's, {algo}, G = {size}"
+    statement = f"update over Theorem 1's, {algo}, G = {size}"
     bounds = {"above": 0.98 * claimed, "below": 1.02 * claimed}
-    return [check.mean(says, _theorem_1_share(algo, size), **bounds)]
+    return [check.mean(statement, _theorem_1_share(algo, size), **bounds)]
 
 
 def _sampled_once(algo: str, reward: float, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -158,12 +158,12 @@ def _mass_gradient(pi_SA: Tensor, members_SA: Tensor) -> Tensor:
 
 
 def pull_identity() -> list[Check]:
-    """The pull is beta |A| / Z times pi_k (1 - P_S) on S, and -pi_k P_S beside it (eq. 20)."""
-    made = _pull("pull")
+    """The pull is beta |A| / Z times pi_k (1 - P_S) on S, and -pi_k P_S outside S (eq. 20)."""
+    update = _pull("pull")
     scale = 0.001 / math.sqrt(2) / 2  # beta |A| / G, A of one right of two
-    formula_SA = scale / made["z"] * _mass_gradient(made["pi"], made["anchor"])
-    error = float((made["pull"] - formula_SA).abs().max() / formula_SA.abs().max())
-    lowered = (made["pull"].gather(1, made["error"][:, None]) < 0)[:, 0].numpy()
+    formula_SA = scale / update["z"] * _mass_gradient(update["pi"], update["anchor"])
+    error = float((update["pull"] - formula_SA).abs().max() / formula_SA.abs().max())
+    lowered = (update["pull"].gather(1, update["error"][:, None]) < 0)[:, 0].numpy()
     return [
         check.exact("largest relative difference from the formula", error, below=IDENTITY),
         check.share("updates whose pull lowers the error too", lowered, above=0.98),
@@ -172,10 +172,10 @@ def pull_identity() -> list[Check]:
 
 def collinear() -> list[Check]:
     """The pull is collinear with the gradient of Eq. 5's coverage (APO, Proposition B.1)."""
-    made = _pull("collinear")
-    safe_SA = (torch.arange(ACTIONS) < 3).double().expand_as(made["pi"])
-    cosine_S = torch.cosine_similarity(made["pull"], _mass_gradient(made["pi"], safe_SA))
-    inside_S = made["error"] < 3
+    update = _pull("collinear")
+    safe_SA = (torch.arange(ACTIONS) < 3).double().expand_as(update["pi"])
+    cosine_S = torch.cosine_similarity(update["pull"], _mass_gradient(update["pi"], safe_SA))
+    inside_S = update["error"] < 3
     return [
         check.share(f"cosine above 0.999, error {where} the manifold",
                     (cosine_S[rows_S] > 0.999).numpy(), above=0.9)
@@ -187,8 +187,8 @@ def persistent_pull() -> list[Check]:
     """The pull on a suppressed action does not vanish with it (APO, B.3)."""
 
     def strength(suppressed: float) -> float:
-        made = _pull("persistent", suppressed)
-        return float(made["pull"][made["error"] != 0, 0].mean())
+        update = _pull("persistent", suppressed)
+        return float(update["pull"][update["error"] != 0, 0].mean())
 
     ratio = strength(1e-6) / strength(1e-2)
     return [check.exact("pull at a probability of 1e-6 over that at 1e-2", ratio, above=0.1)]

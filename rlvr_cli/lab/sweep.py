@@ -1,4 +1,4 @@
-"""A sweep: named runs of small systems, kept as shards; one part is one run of all its seeds.
+"""A sweep: named runs of small systems, stored as shards; one part is one run of all its seeds.
 
 Shapes: S seeds, R recorded steps, Q queries, A actions.
 """
@@ -24,7 +24,7 @@ from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 
 @dataclass(frozen=True)
-class Run:
+class LabRun:
     """A system trained under settings, by the name that a reader sees."""
 
     name: str
@@ -42,7 +42,7 @@ class Run:
 def make(
     out: Path,
     stage: str,
-    runs: Sequence[Run],
+    runs: Sequence[LabRun],
     *,
     seeds: int,
     run_seed: int = 0,
@@ -50,7 +50,7 @@ def make(
     on_part: OnPart = lambda index, state: None,
 ) -> Shards:
     """The trajectories of every run, one row a seed and recorded step; the summary has the
-    outcomes of each run. Runs are made in `jobs` processes, of each core one by default."""
+    outcomes of each run. Runs are shared among `jobs` processes, one a core by default."""
     if not runs or seeds < 1:
         raise UsageError("there is nothing to run", "give at least one seed and one value of each")
     for run in runs:
@@ -65,7 +65,7 @@ def make(
         "content": [[asdict(run.system), asdict(run.settings)] for run in runs],
     }
     plan = Plan("trajectories", stage, params, {}, len(runs), extra=columns)
-    made = write_shards_streaming(
+    shards = write_shards_streaming(
         out,
         plan,
         lambda missing: side_by_side(
@@ -74,27 +74,27 @@ def make(
         summarise=lambda shards: {"outcomes": _outcomes(shards, runs)},
         on_part=on_part,
     )
-    assert made is not None, "all parts are of this share"
-    return made
+    assert shards is not None, "all parts are of this share"
+    return shards
 
 
-def _rows(task: tuple[int, Run, int, int, tuple[str, ...]]) -> tuple[int, pa.Table]:
+def _rows(task: tuple[int, LabRun, int, int, tuple[str, ...]]) -> tuple[int, pa.Table]:
     index, run, seeds, run_seed, columns = task
-    made = simulate(run.system, run.settings, range(seeds), run_seed=run_seed)
-    rows, recorded = seeds * len(made.step_R), len(made.step_R)
-    flat = made.probability_SRQA.reshape(rows, -1).astype(np.float64)
+    trajectories = simulate(run.system, run.settings, range(seeds), run_seed=run_seed)
+    rows, recorded = seeds * len(trajectories.step_R), len(trajectories.step_R)
+    flat = trajectories.probability_SRQA.reshape(rows, -1).astype(np.float64)
     values = dict(zip(run.columns, flat.T, strict=True))
     return index, pa.table(
         {
             "run": [run.name] * rows,
             "seed": np.repeat(np.arange(seeds), recorded),
-            "step": np.tile(made.step_R, seeds).astype(np.int32),
+            "step": np.tile(trajectories.step_R, seeds).astype(np.int32),
         }
         | {name: values.get(name, pa.nulls(rows, pa.float64())) for name in columns}
     )
 
 
-def read(shards: Shards, runs: Sequence[Run]) -> Callable[[str], Trajectories]:
+def read(shards: Shards, runs: Sequence[LabRun]) -> Callable[[str], Trajectories]:
     """The trajectories of a run by its name, read when first asked for."""
     index_of = {run.name: index for index, run in enumerate(runs)}
 
@@ -111,6 +111,6 @@ def read(shards: Shards, runs: Sequence[Run]) -> Callable[[str], Trajectories]:
     return trajectories
 
 
-def _outcomes(shards: Shards, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+def _outcomes(shards: Shards, runs: Sequence[LabRun]) -> dict[str, dict[str, Any]]:
     trajectories = read(shards, runs)
     return {run.name: outcome.summary(run.system, trajectories(run.name)) for run in runs}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rlvr_cli.errors import UsageError
 
-Row = tuple[float, ...]
+Floats = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -22,24 +22,24 @@ class System:
 
     name: str
     actions: tuple[str, ...]
-    reward: Row
-    queries: dict[str, Row]
-    start: tuple[Row, ...]
-    reference: tuple[Row, ...] | None = None
+    reward: Floats
+    queries: dict[str, Floats]
+    start: tuple[Floats, ...]
+    reference: tuple[Floats, ...] | None = None
 
     @property
     def correct(self) -> tuple[bool, ...]:
         return tuple(reward > 0 for reward in self.reward)
 
 
-_FEATURES: dict[str, Row] = {
+_FEATURES: dict[str, Floats] = {
     "cat": (0.5, 0.5, 0.5, 0.1),
     "dog": (0.1, 0.1, 0.1, 0.9),
     "persian": (0.75, 0.5, 0.25, 0.1),
     "siamese": (0.25, 0.5, 0.75, 0.1),
 }
-# What is seen of the held-out class, by its similarity to the trained one.
-SIAMESE: dict[str, Row] = {
+# Features of the held-out class, by its similarity to the trained one.
+SIAMESE: dict[str, Floats] = {
     "high": _FEATURES["siamese"],
     "mid": (0.1, 0.5, 0.9, 0.1),
     "low": (0.0, 0.5, 1.0, 0.1),
@@ -66,7 +66,7 @@ def classes(init: str = "uniform") -> System:
     )
 
 
-def bandit(rewards: Row, initial: Row, reference: Row | None = None) -> System:
+def bandit(rewards: Floats, initial: Floats, reference: Floats | None = None) -> System:
     """Actions a1, a2 ... of one query, by their rewards and initial probabilities.
 
     (Two-stage, arXiv:2510.04028, sec. 3.2 and C.4)
@@ -95,5 +95,5 @@ def bandit(rewards: Row, initial: Row, reference: Row | None = None) -> System:
     )
 
 
-def _words(values: Row) -> str:
+def _words(values: Floats) -> str:
     return ",".join(f"{value:g}" for value in values)

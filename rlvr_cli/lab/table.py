@@ -1,4 +1,4 @@
-"""What an objective's estimator says of every group that can occur, asked once for each.
+"""The advantages that an objective's estimator gives to every possible group, computed once each.
 
 Shapes: S seeds, A actions, L levels of reward, N completions of a batch.
 """
@@ -12,11 +12,11 @@ from rlvr_cli.errors import UsageError
 _LARGEST = 10**7
 
 
-class Table:
+class AdvantageTable:
     """The advantages of groups, each a rollout batch of its own.
 
     Estimators see rewards alone, and an action's reward is fixed: completions of equal reward
-    have equal advantages, and a group is what it holds of each level of reward. So many seeds
+    have equal advantages, and a group is its counts of each level of reward. So many seeds
     share few groups, and statistics over the batch, as in REINFORCE++, stay within a seed.
     """
 
@@ -38,22 +38,22 @@ class Table:
     def __call__(self, count_SA: Tensor) -> dict[str, Tensor]:
         """The columns of `objective.advantages` that a loss reads, of each action, [S, A].
 
-        An action that a group does not hold has those of another.
+        An action that a group does not contain has those of another.
         """
         count_SL = count_SA @ self._level_AL
         code_S = count_SL @ self._radix_L
         row_S = self._row_of[code_S]
         if bool((row_S < 0).any()):
-            for code in code_S[row_S < 0].unique().tolist():
+            for code in torch.unique(code_S[row_S < 0]).tolist():
                 self._add(code, count_SL[(code_S == code).nonzero()[0, 0]])
             row_S = self._row_of[code_S]
         return {name: value[row_S] for name, value in self._columns.items()}
 
     def _add(self, code: int, counts_L: Tensor) -> None:
-        """Asks the estimator about the group of so many completions of each level."""
+        """Computes the advantages of the group with these counts of each level of reward."""
         level_N = torch.repeat_interleave(torch.arange(len(counts_L)), counts_L)
         reward_N = self._reward_L[level_N]
-        made = advantages(
+        columns = advantages(
             self._objective,
             Step(
                 reward_N=reward_N,
@@ -67,6 +67,6 @@ class Table:
         first_L = (counts_L.cumsum(0) - counts_L).clamp(max=self._size - 1)
         self._row_of[code] = len(next(iter(self._columns.values()))) if self._columns else 0
         for name in (ADVANTAGE, KEEP, *self._objective.columns):
-            row_1A = made[name][first_L[self._level_A]][None]
+            row_1A = columns[name][first_L[self._level_A]][None]
             old = self._columns.get(name)
             self._columns[name] = row_1A if old is None else torch.cat([old, row_1A])

@@ -1,7 +1,7 @@
 """Three and four actions: the panels of Figures 1, 5, 6 and 7, or of a sweep.
 
 The paper's text names G = 2 and a learning rate of 0.1; its rewards and initial probabilities
-stand in the figures' titles, which the text at hand lacks: those here are ours.
+appear only in the figures' titles, which its text lacks: those here are ours.
 (Two-stage, arXiv:2510.04028, sec. 3.2, C.1 and C.4)
 """
 
@@ -10,43 +10,45 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from rlvr_cli.lab.panels import Figure, Line, Panel
-from rlvr_cli.lab.settings import Settings
-from rlvr_cli.lab.sweep import Run
-from rlvr_cli.lab.systems import Row, bandit
+from rlvr_cli.lab.panels import Figure, FigurePanel, PanelLine
+from rlvr_cli.lab.settings import Optimizer, Settings
+from rlvr_cli.lab.sweep import LabRun
+from rlvr_cli.lab.systems import Floats, bandit
 
 REWARDS = ((0.5, 1.0, 0.0),)
 INITIAL = ((0.5, 0.05, 0.45),)
 FOUR = {"rewards": ((0.6, 1.0, 0.3, 0.0),), "initial": ((0.4, 0.05, 0.3, 0.25),)}
+# Objective, group size, temperature, optimizer, learning rate.
+Way = tuple[str, int, float, Optimizer, float]
 NEGATIVE_ONLY = "dr-grpo+negative-only"
 
 
 @dataclass(frozen=True)
-class Sweep:
+class TwoStageSweep:
     """Every combination of what is listed.
 
     Algorithm 1 steps by (1 - pi) A at every temperature, our gradient of log softmax(z / tau) by
     1 / tau of it: the learning rate is `learning_rate` times tau.
     """
 
-    rewards: Sequence[Row] = REWARDS
-    initial: Sequence[Row] = INITIAL
+    rewards: Sequence[Floats] = REWARDS
+    initial: Sequence[Floats] = INITIAL
     algos: Sequence[str] = ("dr-grpo",)
     group_sizes: Sequence[int] = (2,)
     temperatures: Sequence[float] = (1.0,)
-    optimizers: Sequence[str] = ("sgd",)
+    optimizers: Sequence[Optimizer] = ("sgd",)
     learning_rates: Sequence[float] = (0.1,)
     steps: int = 1500
 
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[FigurePanel]:
         """One for each combination; its lines are the actions' probabilities."""
         return [self._panel(*way) for way in product(self._ways(), self.rewards, self.initial)]
 
-    def _ways(self) -> list[tuple]:
+    def _ways(self) -> list[Way]:
         scales = (self.group_sizes, self.temperatures, self.optimizers, self.learning_rates)
         return list(product(self.algos, *scales))
 
-    def _panel(self, way: tuple, rewards: Row, initial: Row) -> Panel:
+    def _panel(self, way: Way, rewards: Floats, initial: Floats) -> FigurePanel:
         algo, size, temperature, optimizer, rate = way
         settings = Settings(
             algo=algo,
@@ -58,19 +60,19 @@ class Sweep:
         )
         system = bandit(rewards, initial)
         how = f"{algo} G={size} tau={temperature:g} {optimizer} lr={rate:g}"
-        run = Run(f"{how} r=({_words(rewards)}) from ({_words(initial)})", system, settings)
+        run = LabRun(f"{how} r=({_words(rewards)}) from ({_words(initial)})", system, settings)
         lines = [
-            Line(f"{a}, r={r:g}", run, a) for a, r in zip(system.actions, rewards, strict=True)
+            PanelLine(f"{a}, r={r:g}", run, a) for a, r in zip(system.actions, rewards, strict=True)
         ]
         title = f"{algo}, G={size}, tau={temperature:g}\nstart {_words(initial)}"
-        return Panel(title, "probability", tuple(lines))
+        return FigurePanel(title, "probability", tuple(lines))
 
 
-def _words(values: Row) -> str:
+def _words(values: Floats) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-def published(base: Sweep) -> list[Figure]:
+def published(base: TwoStageSweep) -> list[Figure]:
     """Figures 1, 5, 6 and 7, and negative gradients only, which the paper does not draw."""
 
     def figure(name: str, title: str, **changes: Any) -> Figure:
@@ -88,6 +90,6 @@ def published(base: Sweep) -> list[Figure]:
     ]
 
 
-def swept(sweep: Sweep) -> list[Figure]:
+def swept(sweep: TwoStageSweep) -> list[Figure]:
     """One panel for each combination."""
     return [Figure("two-stage-sweep", "Sweep", tuple(sweep.panels()))]

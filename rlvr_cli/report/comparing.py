@@ -18,7 +18,7 @@ BUCKETS = (("very hard", 8 / 256), ("hard", 32 / 256), ("medium", 128 / 256), ("
 
 
 @dataclass(frozen=True)
-class Bucket:
+class DifficultyBucket:
     """Prompts of like difficulty in the first: shares of right completions, and flips."""
 
     name: str
@@ -31,20 +31,20 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SubjectPair:
     """Second minus first over the prompts that both have."""
 
     first: Subject
     second: Subject
     prompts: list[str]
     rows: dict[str, list[Cell]]
-    buckets: list[Bucket]
+    buckets: list[DifficultyBucket]
     gained: list[str]  # never right in the first, right at least once in the second
     lost: list[str]
     note: str
 
 
-def pair(first: Subject, second: Subject) -> Pair | str:
+def pair(first: Subject, second: Subject) -> SubjectPair | str:
     """The comparison, or why there is none."""
     same, other = _same_prompts(first, second)
     if not same:
@@ -64,17 +64,17 @@ def pair(first: Subject, second: Subject) -> Pair | str:
         and name in second.measures.names
         and not (name == "length" and first.rows.unit != second.rows.unit)
     ]
-    made = compare.difference(
+    comparison = compare.difference(
         _only(first.measures, names, same), _only(second.measures, names, same), ""
     )
     a_P, b_P = _shares(first, same), _shares(second, same)
     left = len(first.tallied.prompt_id) + len(second.tallied.prompt_id) - 2 * len(same)
     note = f"Left out because only one of the two has them: {left:,} prompts." if left else ""
-    return Pair(
+    return SubjectPair(
         first,
         second,
         same,
-        made.rows,
+        comparison.rows,
         _buckets(a_P, b_P),
         [p for p, a, b in zip(same, a_P, b_P, strict=True) if a == 0 < b],
         [p for p, a, b in zip(same, a_P, b_P, strict=True) if a > 0 == b],
@@ -117,17 +117,17 @@ def _shares(subject: Subject, prompts: list[str]) -> np.ndarray:
     return _only(subject.measures, ["avg@k"], prompts).value_PM[:, 0]
 
 
-def _buckets(a_P: np.ndarray, b_P: np.ndarray) -> list[Bucket]:
+def _buckets(a_P: np.ndarray, b_P: np.ndarray) -> list[DifficultyBucket]:
     """Flips by difficulty: the share of right completions in the first, from above to at most."""
-    made, low = [], -1.0
+    buckets, low = [], -1.0
     for name, high in BUCKETS:
         here_P = (a_P > low) & (a_P <= high)
         before, after = _mean(a_P[here_P]), _mean(b_P[here_P])
         gained, lost = here_P & (a_P == 0) & (b_P > 0), here_P & (a_P > 0) & (b_P == 0)
         count, up, down = (int(flags.sum()) for flags in (here_P, gained, lost))
-        made.append(Bucket(name, high, count, before, after, up, down))
+        buckets.append(DifficultyBucket(name, high, count, before, after, up, down))
         low = high
-    return made
+    return buckets
 
 
 def _mean(share_P: np.ndarray) -> Cell | None:

@@ -1,4 +1,4 @@
-"""A few prompts with what was written: the solutions that were told apart, and mistakes."""
+"""A few prompts with their completions: the different solutions, and mistakes."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlvr_cli.report.comparing import Pair
+from rlvr_cli.report.comparing import SubjectPair
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.stages import common
 from rlvr_cli.storage.lineage import Lineage
@@ -19,11 +19,11 @@ MOST_WRONG = 2
 
 @dataclass(frozen=True)
 class Text:
-    """A text made safe to show, and how many characters were left out."""
+    """A text that is safe to show, and how many characters were left out."""
 
     text: str
     left_out: int
-    count: int = 1  # completions that it stands for
+    count: int = 1  # completions that it represents
     extracted: str | None = None
 
     @staticmethod
@@ -34,7 +34,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Side:
+class SubjectAnswers:
     """What one subject wrote for a prompt."""
 
     name: str
@@ -54,10 +54,10 @@ class Example:
     why: str
     prompt: list[tuple[str, Text]] = field(default_factory=list)  # role and content
     gold: Text | None = None
-    sides: list[Side] = field(default_factory=list)
+    sides: list[SubjectAnswers] = field(default_factory=list)
 
 
-def choose(subject: Subject, pair: Pair | None, most: int) -> list[Example]:
+def choose(subject: Subject, pair: SubjectPair | None, most: int) -> list[Example]:
     """Prompts lost, gained, with the most solutions, half right, never right, in turn."""
     share_P = subject.tallied.correct_P / subject.tallied.n_P
     clusters_P = subject.measures.value_PM[:, subject.measures.names.index("clusters")]
@@ -73,18 +73,18 @@ def choose(subject: Subject, pair: Pair | None, most: int) -> list[Example]:
         ("never right", never),
         ("many different solutions", varied[1:]),
     ]
-    made: dict[str, Example] = {}
-    while any(queue for _, queue in queues) and len(made) < most:
+    chosen: dict[str, Example] = {}
+    while any(queue for _, queue in queues) and len(chosen) < most:
         for why, queue in queues:
-            fresh = [p for p in queue if p not in made]
-            if fresh and len(made) < most:
-                made[fresh[0]] = Example(fresh[0], why)
+            fresh = [p for p in queue if p not in chosen]
+            if fresh and len(chosen) < most:
+                chosen[fresh[0]] = Example(fresh[0], why)
             queue[:] = fresh[1:]
-    return list(made.values())
+    return list(chosen.values())
 
 
 def fill(examples: list[Example], subjects: list[Subject]) -> None:
-    """Reads the texts of the chosen prompts, from the parts that hold them alone."""
+    """Reads the texts of the chosen prompts, reading only the parts that contain them."""
     wanted = {example.prompt_id: example for example in examples}
     for subject in subjects:
         _add_prompts(wanted, subject.lineage)
@@ -115,7 +115,7 @@ def _content(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, Side]]:
+def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, SubjectAnswers]]:
     """Each wanted prompt of a part, with its solutions by size and its first mistakes."""
     columns = common.zip_columns(index, subject.lineage.rollouts, subject.scores)
     names = ("prompt_id", "completion", "correct", "extracted")
@@ -123,9 +123,9 @@ def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str
     for prompt_id, *row in zip(*(columns[name].to_pylist() for name in names), strict=True):
         if prompt_id in wanted:
             rows.setdefault(prompt_id, []).append(tuple(row))
-    for prompt_id, found in rows.items():
-        right = [(text, extracted) for text, correct, extracted in found if correct]
-        wrong = [(text, extracted) for text, correct, extracted in found if correct is False]
+    for prompt_id, answers in rows.items():
+        right = [(text, extracted) for text, correct, extracted in answers if correct]
+        wrong = [(text, extracted) for text, correct, extracted in answers if correct is False]
         labels = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
         order = np.argsort(-sizes, kind="stable").tolist()
@@ -133,7 +133,7 @@ def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str
         mistakes = [Text.of(text, 1, extracted) for text, extracted in wrong[:MOST_WRONG]]
         yield (
             prompt_id,
-            Side(
+            SubjectAnswers(
                 subject.name,
                 len(right),
                 len(right) + len(wrong),

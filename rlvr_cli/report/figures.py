@@ -1,4 +1,4 @@
-"""Plots as SVG that takes its colours and fonts from the page it stands in."""
+"""Plots as SVG that takes its colours and fonts from the page around it."""
 
 import io
 import itertools
@@ -46,34 +46,16 @@ def lines(
 ) -> str:
     """Lines over one pair of axes with a band each; a NaN leaves a gap.
 
-    The y axis starts at 0, unless told not to or where it is logarithmic.
+    The y axis starts at 0, unless `zero` is false or the axis is logarithmic.
     """
     with _Figure(x_label, percent=percent, size=size) as figure:
         axes = figure.axes
         for line in drawn:
-            colour = SERIES[line.index]
-            few = len(line.x) <= _TIPS
-            axes.plot(
-                line.x, line.y, color=colour, linestyle=DASHES[line.index], linewidth=1.6,
-                marker=MARKERS[line.index] if few and not line.tips else None, markersize=3,
-            )  # fmt: skip
-            if line.low is not None and line.high is not None:
-                axes.fill_between(
-                    line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0
-                )
-            for at, tip in enumerate(line.tips if few else ()):
-                (mark,) = axes.plot(
-                    line.x[at], line.y[at], MARKERS[line.index], color=colour, markersize=3.2
-                )
-                figure.explain(mark, tip)
+            _draw_line(figure, line)
         if log_x and min(min(line.x) for line in drawn) > 0:
-            axes.set_xscale("log", base=2)
-            top = max(max(line.x) for line in drawn)
-            ticks = [2**i for i in range(int(math.log2(top)) + 1)] if top > 1 else [1]
-            axes.set_xticks(ticks[:: max(1, len(ticks) // 6)], minor=False)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.xaxis.minorticks_off()
-        if log_y and not any(value <= 0 for line in drawn for value in line.y):
+            _log2_axis(axes, max(max(line.x) for line in drawn))
+        values = [value for line in drawn for value in line.y]
+        if log_y and not any(value <= 0 for value in values):
             axes.set_yscale("log")  # which takes the formatter away
             axes.yaxis.set_major_formatter(_percent if percent else _short)
             axes.yaxis.set_minor_formatter(lambda value, _: "")
@@ -82,9 +64,33 @@ def lines(
         if percent:
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, 0.0), 1.02 if high > 0.8 else max(high, 0.05))
-        elif not any(value for line in drawn for value in line.y):
+        elif not any(values):
             axes.set_ylim(0, 1)
         return figure.svg()
+
+
+def _draw_line(figure: "_Figure", line: Line) -> None:
+    """A line with its band; of few points each has a mark, with its tooltip if it has one."""
+    axes, colour, marker = figure.axes, SERIES[line.index], MARKERS[line.index]
+    few = len(line.x) <= _TIPS
+    axes.plot(
+        line.x, line.y, color=colour, linestyle=DASHES[line.index], linewidth=1.6,
+        marker=marker if few and not line.tips else None, markersize=3,
+    )  # fmt: skip
+    if line.low is not None and line.high is not None:
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+    for at, tip in enumerate(line.tips if few else ()):
+        (mark,) = axes.plot(line.x[at], line.y[at], marker, color=colour, markersize=3.2)
+        figure.explain(mark, tip)
+
+
+def _log2_axis(axes: Any, top: float) -> None:
+    """A logarithmic x axis with ticks at powers of two up to `top`, about six of them."""
+    axes.set_xscale("log", base=2)
+    ticks = [2**i for i in range(int(math.log2(top)) + 1)] if top > 1 else [1]
+    axes.set_xticks(ticks[:: max(1, len(ticks) // 6)], minor=False)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.minorticks_off()
 
 
 def bars(
@@ -223,7 +229,7 @@ def _escaped(text: str) -> str:
 
 
 def unique(svg: str, prefix: str) -> str:
-    """The figure with its ids, and what refers to them, behind a prefix."""
+    """The figure with a prefix on its ids and on the references to them."""
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
     return re.sub(r'href="#', f'href="#{prefix}-', svg)

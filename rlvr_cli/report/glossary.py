@@ -15,7 +15,7 @@ class Entry:
 ENTRIES = {
     "pass": Entry(
         "Pass@k",
-        "The probability that k of a prompt's completions, drawn at once, hold a right one.",
+        "The probability that k of a prompt's completions, drawn at once, include a right one.",
         "1 - C(n-c, k) / C(n, k) with c of n right, exact, then the mean over prompts "
         "(arXiv:2107.03374, eq. 1). Pass@1 is the share of right completions.",
     ),
@@ -24,7 +24,7 @@ ENTRIES = {
         "The expected number of different right solutions among k of a prompt's completions.",
         "Sum over clusters of 1 - C(n-s, k) / C(n, k), s the size of a cluster (QUATRO, eq. 20). "
         "Right completions are one solution if their TF-IDF cosine reaches {threshold:g}, directly "
-        "or through others (single linkage). The paper names no threshold: the figure depends on "
+        "or through others (single linkage). The paper gives no threshold: the figure depends on "
         "it.",
     ),
     "ucr": Entry(
@@ -45,13 +45,13 @@ ENTRIES = {
     ),
     "entropy": Entry(
         "Entropy",
-        "How undecided the policy is about a completion's next token, in nats.",
+        "How uncertain the policy is about a completion's next token, in nats.",
         "Of the policy's distribution at the temperature of sampling, the mean over a prompt's "
         "tokens, then over prompts.",
     ),
     "interval": Entry(
         "Interval",
-        "[low, high] holds the mean over all such prompts in about 95 of 100 cases.",
+        "[low, high] contains the mean over all such prompts in about 95 of 100 cases.",
         "Expanded percentile bootstrap over prompts, 2,000 resamples (arXiv:1411.5279): "
         "completions of one prompt are not independent. Of one prompt there is none. Differences "
         "are paired: the same prompts on both sides. Intervals are not widened for their number.",
@@ -103,7 +103,7 @@ ENTRIES = {
     ),
     "status": Entry(
         "Status",
-        "What the verifier said of each completion.",
+        "The verifier's outcome for each completion.",
         "ok and no_answer have a reward; a fault of the verifier (timeout, oom, error, bad_gold) "
         "has none and is excluded, never counted as wrong.",
     ),

@@ -20,8 +20,8 @@ from rlvr_cli.report import (
     summary,
     tables,
 )
-from rlvr_cli.report.comparing import Pair
-from rlvr_cli.report.sources import Source
+from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.storage import atomic
 from rlvr_cli.terminal import tables as reporting
@@ -39,44 +39,44 @@ class Report:
 
 
 def make(
-    found: list[Source],
+    sources: list[ReportSource],
     *,
     threshold: float = 0.8,
     most_examples: int = 6,
     title: str | None = None,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Report:
-    """The report of what was opened; the same directories give the same bytes."""
+    """The report of the opened sources; the same directories give the same bytes."""
     subjects = [
         subjects_of.measure(name, lineage, threshold=threshold, on_part=on_part)
-        for source in found
+        for source in sources
         for name, lineage in source.lineages.items()
     ]
-    made = [comparing.pair(subjects[0], other) for other in subjects[1:]]
-    pairs = [pair for pair in made if isinstance(pair, Pair)]
+    comparisons = [comparing.pair(subjects[0], other) for other in subjects[1:]]
+    pairs = [pair for pair in comparisons if isinstance(pair, SubjectPair)]
     chosen = []
     if subjects and most_examples:
         last = pairs[-1] if pairs else None
         focus = last.second if last else subjects[-1]
         chosen = examples.choose(focus, last, most_examples)
         examples.fill(chosen, [last.first, last.second] if last else [focus])
-    name = shown(title or " and ".join(source.name for source in found))
+    name = shown(title or " and ".join(source.name for source in sources))
     html = _render(
         title=name,
-        sources=found,
+        sources=sources,
         subjects=subjects,
         pairs=pairs,
-        lede=summary.lede(subjects, pairs, found),
-        notes=_notes(found, subjects, made),
+        lede=summary.lede(subjects, pairs, sources),
+        notes=_notes(sources, subjects, comparisons),
         tiles=summary.tiles(subjects, pairs),
         quality=_quality(subjects),
-        training=[*panels.of_training(found), *panels.signal(found)],
+        training=[*panels.of_training(sources), *panels.signal(sources)],
         distributions=_distributions(subjects),
         status=tables.status(subjects),
         by_source=[t for s in subjects if (t := tables.by_source(s))],
         flips=[tables.flips(pair) for pair in pairs],
         examples=chosen,
-        lines=[tables.line(source) for source in found],
+        lines=[tables.line(source) for source in sources],
         glossary={
             key: (e.title, e.line, e.more.replace("{threshold:g}", f"{threshold:g}"))
             for key, e in glossary.ENTRIES.items()
@@ -86,9 +86,9 @@ def make(
 
 
 def require_free(out: Path) -> None:
-    """Refuses to write over a file that is no report."""
+    """Refuses to overwrite a file that is not a report."""
     if out.is_file() and MARK.encode() not in atomic.read_bytes(out)[:2000]:
-        raise UserError(f"`{out}` is there and is no report", "name another file with --out")
+        raise UserError(f"`{out}` exists and is not a report", "name another file with --out")
 
 
 def _quality(subjects: Sequence[Subject]) -> list[panels.Panel]:
@@ -98,27 +98,29 @@ def _quality(subjects: Sequence[Subject]) -> list[panels.Panel]:
 
 
 def _distributions(subjects: Sequence[Subject]) -> list[panels.Panel]:
-    made = (panels.spread(subjects), panels.lengths(subjects), panels.entropies(subjects))
-    return list(itertools.chain(*made)) if subjects else []
+    groups = (panels.spread(subjects), panels.lengths(subjects), panels.entropies(subjects))
+    return list(itertools.chain(*groups)) if subjects else []
 
 
-def _notes(found: list[Source], subjects: list[Subject], pairs: list[Pair | str]) -> list[str]:
+def _notes(
+    sources: list[ReportSource], subjects: list[Subject], pairs: list[SubjectPair | str]
+) -> list[str]:
     notes = [
         (f"{subject.name}: " if len(subjects) > 1 else "") + note
         for subject in subjects
         for note in subjects_of.notes(subject)
     ]
     notes += [pair if isinstance(pair, str) else pair.note for pair in pairs]
-    for source in found:
+    for source in sources:
         if source.run and source.run.torn:
-            torn = f"skipped lines of metrics.jsonl that are not whole: {source.run.torn}"
+            torn = f"incomplete lines of metrics.jsonl, skipped: {source.run.torn}"
             notes.append(f"{source.name}: {torn}.")
         if source.run and not source.lineages:
             notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
     return [shown(note) for note in dict.fromkeys(notes) if note]
 
 
-def _figures(subjects: list[Subject], pairs: list[Pair]) -> dict[str, Any]:
+def _figures(subjects: list[Subject], pairs: list[SubjectPair]) -> dict[str, Any]:
     return {
         "subjects": {
             s.name: {"prompts": len(s.tallied.prompt_id), "metrics": s.intervals} for s in subjects

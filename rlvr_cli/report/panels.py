@@ -8,16 +8,16 @@ import numpy as np
 from rlvr_cli.report import figures, training
 from rlvr_cli.report.figures import Line
 from rlvr_cli.report.rows import ENTROPY_BIN, RIGHT, UNKNOWN, WRONG
-from rlvr_cli.report.sources import Source
+from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.terminal import tables
 
 BINS = 24
-_TABLE_ROWS = 40  # more steps than this are thinned in the table, the last kept
+_TABLE_ROWS = 40  # of more steps than this the table shows every nth and the last
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Headings, and rows of cells; the first cell of a row names it."""
 
     heads: list[str]
@@ -26,13 +26,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Panel:
-    """A plot with what a reader needs beside it; legend entries are a name and a colour's index."""
+    """A plot with its legend, table and note; legend entries are a name and a colour's index."""
 
     title: str
     key: str  # of its glossary entry
     svg: str
     legend: list[tuple[str, int]]
-    table: Table
+    table: ReportTable
     note: str = ""
     filled: bool = field(default=False)  # whether its colours fill areas instead of lines
 
@@ -55,7 +55,7 @@ def by_k(subjects: Sequence[Subject], metric: str, title: str) -> Panel:
         drawn, x_label="k, completions drawn of a prompt", percent=percent, log_x=True
     )
     legend = [(s.name, i) for i, s in enumerate(subjects)]
-    table = Table(["", "k", f"{title} [95% interval]"], rows)
+    table = ReportTable(["", "k", f"{title} [95% interval]"], rows)
     return Panel(title, metric, svg, legend, table, "Band: 95% interval over prompts.")
 
 
@@ -74,7 +74,7 @@ def spread(subjects: Sequence[Subject]) -> Iterator[Panel]:
             x_label="share of a prompt's completions that are right",
             tips=[f"{m} right: {c} prompts" for m, c in rows],
         )  # fmt: skip
-        table = Table(["share right, about", "prompts"], rows)
+        table = ReportTable(["share right, about", "prompts"], rows)
         yield Panel(_of("Prompts by share right", subject, subjects), "spread", svg, [], table)
 
 
@@ -99,7 +99,7 @@ def lengths(subjects: Sequence[Subject]) -> Iterator[Panel]:
             beyond = int((rows.length_N > edges[-1]).sum())
             note = f"{int(rows.cut_N.sum()):,} of {len(rows.cut_N):,} truncated."
             note += f" {beyond:,} longer than the axis are in the last bar." if beyond else ""
-            table = Table(
+            table = ReportTable(
                 ["from", *(name for name, _, _ in stacks)],
                 [[f"{edge:.0f}", *(f"{c[b]:,}" for _, c, _ in stacks)]
                  for b, edge in enumerate(edges[:-1].tolist())],
@@ -131,7 +131,7 @@ def entropies(subjects: Sequence[Subject]) -> Iterator[Panel]:
         middle = (edges + ENTROPY_BIN / 2).tolist()
         drawn.append(Line(middle, shown_B.tolist(), index))
     svg = figures.lines(drawn, x_label="entropy at a token, nats", percent=True, log_y=True)
-    table = Table(
+    table = ReportTable(
         ["from, nats", *(s.name for _, s in known)],
         [[f"{edge:.1f}", *(f"{100 * share[b]:.3g}%" for share in shares)]
          for b, edge in enumerate(edges.tolist())],
@@ -140,19 +140,19 @@ def entropies(subjects: Sequence[Subject]) -> Iterator[Panel]:
     yield Panel("Token entropy", "entropy", svg, [(s.name, i) for i, s in known], table, note)
 
 
-def of_training(sources: Sequence[Source]) -> Iterator[Panel]:
+def of_training(sources: Sequence[ReportSource]) -> Iterator[Panel]:
     """The training curves of all runs, one plot a quantity that any of them logged."""
     runs = [(i, s) for i, s in enumerate(sources) if s.run]
     for title, key, names in training.PANELS:
-        found = [
+        curves = [
             (i, s.name, c) for i, s in runs if s.run for c in training.curves(s.run, key, names)
         ]
-        if not found:
+        if not curves:
             continue
         several = len(runs) > 1
-        many = len({c.name for _, _, c in found}) > 1
+        many = len({c.name for _, _, c in curves}) > 1
         drawn, legend, rows = [], [], []
-        for order, (index, run, curve) in enumerate(found):
+        for order, (index, run, curve) in enumerate(curves):
             colour = order % len(figures.SERIES) if many else index
             name = " · ".join(
                 [run] * several + [curve.name.capitalize().replace("Ucc", "UCC")] * many
@@ -166,13 +166,13 @@ def of_training(sources: Sequence[Source]) -> Iterator[Panel]:
         )  # fmt: skip
         banded = any(line.low for line in drawn)
         note = "Band: 95% interval over prompts." if banded else "One value a step; no interval."
-        table = Table(["", "step", "value"], rows)
+        table = ReportTable(["", "step", "value"], rows)
         yield Panel(title, key, svg, legend if several or many else [], table, note)
 
 
 def _curve_rows(name: str, curve: training.Curve) -> list[list[str]]:
     stride = -(-len(curve.step) // _TABLE_ROWS)
-    kept = sorted({*range(0, len(curve.step), stride), len(curve.step) - 1})
+    steps = sorted({*range(0, len(curve.step), stride), len(curve.step) - 1})
     unit = {"informative": "pass@", "clip_fraction": "pass@"}.get(curve.name, curve.name)
 
     def shown(at: int) -> str:
@@ -182,28 +182,28 @@ def _curve_rows(name: str, curve: training.Curve) -> list[list[str]]:
             return f"{value:.3g}" if small else tables.number(unit, value)
         return tables.interval(unit, (curve.value[at], curve.low[at], curve.high[at]))
 
-    return [[name, f"{curve.step[at]}", shown(at)] for at in kept]
+    return [[name, f"{curve.step[at]}", shown(at)] for at in steps]
 
 
-def signal(sources: Sequence[Source]) -> Iterator[Panel]:
-    """What each step's groups were made of, one plot a run."""
+def signal(sources: Sequence[ReportSource]) -> Iterator[Panel]:
+    """The verdicts of each step's groups, one plot a run."""
     runs = [s for s in sources if s.run]
     for source in runs:
-        found = training.signal(source.run) if source.run else None
-        if found is None:
+        shares = training.signal(source.run) if source.run else None
+        if shares is None:
             continue
         stacks = [
-            ("all right", found.right, 2),
-            ("both", found.mixed, 0),
-            ("all wrong", found.wrong, 1),
+            ("all right", shares.right, 2),
+            ("both", shares.mixed, 0),
+            ("all wrong", shares.wrong, 1),
         ]
-        svg = figures.areas(found.step, [(v, i) for _, v, i in stacks], "step")
-        stride = -(-len(found.step) // _TABLE_ROWS)
+        svg = figures.areas(shares.step, [(v, i) for _, v, i in stacks], "step")
+        stride = -(-len(shares.step) // _TABLE_ROWS)
         rows = [
-            [f"{found.step[at]}", *(f"{values[at]:.1%}" for _, values, _ in stacks)]
-            for at in range(0, len(found.step), stride)
+            [f"{shares.step[at]}", *(f"{values[at]:.1%}" for _, values, _ in stacks)]
+            for at in range(0, len(shares.step), stride)
         ]
-        table = Table(["step", *(name for name, _, _ in stacks)], rows)
+        table = ReportTable(["step", *(name for name, _, _ in stacks)], rows)
         title = "Groups by verdict" + (f", {source.name}" if len(runs) > 1 else "")
         legend = [(name, i) for name, _, i in stacks]
         yield Panel(title, "signal", svg, legend, table, "Shares of a step's groups.", filled=True)

@@ -23,8 +23,8 @@ _ROLLOUT_COLUMNS = ["prompt_id", "sample_index", "completion", "token_ids", "fin
 
 
 @dataclass
-class Rows:
-    """One entry a completion in the order of the shards, and what is kept of each prompt."""
+class ScoredRows:
+    """One entry a completion in the order of the shards, and a few facts of each prompt."""
 
     prompt_id: list[str] = field(default_factory=list)
     verdict_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
@@ -42,10 +42,10 @@ class Rows:
 
 def read(
     lineage: Lineage, *, threshold: float, on_part: Callable[[int, str], None] = lambda i, s: None
-) -> Rows:
+) -> ScoredRows:
     """Reads scores and rollouts once; clusters each prompt's right completions as UCC@k does."""
     assert lineage.scores is not None
-    rows = Rows()
+    rows = ScoredRows()
     verdicts, tokens, characters, cut = [], [], [], []
     has_tokens = True
     for index in range(len(lineage.scores)):
@@ -76,7 +76,7 @@ def read(
 
 
 def _cluster(
-    rows: Rows, columns: dict[str, pa.ChunkedArray], verdict_N: np.ndarray, threshold: float
+    rows: ScoredRows, columns: dict[str, pa.ChunkedArray], verdict_N: np.ndarray, threshold: float
 ) -> None:
     """Clusters the right completions of each prompt in a part; a prompt lies in one part."""
     right = np.flatnonzero(verdict_N == RIGHT)
@@ -85,11 +85,11 @@ def _cluster(
     completions = columns["completion"].take(right).to_pylist()
     for prompt_id, text in zip(prompt_ids, completions, strict=True):
         texts.setdefault(prompt_id, []).append(text)
-    for prompt_id, found in texts.items():
-        rows.clusters[prompt_id] = ucc.cluster(found, threshold=threshold)
+    for prompt_id, right_texts in texts.items():
+        rows.clusters[prompt_id] = ucc.cluster(right_texts, threshold=threshold)
 
 
-def _add_entropy(rows: Rows, lineage: Lineage, index: int) -> None:
+def _add_entropy(rows: ScoredRows, lineage: Lineage, index: int) -> None:
     """Adds the tokens of a part to the sums of their prompts and to the histogram."""
     if lineage.logprobs is None or "entropy" not in lineage.logprobs.schema.names:
         return
@@ -106,7 +106,7 @@ def _add_entropy(rows: Rows, lineage: Lineage, index: int) -> None:
     rows.entropy_count[: len(counted)] += counted
 
 
-def _add_sources(rows: Rows, lineage: Lineage) -> None:
+def _add_sources(rows: ScoredRows, lineage: Lineage) -> None:
     for table in lineage.prompts.parts() if lineage.prompts else ():
         names = (table[name].to_pylist() for name in ("prompt_id", "source"))
         rows.source.update(zip(*names, strict=True))

@@ -1,5 +1,5 @@
 "use strict";
-// The page is whole without this: it adds the choice of a theme, and opens texts for print.
+// The page works without this script: it adds the choice of a theme, and opens texts for print.
 const root = document.documentElement;
 const button = document.getElementById("theme");
 const order = ["auto", "light", "dark"];

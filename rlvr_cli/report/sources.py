@@ -11,31 +11,31 @@ from rlvr_cli.storage import lineage
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
-MOST = 6  # lines that can be told apart in one plot
+MOST = 6  # lines that a reader can distinguish in one plot
 
 
 @dataclass(frozen=True)
-class Run:
+class RunLog:
     """A run directory of train: its configuration, and what it logged at each step."""
 
     path: Path
     config: dict[str, Any]
     records: list[dict[str, Any]]
-    torn: int  # lines of metrics.jsonl that are no whole record
+    torn: int  # incomplete lines of metrics.jsonl
     evaluations: dict[int, Path]
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """One path that was given, the run in it if it is one, and its scored completions by name."""
 
     name: str
     path: Path
-    run: Run | None
+    run: RunLog | None
     lineages: dict[str, Lineage] = field(default_factory=dict)
 
 
-def open_all(paths: list[Path]) -> list[Source]:
+def open_all(paths: list[Path]) -> list[ReportSource]:
     """The sources in the order given; an error for none, for too many, and for one twice."""
     if not paths:
         raise UsageError("no directory was given", "name a run of train, or scores")
@@ -44,33 +44,35 @@ def open_all(paths: list[Path]) -> list[Source]:
             f"{len(paths)} directories were given, a report shows at most {MOST}",
             "make several reports",
         )
-    whole = [path.absolute() for path in paths]
+    absolute = [path.absolute() for path in paths]
     for path in paths:
-        if whole.count(path.absolute()) > 1:
+        if absolute.count(path.absolute()) > 1:
             raise UsageError(f"`{path}` was given twice", "name each directory once")
-    names = _names(whole)
+    names = _names(absolute)
     sources = [_open(path, name) for path, name in zip(paths, names, strict=True)]
     if len(sources) == 1:
         return sources
     return [_last_alone(source) for source in sources]
 
 
-def _open(path: Path, name: str) -> Source:
+def _open(path: Path, name: str) -> ReportSource:
     if not path.exists():
         raise DataError(f"`{path}` does not exist", "check the path")
     if not is_run(path):
-        found = lineage.find(path)
-        _require_scores(found)
-        return Source(name, path, None, {name: found})
+        directories = lineage.find(path)
+        _require_scores(directories)
+        return ReportSource(name, path, None, {name: directories})
     run = _run(path)
     steps = sorted({min(run.evaluations), max(run.evaluations)}) if run.evaluations else []
-    found_at = {f"step {step}": lineage.find(run.evaluations[step] / "scores") for step in steps}
-    return Source(name, path, run, found_at)
+    by_step = {f"step {step}": lineage.find(run.evaluations[step] / "scores") for step in steps}
+    return ReportSource(name, path, run, by_step)
 
 
-def parts(source: Source) -> int:
+def parts(source: ReportSource) -> int:
     """How many parts of scores a report of it reads."""
-    return sum(len(found.scores) for found in source.lineages.values() if found.scores)
+    return sum(
+        len(directories.scores) for directories in source.lineages.values() if directories.scores
+    )
 
 
 def is_run(path: Path) -> bool:
@@ -78,49 +80,49 @@ def is_run(path: Path) -> bool:
     return (path / "config.toml").is_file()
 
 
-def _run(path: Path) -> Run:
+def _run(path: Path) -> RunLog:
     try:
         config = tomllib.loads((path / "config.toml").read_text())
     except (ValueError, OSError) as error:
         raise DataError(
-            f"`{path / 'config.toml'}` is not as it was written: {error}",
+            f"`{path / 'config.toml'}` cannot be read: {error}",
             "name the scores of an evaluation in it",
         ) from error
     records, torn = _records(path / "metrics.jsonl")
     scored = sorted(path.glob(f"eval/*/scores/{MANIFEST}"))
     evaluations = {int(m.parent.parent.name): m.parent.parent for m in scored}
     if not records and not evaluations:
-        raise DataError(f"`{path}` has no finished step yet", "go on with its `rlvr train`")
-    return Run(path, config, records, torn, evaluations)
+        raise DataError(f"`{path}` has no finished step yet", "resume its `rlvr train`")
+    return RunLog(path, config, records, torn, evaluations)
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of metrics.jsonl, the last of each step, and how many lines are not whole."""
-    found: dict[int, dict[str, Any]] = {}
+    """The records of metrics.jsonl, the last of each step, and how many lines are incomplete."""
+    by_step: dict[int, dict[str, Any]] = {}
     torn = 0
     for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
         try:
             record = json.loads(line)
-            found[int(record["step"])] = record
+            by_step[int(record["step"])] = record
         except (ValueError, KeyError, TypeError):
             torn += 1
-    return [found[step] for step in sorted(found)], torn
+    return [by_step[step] for step in sorted(by_step)], torn
 
 
-def _require_scores(found: Lineage) -> None:
-    if found.scores is None:
+def _require_scores(directories: Lineage) -> None:
+    if directories.scores is None:
         raise DataError(
-            f"`{found.rollouts.path}` has no complete scores beside it",
-            f"score it: rlvr score {found.rollouts.path}",
+            f"`{directories.rollouts.path}` has no complete scores next to it",
+            f"score it: rlvr score {directories.rollouts.path}",
         )
 
 
-def _last_alone(source: Source) -> Source:
+def _last_alone(source: ReportSource) -> ReportSource:
     """The source with its last scores alone, under its own name."""
     if not source.lineages:
         return source
     last = next(reversed(source.lineages.values()))
-    return Source(source.name, source.path, source.run, {source.name: last})
+    return ReportSource(source.name, source.path, source.run, {source.name: last})
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -133,15 +135,15 @@ def _names(paths: list[Path]) -> list[str]:
 
 
 def ancestors(shards: Shards) -> list[Shards]:
-    """A directory and all that it was made from that is still there, the oldest first."""
-    found: dict[str, Shards] = {}
+    """A directory and those of its ancestors that still exist, the oldest first."""
+    by_digest: dict[str, Shards] = {}
     queue = [shards]
     while queue:
         here = queue.pop()
-        found[here.digest] = here
+        by_digest[here.digest] = here
         for kind in here.manifest["parents"]:
             try:
                 queue.append(here.parent(kind))
             except (DataError, LookupError):
-                continue  # moved or changed: what is left of the line is shown
-    return list(found.values())[::-1]
+                continue  # moved or changed: the rest of the lineage is shown
+    return list(by_digest.values())[::-1]

@@ -11,13 +11,14 @@ import numpy as np
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.evaluation.metrics import ucc
-from rlvr_cli.evaluation.pass_at_k import Measures, Tally
+from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.report import rows as reading
-from rlvr_cli.report.rows import Rows
+from rlvr_cli.report.rows import ScoredRows
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 
-ALL_KS = 32  # up to so many completions every k is drawn, beyond it about so many of them
+ALL_KS = 32  # up to this many completions every k is drawn, beyond it about this many
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Subject:
     ks: list[int]
     measures: Measures
     intervals: dict[str, list[float | None]]
-    rows: Rows
+    rows: ScoredRows
 
     @property
     def top(self) -> int:
@@ -56,7 +57,7 @@ def measure(
         raise DataError(f"`{lineage.rollouts.path}` has no scores", "score it with `rlvr score`")
     tallied = pass_at_k.of_scores(scores)
     if expected := lineage.rollouts.params.get("num_generations"):
-        enough = pass_at_k.with_verdicts(tallied, int(expected))
+        enough = with_verdicts(tallied, int(expected))
         tallied = enough if enough.prompt_id else tallied
     pass_at_k.require_measurable(tallied)
     ks = spaced_ks(int(tallied.n_P.min()))
@@ -75,7 +76,7 @@ def spaced_ks(n: int) -> list[int]:
     return sorted({*spaced, *(2**i for i in range(n.bit_length()))})
 
 
-def _unique(tallied: Tally, rows: Rows, ks: list[int]) -> Measures:
+def _unique(tallied: Tally, rows: ScoredRows, ks: list[int]) -> Measures:
     """UCC@k for every k, the number of clusters and UCR, from the clusters that were read."""
     values = []
     for prompt_id, n in zip(tallied.prompt_id, tallied.n_P.tolist(), strict=True):
@@ -86,7 +87,7 @@ def _unique(tallied: Tally, rows: Rows, ks: list[int]) -> Measures:
     )
 
 
-def _health(tallied: Tally, rows: Rows) -> Measures:
+def _health(tallied: Tally, rows: ScoredRows) -> Measures:
     """Mean length, share cut at the token limit, and entropy where it is known."""
     row_of = {prompt_id: p for p, prompt_id in enumerate(tallied.prompt_id)}
     code_N = np.array([row_of.get(prompt_id, -1) for prompt_id in rows.prompt_id])
@@ -106,35 +107,39 @@ def _health(tallied: Tally, rows: Rows) -> Measures:
 
 
 def notes(subject: Subject) -> list[str]:
-    """What a reader must know before believing the figures."""
-    made = []
+    """What a reader must know before trusting the figures."""
+    remarks = []
     tallied, rows, lineage = subject.tallied, subject.rows, subject.lineage
     if excluded := rows.excluded.total():
         listed = ", ".join(f"{n} {status}" for status, n in sorted(rows.excluded.items()))
-        made.append(
+        remarks.append(
             f"Excluded because they have no verdict: {excluded:,} of {len(rows.verdict_N):,} "
             f"completions, by status {listed}."
         )
     if tallied.left_out:
         few = ", ".join(tallied.left_out[:5]) + (" …" if len(tallied.left_out) > 5 else "")
         all_of_them = len(tallied.left_out) + len(tallied.prompt_id)
-        made.append(
+        remarks.append(
             f"Left out because they have too few verdicts: {len(tallied.left_out):,} of "
             f"{all_of_them:,} prompts, {few}."
         )
     low, high = int(tallied.n_P.min()), int(tallied.n_P.max())
     if low != high:
-        made.append(f"Prompts have {low} to {high} completions, so k ends at {low}.")
+        remarks.append(f"Prompts have {low} to {high} completions, so k ends at {low}.")
     if len(tallied.prompt_id) < 10:
-        made.append(
+        remarks.append(
             "One prompt has no interval over prompts."
             if len(tallied.prompt_id) == 1
             else f"{len(tallied.prompt_id)} prompts are few: intervals over prompts are rough."
         )
     if lineage.prompts is None:
-        made.append("The prompts are not where the rollouts were made from: no texts of them here.")
+        remarks.append(
+            "The prompts directory of the rollouts is missing: prompt texts are not shown."
+        )
     if rows.unit == "characters":
-        made.append("The completions came as text: lengths are in characters, there is no entropy.")
+        remarks.append(
+            "The completions came as text: lengths are in characters, there is no entropy."
+        )
     elif "entropy" not in subject.measures.names:
-        made.append(f"There is no entropy; rlvr logprob {lineage.rollouts.path} computes it.")
-    return made
+        remarks.append(f"There is no entropy; rlvr logprob {lineage.rollouts.path} computes it.")
+    return remarks

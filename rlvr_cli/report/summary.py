@@ -1,4 +1,4 @@
-"""What a report says in words: the first sentences, and the tiles."""
+"""A report in words: the first sentences, and the tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from rlvr_cli.evaluation.compare import Cell
 from rlvr_cli.report import glossary
-from rlvr_cli.report.comparing import Pair
-from rlvr_cli.report.sources import Source
+from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.terminal import tables
 
@@ -17,12 +17,12 @@ MORE_IS_BETTER = ("pass@", "ucc@", "ucr")
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired difference in words, and what it is if its interval leaves 0 out."""
+    """A paired difference in words, and its verdict if its interval excludes 0."""
 
     name: str
     mean: str
     ends: str
-    verdict: str  # better, worse, changed, or "" where the interval holds 0
+    verdict: str  # better, worse, changed, or "" where the interval contains 0
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ def label(name: str) -> str:
     return f"{title.partition('@')[0]}@{k}" if at and head in ("pass", "ucc") else title
 
 
-def tiles(subjects: Sequence[Subject], pairs: Sequence[Pair]) -> list[Tile]:
+def tiles(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[Tile]:
     """The metrics that a reader asks for first."""
     if not subjects:
         return []
     k = min(s.top for s in subjects)
     wanted = ["pass@1", f"pass@{k}", f"ucc@{k}", "ucr", "truncated", "length", "entropy"]
-    made = []
+    filled = []
     for name in dict.fromkeys(wanted):
         having = [s for s in subjects if name in s.measures.names]
         if not having:
@@ -72,12 +72,14 @@ def tiles(subjects: Sequence[Subject], pairs: Sequence[Pair]) -> list[Tile]:
             )
             for subject in having
         ]
-        found = [difference(pair, name, len(pairs) > 1) for pair in pairs if name in pair.rows]
-        made.append(Tile(label(name), glossary.of_metric(name), values, found))
-    return made
+        differences = [
+            difference(pair, name, len(pairs) > 1) for pair in pairs if name in pair.rows
+        ]
+        filled.append(Tile(label(name), glossary.of_metric(name), values, differences))
+    return filled
 
 
-def difference(pair: Pair, name: str, named: bool = False) -> Difference:
+def difference(pair: SubjectPair, name: str, named: bool = False) -> Difference:
     """Second minus first of one metric."""
     cell = pair.rows[name][-1]
     who = f"{pair.second.name} − {pair.first.name}" if named else "Difference"
@@ -97,7 +99,7 @@ def _minus(text: str) -> str:
 
 
 def verdict(name: str, cell: Cell) -> str:
-    """better, worse or changed if the interval leaves 0 out; nothing if it holds it."""
+    """better, worse or changed if the interval excludes 0; nothing if it contains it."""
     _, low, high = cell
     if low is None or high is None or low <= 0 <= high:
         return ""
@@ -109,7 +111,7 @@ def verdict(name: str, cell: Cell) -> str:
 
 
 def lede(
-    subjects: Sequence[Subject], pairs: Sequence[Pair], sources: Sequence[Source]
+    subjects: Sequence[Subject], pairs: Sequence[SubjectPair], sources: Sequence[ReportSource]
 ) -> list[tuple[str, str]]:
     """The findings: each a first sentence and what goes with it, all with intervals."""
     if not subjects:
@@ -131,12 +133,12 @@ def _alone(subject: Subject, named: bool) -> tuple[str, str]:
     ways = tables.interval("ucc@", cells[f"ucc@{k}"])
     passed = tables.interval("pass@", cells[f"pass@{k}"])
     return text, (
-        f"{k} completions hold a right one for {passed} of the prompts, and {ways} different right "
-        "solutions a prompt."
+        f"{k} completions include a right one for {passed} of the prompts, and {ways} different "
+        "right solutions a prompt."
     )
 
 
-def _compared(pair: Pair) -> tuple[str, str]:
+def _compared(pair: SubjectPair) -> tuple[str, str]:
     k = min(pair.first.top, pair.second.top)
     names = dict.fromkeys(["pass@1", f"pass@{k}", f"ucc@{k}"])
     first, *rest = (_change(pair, name) for name in names)
@@ -148,7 +150,7 @@ def _compared(pair: Pair) -> tuple[str, str]:
     return f"{where}: {first}.", ". ".join(rest) + "." if rest else ""
 
 
-def _crossing(pair: Pair) -> str:
+def _crossing(pair: SubjectPair) -> str:
     """Where the curves of Pass@k cross for the last time, over the same prompts."""
     sides = (pair.first, pair.second)
     if any(len(side.tallied.prompt_id) != len(pair.prompts) for side in sides):
@@ -166,11 +168,11 @@ def _crossing(pair: Pair) -> str:
     return f"From k = {ks[at]} on the mean Pass@k of {higher} is the higher one"
 
 
-def _change(pair: Pair, name: str) -> str:
+def _change(pair: SubjectPair, name: str) -> str:
     before, after = (tables.number(name, cell[0]) for cell in pair.rows[name][:2])
-    made = difference(pair, name)
-    seen = made.verdict or "no clear difference"
-    return f"{label(name)} {before} → {after}, that is {made.mean} {made.ends}, {seen}"
+    change = difference(pair, name)
+    seen = change.verdict or "no clear difference"
+    return f"{label(name)} {before} → {after}, that is {change.mean} {change.ends}, {seen}"
 
 
 def _count(number: int, noun: str) -> str:

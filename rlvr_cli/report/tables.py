@@ -7,9 +7,9 @@ import numpy as np
 
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report import training
-from rlvr_cli.report.comparing import Pair
-from rlvr_cli.report.panels import Table
-from rlvr_cli.report.sources import Source, ancestors
+from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.panels import ReportTable
+from rlvr_cli.report.sources import ReportSource, ancestors
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.summary import label
 from rlvr_cli.storage.atomic import canonical_json
@@ -18,7 +18,7 @@ from rlvr_cli.terminal import tables
 _LISTED = 40  # prompts named in a list of flips
 
 
-def by_source(subject: Subject) -> tuple[str, Table] | None:
+def by_source(subject: Subject) -> tuple[str, ReportTable] | None:
     """Pass@1, Pass@n and UCC@n of the prompts of each source, where there are several."""
     source = subject.rows.source
     groups: dict[str, list[int]] = {}
@@ -33,20 +33,20 @@ def by_source(subject: Subject) -> tuple[str, Table] | None:
         value_PM = subject.measures.value_PM[np.array(members)][:, columns]
         cells = Measures([], names, value_PM).intervals()
         rows.append([name, f"{len(members):,}", *(tables.interval(n, cells[n]) for n in names)])
-    return subject.name, Table(["source", "prompts", *map(label, names)], rows)
+    return subject.name, ReportTable(["source", "prompts", *map(label, names)], rows)
 
 
-def status(subjects: Sequence[Subject]) -> Table:
+def status(subjects: Sequence[Subject]) -> ReportTable:
     """How many completions of each subject have which status, and how many were truncated."""
     names = sorted({name for s in subjects for name in s.rows.status}, key=lambda n: (n != "ok", n))
     rows = [
         [s.name, *(f"{s.rows.status[name]:,}" for name in names), f"{int(s.rows.cut_N.sum()):,}"]
         for s in subjects
     ]
-    return Table(["", *names, "truncated"], rows)
+    return ReportTable(["", *names, "truncated"], rows)
 
 
-def flips(pair: Pair) -> dict[str, Any]:
+def flips(pair: SubjectPair) -> dict[str, Any]:
     """The table of difficulty buckets and the prompts that flipped."""
     rows = []
     for bucket in pair.buckets:
@@ -62,7 +62,7 @@ def flips(pair: Pair) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "title": f"{pair.first.name} → {pair.second.name}",
-        "table": Table(heads, rows),
+        "table": ReportTable(heads, rows),
         "lists": [
             (word, ids[:_LISTED], max(0, len(ids) - _LISTED))
             for word, ids in (("gained", pair.gained), ("lost", pair.lost))
@@ -70,7 +70,7 @@ def flips(pair: Pair) -> dict[str, Any]:
     }
 
 
-def line(source: Source) -> dict[str, Any]:
+def line(source: ReportSource) -> dict[str, Any]:
     """Where a source comes from: its run's configuration and its directories, oldest first."""
     lineage = next(reversed(source.lineages.values()), None)
     last = lineage and (lineage.scores or lineage.rollouts)

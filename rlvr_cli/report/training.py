@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.report.sources import Run
+from rlvr_cli.report.sources import RunLog
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 # Title, key in the glossary, and the names in metrics.jsonl or in a step's summary.
@@ -38,16 +38,16 @@ class Curve:
     high: list[float] | None = None
 
 
-def curves(run: Run, key: str, names: tuple[str, ...]) -> list[Curve]:
-    """The curves of one panel; none where the run did not log it."""
+def curves(run: RunLog, key: str, names: tuple[str, ...]) -> list[Curve]:
+    """The curves of one panel; none where the run did not log the quantity."""
     if key in HELD_OUT:
         evaluated = [r for r in run.records if "eval" in r]
-        found = [
+        logged = [
             name
             for name in (evaluated[0]["eval"] if evaluated else ())
             if any(name == n or (n.endswith("@") and name.startswith(n)) for n in names)
         ]
-        return [c for name in found if (c := _held_out(evaluated, name))]
+        return [c for name in logged if (c := _held_out(evaluated, name))]
     records = _with_lengths(run) if key in ("length", "truncated") else run.records
     points = [
         (r["step"], r[name])
@@ -69,20 +69,20 @@ def _held_out(evaluated: list[dict[str, Any]], name: str) -> Curve | None:
     return Curve(name, step, mean, [c[1] for _, c in known], [c[2] for _, c in known])
 
 
-def _with_lengths(run: Run) -> list[dict[str, Any]]:
+def _with_lengths(run: RunLog) -> list[dict[str, Any]]:
     """Mean length and share truncated of each step, from the summaries of its rollouts."""
-    made = []
+    records = []
     for path in sorted(run.path.glob(f"steps/*/rollouts/{MANIFEST}")):
         summary = Shards.open(path.parent).summary
         if count := summary.get("completions"):
-            made.append(
+            records.append(
                 {
                     "step": int(path.parent.parent.name),
                     "length": summary["tokens"] / count,
                     "truncated": summary["cut"] / count,
                 }
             )
-    return made
+    return records
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Signal:
     wrong: list[float]
 
 
-def signal(run: Run) -> Signal | None:
+def signal(run: RunLog) -> Signal | None:
     """Read from the scores of every step; groups without a verdict count in none of the shares."""
     steps: list[int] = []
     shares: list[list[float]] = []
@@ -117,10 +117,10 @@ def signal(run: Run) -> Signal | None:
     return Signal(steps, right, mixed, wrong)
 
 
-def seconds(run: Run) -> list[tuple[str, float, float]]:
+def seconds(run: RunLog) -> list[tuple[str, float, float]]:
     """Each stage, its seconds in all the steps whose times are known, and its share of them."""
     total: Counter[str] = Counter()
     for record in run.records:
         total.update(record.get("seconds") or {})
-    whole = sum(total.values())
-    return [(name, value, value / whole) for name, value in total.most_common() if whole]
+    all_stages = sum(total.values())
+    return [(name, value, value / all_stages) for name, value in total.most_common() if all_stages]

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from rlvr_cli.errors import UserError
 from rlvr_cli.terminal.escape import shown
 from rlvr_cli.viewer import keys, pieces, screen
-from rlvr_cli.viewer.index import VERDICTS, Detail, Filter, Index
+from rlvr_cli.viewer.index import VERDICTS, Detail, Index, RowFilter
 from rlvr_cli.viewer.panes import ListPane, TextPane
 from rlvr_cli.viewer.pieces import SCALES, Decoder
 
@@ -42,23 +42,25 @@ class Viewer(App[None]):
         self._open, self._decoder_of = open_index, decoder_of
         self._decoder: Decoder | None = None
         self._pieces: tuple[int, list[str]] = (-1, [])
-        self._filter, self._scale, self._fetching = Filter(), "", False
+        self._filter, self._scale, self._fetching = RowFilter(), "", False
         self.row = 0
         self._take(open_index(folders[-1]))
 
     def _take(self, index: Index) -> None:
         self.index = index
-        self._pass(self._filter if self._filter.status in (None, *index.statuses) else Filter())
+        self._apply_filter(
+            self._filter if self._filter.status in (None, *index.statuses) else RowFilter()
+        )
 
-    def _pass(self, wanted: Filter) -> bool:
-        """Moves among what a filter lets pass; False, and no change, if that is nothing."""
+    def _apply_filter(self, wanted: RowFilter) -> bool:
+        """Applies a filter; False, and no change, if no completion passes."""
         passing_N = self.index.passing(wanted)
         if not passing_N.any():
             return False
         self._filter, self.passing_N = wanted, passing_N
-        held = [p for p in self.index.prompts if passing_N[self.index.rows_of[p]].any()]
-        self.prompts = held
-        self._place_of = {p: n for n, p in enumerate(held)}
+        passing = [p for p in self.index.prompts if passing_N[self.index.rows_of[p]].any()]
+        self.prompts = passing
+        self._place_of = {p: n for n, p in enumerate(passing)}
         if self.row >= len(self.index) or not passing_N[self.row]:
             self.row = self._first_of(self._nearest())
         return True
@@ -101,9 +103,9 @@ class Viewer(App[None]):
         self.query_one("#list", ListPane).show(len(self.prompts), at)
         facts = self.query_one("#facts", Static)
         facts.update(screen.facts(self.index, detail, self.passing_N, max(20, facts.size.width)))
-        made = screen.text(detail, self._pieces_of(detail), self._scale or None)
-        marks = screen.places(made.text, shown(self._filter.text))
-        self.query_one("#text", TextPane).show(made, marks)
+        text = screen.text(detail, self._pieces_of(detail), self._scale or None)
+        marks = screen.places(text.text, shown(self._filter.text))
+        self.query_one("#text", TextPane).show(text, marks)
         legend = self.query_one("#legend", Static)
         legend.display = bool(self._scale)
         if self._scale:
@@ -205,18 +207,18 @@ class Viewer(App[None]):
         self._cycle("status", self._filter.status, [None, *self.index.statuses])
 
     def action_clear(self) -> None:
-        self._choose(Filter())
+        self._choose(RowFilter())
 
     def _cycle(self, name: str, value: Any, ring: list[Any]) -> None:
-        """The next value in the ring that lets something pass; None does, or the one now."""
+        """The next value in the ring that some completion passes; at last the current one."""
         for _ in ring:
             value = ring[(ring.index(value) + 1) % len(ring)]
             if self._choose(dataclasses.replace(self._filter, **{name: value})):
                 return
 
-    def _choose(self, wanted: Filter) -> bool:
-        """Changes the filter, or says that nothing would be left."""
-        if not self._pass(wanted):
+    def _choose(self, wanted: RowFilter) -> bool:
+        """Changes the filter, or reports that no completion would be left."""
+        if not self._apply_filter(wanted):
             self._say(f"no completion is {', '.join(wanted.words())}")
             return False
         self._show()
@@ -241,7 +243,7 @@ class Viewer(App[None]):
 
     @work(thread=True)
     def _fetch_decoder(self, scale: str) -> None:
-        """Reads the tokenizer beside the keys, which takes seconds, then colours by a scale."""
+        """Reads the tokenizer in a thread, as it takes seconds, then colours by a scale."""
         index = self.index
         try:
             decoder = self._decoder_of(index)

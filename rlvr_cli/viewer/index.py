@@ -20,8 +20,8 @@ VERDICTS = {"right": RIGHT, "wrong": WRONG, "no verdict": UNKNOWN}
 
 
 @dataclass(frozen=True)
-class Filter:
-    """Which completions to move among; None and "" let all pass."""
+class RowFilter:
+    """Which completions to show; None and "" let all pass."""
 
     verdict: str | None = None  # a key of VERDICTS
     truncated: bool | None = None
@@ -38,7 +38,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Detail:
-    """All there is to know of one completion; None where nothing says it."""
+    """All that is known of one completion; None where nothing is."""
 
     prompt_id: str
     sample: int
@@ -62,9 +62,9 @@ class Index:
         self.lineage = lineage
         rollouts, scores = lineage.rollouts, lineage.scores
         if not rollouts.rows:
-            raise DataError(f"`{rollouts.path}` holds no rows", "look at the command that made it")
-        made = [self._columns(index) for index in range(len(rollouts))]
-        table = pa.concat_tables(made).combine_chunks()
+            raise DataError(f"`{rollouts.path}` holds no rows", "look at the command that wrote it")
+        tables = [self._columns(index) for index in range(len(rollouts))]
+        table = pa.concat_tables(tables).combine_chunks()
         self.prompt_id: list[str] = table["prompt_id"].to_pylist()
         self.sample_N = table["sample_index"].to_numpy()
         self.cut_N = pc.equal(table["finish_reason"], "length").to_numpy()
@@ -72,14 +72,14 @@ class Index:
         self.extracted = table["extracted"]
         verdict = pc.fill_null(table["correct"].cast(pa.int8()), UNKNOWN)
         self.verdict_N = verdict.to_numpy()
-        self._starts = np.cumsum([0, *(len(part) for part in made)])
+        self._starts = np.cumsum([0, *(len(part) for part in tables)])
         self.prompts = list(dict.fromkeys(self.prompt_id))
         self.rows_of: dict[str, list[int]] = {prompt_id: [] for prompt_id in self.prompts}
         for row, prompt_id in enumerate(self.prompt_id):
             self.rows_of[prompt_id].append(row)
         self.has_scores = scores is not None
         self.statuses = sorted(set(self.status))
-        self._found: dict[str, np.ndarray] = {}
+        self._matching: dict[str, np.ndarray] = {}
         self._shards = {
             "rollouts": rollouts,
             "scores": scores,
@@ -112,7 +112,7 @@ class Index:
             table = table.append_column(name, scored[name])
         return table
 
-    def passing(self, wanted: Filter) -> np.ndarray:
+    def passing(self, wanted: RowFilter) -> np.ndarray:
         """Whether each row passes [N]."""
         pass_N = np.ones(len(self), dtype=bool)
         if wanted.verdict:
@@ -126,24 +126,24 @@ class Index:
         return pass_N
 
     def _holding(self, text: str) -> np.ndarray:
-        """Rows that hold a text, in either case, in completion, prompt, gold, or answer read."""
-        if text not in self._found:
+        """Rows with a text, ignoring case, in completion, prompt, gold, or extracted answer."""
+        if text not in self._matching:
             parts = [
                 _matches(self.lineage.rollouts.part(index, ["completion"])["completion"], text)
                 for index in range(len(self.lineage.rollouts))
             ]
-            found_N = np.concatenate(parts) | _matches(self.extracted, text)
+            match_N = np.concatenate(parts) | _matches(self.extracted, text)
             asked = (" ".join((p, *filter(None, self._prompt(p)))) for p in self.prompts)
             folded = text.casefold()
             prompts = {
                 p for p, a in zip(self.prompts, asked, strict=True) if folded in a.casefold()
             }
-            found_N |= np.array([prompt_id in prompts for prompt_id in self.prompt_id])
-            self._found = {text: found_N}
-        return self._found[text]
+            match_N |= np.array([prompt_id in prompts for prompt_id in self.prompt_id])
+            self._matching = {text: match_N}
+        return self._matching[text]
 
     def detail(self, row: int) -> Detail:
-        """The completion of a row, its part read if it is not at hand."""
+        """The completion of a row; its part is read if it is not cached."""
         index = int(np.searchsorted(self._starts, row, side="right")) - 1
         at = row - int(self._starts[index])
         rollout, score, advantage, logprob = (
@@ -168,25 +168,26 @@ class Index:
 
     @functools.cached_property
     def _prompts(self) -> dict[str, tuple[str, str | None]]:
-        found: dict[str, tuple[str, str | None]] = {}
+        texts: dict[str, tuple[str, str | None]] = {}
         names = ["prompt_id", "messages", "answer"]
         prompts = self.lineage.prompts
         for index in range(len(prompts)) if prompts else ():
             assert prompts
             columns = [c.to_pylist() for c in prompts.part(index, names).columns]
-            found.update({p: (m, a) for p, m, a in zip(*columns, strict=True)})
-        return found
+            texts.update({p: (m, a) for p, m, a in zip(*columns, strict=True)})
+        return texts
 
 
 def _matches(column: pa.ChunkedArray, text: str) -> np.ndarray:
-    found = pc.match_substring(column, text, ignore_case=True)
-    return pc.fill_null(found, False).to_numpy()
+    matching = pc.match_substring(column, text, ignore_case=True)
+    match_N: np.ndarray = pc.fill_null(matching, False).to_numpy()
+    return match_N
 
 
 def _require_alike(a: pa.Table, b: pa.Table, shards: Shards, index: int) -> None:
     key: Sequence[str] = ("prompt_id", "sample_index")
     if not a.select(key).combine_chunks().equals(b.select(key).combine_chunks()):
         raise DataError(
-            f"part {index} of `{shards.path}` holds other rows than the rollouts",
-            "make the later of the two again",
+            f"part {index} of `{shards.path}` has other rows than the rollouts",
+            "compute the newer of the two again",
         )

@@ -10,19 +10,19 @@ from textual.widgets import Static
 LINE = "↑↓ prompt  ←→ sample  / search  v verdict  c colour  x all  ? help  q quit"
 HELP = """\
 [b]Move[/b]
-  ↑ ↓  or  k j        the prompt before, the next
-  ← →  or  h l        the completion before, the next
-  n  N                the next, the one before, of all
-  home end            the first prompt, the last
+  ↑ ↓  or  k j        previous prompt, next prompt
+  ← →  or  h l        previous completion, next completion
+  n  N                next, previous of all completions
+  home end            first prompt, last prompt
   space b  PgDn PgUp  scroll the text
-  \\[ ]                 a run's evaluation before, the next
+  \\[ ]                 previous, next evaluation of a run
 
 [b]Choose[/b]
   /   search prompts, completions and answers; Enter
   v   right, wrong, without verdict, all
   t   truncated, not truncated, all
   s   the next status
-  x   all again
+  x   all, no filter
 
 [b]See[/b]
   c   tokens by log-prob, by entropy, plain

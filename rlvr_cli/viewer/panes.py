@@ -1,4 +1,4 @@
-"""The two panes: a list of prompts and a text, both drawn line by line as they are seen."""
+"""The two panes: a list of prompts and a text, both drawn line by line as they become visible."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from rlvr_cli.viewer.styled import Styled, lines
 
 
 class ListPane(ScrollView, can_focus=False):
-    """Lines made by `draw` as they come into sight, one of them chosen."""
+    """Lines that `draw` returns as they become visible, one of them chosen."""
 
     class Chosen(Message):
         """A line was clicked."""
@@ -28,7 +28,7 @@ class ListPane(ScrollView, can_focus=False):
         self._draw, self._count, self._chosen = draw, 0, 0
 
     def show(self, count: int, chosen: int) -> None:
-        """Has so many lines, the chosen one in sight."""
+        """Shows `count` lines and scrolls to the chosen one."""
         self._count, self._chosen = count, chosen
         self.virtual_size = Size(self.size.width, count)
         top, height = round(self.scroll_y), max(1, self.size.height)

@@ -1,6 +1,6 @@
 """The text of each token, and the colour that its number gives it.
 
-A token may be part of a character: its text is then with the token that ends the character.
+A token may be part of a character: the text then belongs to the token that ends the character.
 """
 
 import bisect
@@ -22,23 +22,23 @@ _ENTROPY_EDGES = (0.1, 0.5, 1.0, 2.0)
 def decode(decoder: Decoder, token_ids: Sequence[int]) -> list[str]:
     """The text that each of the first MOST tokens adds.
 
-    Tokens are decoded with those before them since the last whole character, since a token's
+    Tokens are decoded with those before them since the last complete character, since a token's
     text may depend on its neighbours and a character may need several tokens.
     """
-    made: list[str] = []
+    texts: list[str] = []
     start, done = 0, 0
     before = ""
     for end in range(1, min(len(token_ids), MOST) + 1):
         text = decoder(list(token_ids[start:end]))
         if len(text) > len(before) and not text.endswith(_HALF):
-            made.append(text[len(before) :])
+            texts.append(text[len(before) :])
             start, done = done, end
             before = decoder(list(token_ids[start:done]))
         else:
-            made.append("")
-    if made and done < len(made):  # the last ones never became a whole character
-        made[-1] = decoder(list(token_ids[start : len(made)]))[len(before) :]
-    return made
+            texts.append("")
+    if texts and done < len(texts):  # the last ones never became a complete character
+        texts[-1] = decoder(list(token_ids[start : len(texts)]))[len(before) :]
+    return texts
 
 
 def by_logp(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What the viewer writes: a line of the list, the facts above a completion, its text."""
+"""What the viewer shows: a line of the list, the facts above a completion, its text."""
 
 import json
 import re
@@ -18,7 +18,7 @@ MARKS = {RIGHT: "✓", WRONG: "✗", UNKNOWN: "?"}
 COLOURS = {RIGHT: "green", WRONG: "red", UNKNOWN: "yellow"}
 NAMES = {RIGHT: "right", WRONG: "wrong", UNKNOWN: "no verdict"}
 DIM, BOLD = Style(dim=True), Style(bold=True)
-MOST_MARKS = 10_000  # places of a search that are marked in one text
+MOST_MARKS = 10_000  # matches of a search that are marked in one text
 
 
 def prompt_line(index: Index, prompt_id: str, width: int, chosen: bool) -> list[Segment]:
@@ -37,96 +37,96 @@ def prompt_line(index: Index, prompt_id: str, width: int, chosen: bool) -> list[
 
 
 def facts(index: Index, detail: Detail, passing: np.ndarray, width: int) -> Text:
-    """Four lines on a completion: where it is, what was read, its numbers, its siblings."""
+    """Four lines on a completion: place and verdict, answer read, numbers, siblings."""
     rows = index.rows_of[detail.prompt_id]
     colour = COLOURS[detail.verdict]
-    made = Text(no_wrap=True, overflow="ellipsis", end="")
-    made.append(f"sample {detail.sample} of {len(rows)}  ")
-    made.append(f"{MARKS[detail.verdict]} {NAMES[detail.verdict]}", f"bold {colour}")
+    lines = Text(no_wrap=True, overflow="ellipsis", end="")
+    lines.append(f"sample {detail.sample} of {len(rows)}  ")
+    lines.append(f"{MARKS[detail.verdict]} {NAMES[detail.verdict]}", f"bold {colour}")
     if detail.reward is not None:
-        made.append(f"  reward {detail.reward:.4g}")
+        lines.append(f"  reward {detail.reward:.4g}")
     if detail.advantage is not None:
         sign = "green" if detail.advantage > 0 else "red" if detail.advantage < 0 else "default"
-        made.append("  advantage ").append(f"{detail.advantage:+.3f}", sign)
-    made.append("\nread ", "dim").append(_short(detail.extracted, width // 2 - 6))
-    made.append("  gold ", "dim").append(_short(detail.answer, width // 2 - 6))
+        lines.append("  advantage ").append(f"{detail.advantage:+.3f}", sign)
+    lines.append("\nread ", "dim").append(_short(detail.extracted, width // 2 - 6))
+    lines.append("  gold ", "dim").append(_short(detail.answer, width // 2 - 6))
     tokens = len(detail.token_ids) if detail.token_ids is not None else None
     size = f"{tokens} tokens" if tokens is not None else f"{len(detail.completion)} characters"
-    made.append(f"\n{size}, {detail.finish_reason}, {detail.status}", "dim")
+    lines.append(f"\n{size}, {detail.finish_reason}, {detail.status}", "dim")
     for name, value_T in detail.values.items():
         if len(value_T):
-            made.append(f", {name} {value_T.mean():.2f}", "dim")
-    made.append("\n").append_text(siblings(index, rows, detail.sample, passing, width))
-    return made
+            lines.append(f", {name} {value_T.mean():.2f}", "dim")
+    lines.append("\n").append_text(siblings(index, rows, detail.sample, passing, width))
+    return lines
 
 
 def siblings(
     index: Index, rows: Sequence[int], sample: int, passing: np.ndarray, width: int
 ) -> Text:
-    """A mark for each completion of the prompt, the one shown turned over, the filtered dim."""
+    """A mark for each completion of the prompt: the one shown in reverse, the filtered ones dim."""
     at = next(n for n, row in enumerate(rows) if int(index.sample_N[row]) == sample)
     room = max(8, width - 4)
     start = max(0, min(at - room // 2, len(rows) - room))
-    made = Text("‹ " if start else "", end="")
+    marks = Text("‹ " if start else "", end="")
     for n, row in enumerate(rows[start : start + room], start):
         verdict = int(index.verdict_N[row])
         style = f"{COLOURS[verdict]}{' reverse bold' if n == at else ''}"
         style += "" if passing[row] else " dim"
-        made.append("…" if index.cut_N[row] and verdict != RIGHT else MARKS[verdict], style)
-    return made.append(" ›" if start + room < len(rows) else "")
+        marks.append("…" if index.cut_N[row] and verdict != RIGHT else MARKS[verdict], style)
+    return marks.append(" ›" if start + room < len(rows) else "")
 
 
 def text(detail: Detail, pieces: list[str] | None, scale: str | None) -> Styled:
     """The prompt and the completion, whose tokens have the colours of a scale."""
-    made = Styled()
+    styled = Styled()
     for role, content in spoken(detail.messages):
-        made.add(f"── {_visible(role)} ──\n", DIM)
-        made.add(_visible(content) + "\n\n")
-    made.add("── completion ──\n", DIM)
+        styled.add(f"── {_visible(role)} ──\n", DIM)
+        styled.add(_visible(content) + "\n\n")
+    styled.add("── completion ──\n", DIM)
     if scale is None or pieces is None:
-        made.add(_visible(detail.completion) or "(nothing)", None if detail.completion else DIM)
-        return made
+        styled.add(_visible(detail.completion) or "(nothing)", None if detail.completion else DIM)
+        return styled
     colour_of, _ = SCALES[scale]
     for piece, value in zip(pieces, detail.values[scale], strict=False):
         colour = colour_of(float(value))
         style = Style(color="#000000", bgcolor=colour) if colour else None
-        made.add(_visible(piece).replace("\n", "␊\n" if colour else "\n"), style)
+        styled.add(_visible(piece).replace("\n", "␊\n" if colour else "\n"), style)
     if detail.token_ids is not None and len(pieces) < len(detail.token_ids):
         left = len(detail.token_ids) - len(pieces)
-        made.add(f"\n… {left} more tokens; without colours all are shown", DIM)
-    return made
+        styled.add(f"\n… {left} more tokens; without colours all are shown", DIM)
+    return styled
 
 
 def spoken(messages: str | None) -> list[tuple[str, str]]:
     """Role and content of each message of a prompt."""
     if messages is None:
-        return [("prompt", "(not where the rollouts were made from)")]
+        return [("prompt", "(the prompts directory is missing)")]
     value = json.loads(messages)
     if isinstance(value, str):
         return [("prompt", value)] if value else []
-    made = []
+    turns = []
     for message in value:
         content = message.get("content")
-        made.append(
+        turns.append(
             (str(message.get("role")), content if isinstance(content, str) else json.dumps(content))
         )
-    return made
+    return turns
 
 
 def places(where: str, text: str) -> list[tuple[int, int]]:
-    """Where a text stands, in either case."""
+    """Where a text occurs, ignoring case."""
     if not text:
         return []
-    found = re.finditer(re.escape(text), where, re.IGNORECASE)
-    return [m.span() for _, m in zip(range(MOST_MARKS), found, strict=False)]
+    matches = re.finditer(re.escape(text), where, re.IGNORECASE)
+    return [m.span() for _, m in zip(range(MOST_MARKS), matches, strict=False)]
 
 
 def legend(scale: str) -> Text:
     """The colours of a scale and what they stand for."""
-    made = Text(f"{scale}: ", no_wrap=True, end="")
+    line = Text(f"{scale}: ", no_wrap=True, end="")
     for name, colour in SCALES[scale][1]:
-        made.append(f" {name} ", f"#000000 on {colour}" if colour else "").append(" ")
-    return made
+        line.append(f" {name} ", f"#000000 on {colour}" if colour else "").append(" ")
+    return line
 
 
 def _visible(text: str) -> str:

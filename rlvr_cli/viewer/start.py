@@ -14,13 +14,15 @@ from rlvr_cli.viewer.pieces import Decoder
 
 
 def view(path: Path, model: str | None) -> None:
-    """Runs the viewer until it is left."""
+    """Runs the viewer until the user quits."""
     folders = folders_of(path)
     index = Index(lineage.find(folders[-1]))
     if not (
         sys.__stdin__ and sys.__stdin__.isatty() and sys.__stderr__ and sys.__stderr__.isatty()
     ):
-        raise UsageError("`rlvr view` needs a terminal", f"make a file of it: rlvr report {path}")
+        raise UsageError(
+            "`rlvr view` needs a terminal", f"write a file instead: rlvr report {path}"
+        )
     try:
         from rlvr_cli.viewer.app import Viewer
     except ImportError as error:
@@ -41,12 +43,12 @@ def folders_of(path: Path) -> list[Path]:
         raise DataError(f"`{path}` does not exist", "check the path")
     if not (path / "config.toml").is_file():
         return [path]
-    found = sorted(m.parent.parent for m in path.glob(f"eval/*/rollouts/{MANIFEST}"))
-    if not found:
-        found = sorted(m.parent.parent for m in path.glob(f"steps/*/rollouts/{MANIFEST}"))
-    if not found:
-        raise DataError(f"`{path}` has no complete rollouts yet", "go on with its `rlvr train`")
-    return found
+    evaluated = sorted(m.parent.parent for m in path.glob(f"eval/*/rollouts/{MANIFEST}"))
+    if not evaluated:
+        evaluated = sorted(m.parent.parent for m in path.glob(f"steps/*/rollouts/{MANIFEST}"))
+    if not evaluated:
+        raise DataError(f"`{path}` has no complete rollouts yet", "resume its `rlvr train`")
+    return evaluated
 
 
 def decoder(index: Index, path: Path, model: str | None) -> Decoder:

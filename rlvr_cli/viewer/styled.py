@@ -1,4 +1,4 @@
-"""Text with styles, cut into lines of a width: only the lines in sight are ever drawn."""
+"""Text with styles, cut into lines of a width: only the visible lines are drawn."""
 
 import bisect
 import itertools
@@ -37,7 +37,7 @@ class Styled:
         return self._text
 
     def segments(self, start: int, end: int, marks: list[tuple[int, int]]) -> list[Segment]:
-        """The pieces between two places; those that a mark covers are turned over."""
+        """The pieces between two places; those that a mark covers are in reverse."""
         cuts = {start, end}
         at = max(0, bisect.bisect_right(self._starts, start) - 1)
         cuts |= {s for s in self._starts[at : bisect.bisect_left(self._starts, end)] if s > start}
@@ -45,27 +45,27 @@ class Styled:
         near = [m for m in marks[max(0, first - 1) :][:64] if m[0] < end and m[1] > start]
         cuts |= {min(max(edge, start), end) for mark in near for edge in mark}
         ordered = sorted(cuts)
-        made = []
+        segments = []
         for a, b in itertools.pairwise(ordered):
             style = self._styles[bisect.bisect_right(self._starts, a) - 1]
             if any(m[0] <= a < m[1] for m in near):
                 style = style + Style(reverse=True, bold=True)
-            made.append(Segment(self.text[a:b], style))
-        return made
+            segments.append(Segment(self.text[a:b], style))
+        return segments
 
 
 def lines(text: str, width: int) -> list[tuple[int, int]]:
     """Start and end of each line: broken at line feeds, else between words, else anywhere."""
-    made: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     start = 0
     for paragraph in text.split("\n"):
         end = start + len(paragraph)
         if len(paragraph) <= width and cell_len(paragraph) <= width:
-            made.append((start, end))
+            spans.append((start, end))
         else:
-            made += ((start + a, start + b) for a, b in _folded(paragraph, width))
+            spans += ((start + a, start + b) for a, b in _folded(paragraph, width))
         start = end + 1
-    return made
+    return spans
 
 
 def _folded(paragraph: str, width: int) -> Iterator[tuple[int, int]]:

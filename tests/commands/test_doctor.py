@@ -36,11 +36,14 @@ def test_scores_beside_rollouts_are_read_too(rlvr, chain):
     ("rows", "found"),
     [
         ([("a", "1=", "1"), ("b", "2=", "two")], "cannot read 1 of 2 golds: `b` `two`: it is no"),
-        ([("a", "1=", "1"), ("a", "2=", "2")], "1 ids are of several prompts: `a`"),
-        ([("a", "1=", "1"), ("b", "1=", "2")], "several prompts with different golds: `a = b`"),
+        ([("a", "1=", "1"), ("a", "2=", "2")], "1 ids belong to several prompts each: `a`"),
+        (
+            [("a", "1=", "1"), ("b", "1=", "2")],
+            "several prompts each with different golds: `a = b`",
+        ),
         ([("a", "1=", r"\\frac{1}{2}")], r"doubly escaped LaTeX, as in `a`: `\\frac{1}{2}`"),
         ([("a", "1=", "\x0crac{1}{2}")], "control characters"),
-        ([("a", "9" * 600 + "=", "1")], "1 of 1 prompts are longer than the 496 tokens"),
+        ([("a", "9" * 600 + "=", "1")], "1 of 1 prompts are longer than 496 tokens"),
     ],
 )
 def test_a_fault_of_the_data_is_a_problem_with_a_hint(rlvr, jsonl, rows, found):
@@ -93,7 +96,7 @@ def test_a_run_is_measured_and_sampler_and_trainer_are_compared(rlvr):
 
 
 def test_a_run_that_does_not_fit_is_a_problem_with_what_to_set():
-    found = list(fit.examine(resolve(BUILTIN), RunConfig(), place=GPU))
+    found = list(fit.examine(resolve(BUILTIN), RunConfig(), device=GPU))
     assert [f.subject for f in found if f.level == "problem"] == ["rollout", "training"]
     assert all(f.hint for f in found if f.level == "problem")
 

@@ -21,7 +21,7 @@ def test_a_sweep_is_kept_as_shards_and_drawn(rlvr, tmp_path):
     made = Shards.open(out / "trajectories", "trajectories")
     assert made.rows == 2 * 4 * 13
     again = rlvr(*words, "--json")
-    assert "2 runs (2 were there)" in again.err
+    assert "2 runs (2 reused)" in again.err
     outcomes = json.loads(again.out)["outcomes"]
     assert set(outcomes) == {f"grpo G={size} sgd lr=1" for size in (2, 4)}
     assert f"{outcomes['grpo G=2 sgd lr=1']['success']:.4g}" in row

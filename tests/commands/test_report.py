@@ -21,7 +21,7 @@ def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, 
     assert rlvr("report", known, "--out", out).code == 0
     assert rlvr("report", known, "--out", out, "--examples=0").code == 0
     out.write_text("<p>mine")
-    assert "is there and is no report" in refused(1, "report", known, "--out", out)
+    assert "exists and is not a report" in refused(1, "report", known, "--out", out)
     assert out.read_text() == "<p>mine"
 
 

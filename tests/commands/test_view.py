@@ -9,7 +9,7 @@ import pytest
 
 def test_without_a_terminal_it_is_refused_with_what_to_type(refused, known):
     err = refused(2, "view", known)
-    assert "needs a terminal" in err and f"hint: make a file of it: rlvr report {known}" in err
+    assert "needs a terminal" in err and f"hint: write a file instead: rlvr report {known}" in err
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_scores_are_voted_on_by_the_verifier_that_made_them(voted, scored):
     scores = scored("number", "7", "7", "it is 5", "it is 5.0", "it is 5.00", "none")
     means, said, err = voted(scores, "--k", "6")
     assert said["equality"] == "number" and means["maj@6"] == 0
-    assert "equal by `number`: 3 different ones are 1, by 2 comparisons" in err
+    assert "compared by `number`: 3 different ones form 1 class, by 2 comparisons" in err
     means, said, _ = voted(scores, "--k", "6", "--equality", "text")
     assert means["maj@6"] == 1 and said == {"equality": "text", "why": ""}
 
@@ -170,7 +170,7 @@ def test_another_equality_is_another_directory(rlvr, refused, jsonl, tmp_path):
 def test_runs_are_compared_by_the_same_votes(rlvr, jsonl):
     one, other = jsonl(*rows(*HALVES), name="1.jsonl"), jsonl(*rows(*HALVES[:3]), name="2.jsonl")
     ran = rlvr("compare", one, other, "--equality", "math")
-    assert ran.code == 0 and "3 different ones are 1" in ran.out
+    assert ran.code == 0 and "3 different ones form 1 class" in ran.out
     made = json.loads(rlvr("compare", one, one, "--equality", "math", "--json").out)
     assert made["majorities"][0]["classes"] == 1
     assert made["metrics"]["maj@4"]["first"][0] == pytest.approx(0.3)
@@ -204,7 +204,10 @@ def test_the_answer_entropy_is_that_of_the_classes_that_the_verifier_holds_equal
     assert by_math == pytest.approx(2 * math.log(4) / 4 + 3 * math.log(8 / 3) / 8 + math.log(8) / 8)
     counts = [said[key] for key in ("answers", "classes", "comparisons", "unreadable", "failed")]
     assert counts == [4, 2, 3, 0, {}]
-    assert "answer entropy: wrong answers are equal by `math`: 4 different ones are 2" in err
+    assert (
+        "answer entropy: wrong answers are compared by `math`: 4 different ones form 2 classes"
+        in err
+    )
 
 
 def test_the_answer_entropy_depends_on_them_in_a_prompt_without_a_correct_one_too(diverse, jsonl):
@@ -245,7 +248,7 @@ def test_an_equality_without_answers_or_of_another_directory_is_refused(
     rlvr, refused, jsonl, known, tmp_path
 ):
     err = refused(2, "diversity", known / "rollouts", "--equality", "math")
-    assert "no extracted answers for `math` to hold equal" in err
+    assert "no extracted answers for `math` to compare" in err
     words = ("diversity", jsonl(*rows(*HALVES)), "--out", tmp_path / "made")
     assert rlvr(*words).code == 0
     assert "equality was" in refused(2, *words, "--equality", "math")

@@ -9,7 +9,7 @@ import pytest
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.lab import check, ledger, markdown
-from rlvr_cli.lab.ledger import Claim, Finding, Lab
+from rlvr_cli.lab.ledger import Claim, ClaimResult, Lab
 
 YES, NO = check.exact("yes", 1.0, above=0.0), check.exact("no", -1.0, above=0.0)
 OPEN = check.mean("open", [-1.0, 1.0], above=0.0)
@@ -29,7 +29,7 @@ CLAIM = Claim("X1", "sec. 1", "It does", "a test", lambda lab: [YES])
     ],
 )
 def test_a_claim_holds_only_if_every_check_does(checks, verdict):
-    assert Finding(CLAIM, checks).verdict == verdict
+    assert ClaimResult(CLAIM, checks).verdict == verdict
 
 
 def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason():
@@ -38,7 +38,7 @@ def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason(
     assert len(papers) == 5 and len(claims) >= 40
     assert max(Counter(claim.key for claim in claims).values()) == 1
     for claim in claims:
-        assert claim.source and claim.says and claim.test
+        assert claim.source and claim.statement and claim.test
         assert claim.checks is not None or claim.why
 
 
@@ -86,7 +86,7 @@ def test_figures_that_cannot_be_read_are_an_error(tmp_path):
 
 
 def test_the_page_counts_and_shows_every_check():
-    found = {"x": ("A paper", [Finding(CLAIM, (YES, OPEN)), Finding(CLAIM, ())])}
+    found = {"x": ("A paper", [ClaimResult(CLAIM, (YES, OPEN)), ClaimResult(CLAIM, ())])}
     page = markdown.page(found, seeds=7, command="rlvr lab claims")
     assert "2 claims: 0 holds, 1 holds in part, 0 does not hold, 1 cannot be tested here" in page
     assert "| [X1](#x1) | It does | holds in part |" in page
@@ -101,9 +101,9 @@ def test_the_page_in_docs_is_of_these_claims_and_figures():
     for claim in claims:
         if claim.checks is None or "built-in task" in claim.test:
             checks = claim.checks(lab) if claim.checks else ()
-            assert markdown.entry(Finding(claim, tuple(checks))) in page
+            assert markdown.entry(ClaimResult(claim, tuple(checks))) in page
         else:  # trained anew by `rlvr lab claims` alone
-            assert f"### {claim.key}\n\n**{claim.says}** ({claim.source}): " in page
+            assert f"### {claim.key}\n\n**{claim.statement}** ({claim.source}): " in page
             assert f"\nTest: {claim.test}.\n" in page and claim.why in page
 
 

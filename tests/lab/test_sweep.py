@@ -9,8 +9,10 @@ from rlvr_cli.lab.systems import bandit, classes
 from rlvr_cli.storage.shards import Shards
 
 RUNS = [
-    sweep.Run("three", bandit((0.5, 1.0, 0.0), (0.5, 0.05, 0.45)), Settings("dr-grpo", 2, 0.1, 60)),
-    sweep.Run("classes", classes(), Settings("grpo", 4, 1.0, 20)),
+    sweep.LabRun(
+        "three", bandit((0.5, 1.0, 0.0), (0.5, 0.05, 0.45)), Settings("dr-grpo", 2, 0.1, 60)
+    ),
+    sweep.LabRun("classes", classes(), Settings("grpo", 4, 1.0, 20)),
 ]
 
 
@@ -48,7 +50,7 @@ def test_runs_are_resumed_and_processes_change_no_byte(tmp_path, files_of):
 
 
 def test_a_spec_that_cannot_run_is_refused_before_anything_is_made(tmp_path):
-    runs = [*RUNS, sweep.Run("bad", classes(), Settings("apo"))]
+    runs = [*RUNS, sweep.LabRun("bad", classes(), Settings("apo"))]
     with pytest.raises(UsageError, match="anchors to 8"):
         sweep.make(tmp_path / "t", "lab test", runs, seeds=2, jobs=1)
     assert not (tmp_path / "t").exists()
@@ -77,15 +79,17 @@ def test_a_mean_over_time_is_of_all_steps_and_not_of_those_recorded():
 
 
 def test_every_published_panel_is_there():
-    figures = sharpening.published(sharpening.Sweep())
+    figures = sharpening.published(sharpening.SharpeningSweep())
     assert [len(figure.panels) for figure in figures] == [3, 3, 2, 2, 4]
     assert len(panels.runs_of(figures)) == 3 * 4 + 0 + 2 * 4 + 2 * 4 + 4 * 4
-    figures = two_stage.published(two_stage.Sweep())
+    figures = two_stage.published(two_stage.TwoStageSweep())
     assert [len(figure.panels) for figure in figures] == [3, 3, 4, 4, 1, 1]
 
 
 def test_a_sweep_is_every_combination():
-    chosen = sharpening.Sweep(algos=("grpo", "rloo"), group_sizes=(2, 4), learning_rates=(0.1, 1))
+    chosen = sharpening.SharpeningSweep(
+        algos=("grpo", "rloo"), group_sizes=(2, 4), learning_rates=(0.1, 1)
+    )
     assert [f.name for f in sharpening.swept(chosen, held_out=False)] == ["sharpening-modes"]
     modes, held_out = sharpening.swept(chosen, held_out=True)
     assert (len(modes.panels), len(held_out.panels)) == (4, 12)
@@ -93,5 +97,5 @@ def test_a_sweep_is_every_combination():
 
 
 def test_the_temperature_does_not_shorten_the_paper_s_step():
-    (panel,) = two_stage.Sweep(temperatures=(5.0,)).panels()
+    (panel,) = two_stage.TwoStageSweep(temperatures=(5.0,)).panels()
     assert panel.lines[0].run.settings.learning_rate == 0.5

@@ -1,7 +1,7 @@
 import numpy as np
 
 from rlvr_cli.report import comparing, figures, subject
-from rlvr_cli.report.rows import ENTROPY_BIN, Rows
+from rlvr_cli.report.rows import ENTROPY_BIN, ScoredRows
 
 
 def test_buckets_are_those_of_the_paper_and_flips_are_counted():
@@ -42,7 +42,7 @@ def test_entropies_of_all_parts_are_counted_once(chain, rlvr, tmp_path):
 
 
 def test_rows_begin_empty():
-    assert Rows().prompt_id == [] and len(Rows().verdict_N) == 0
+    assert ScoredRows().prompt_id == [] and len(ScoredRows().verdict_N) == 0
 
 
 def test_a_plot_takes_its_colours_from_the_page_and_escapes_its_tips():

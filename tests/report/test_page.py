@@ -154,7 +154,7 @@ def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report,
     made = report(copy)
     assert made.figures == {"subjects": {}, "differences": []}
     assert "no evaluation on held-out prompts" in made.html and "Training reward" in made.html
-    assert "metrics.jsonl that are not whole: 1" in made.html
+    assert "incomplete lines of metrics.jsonl, skipped: 1" in made.html
 
 
 def test_several_runs_are_compared_by_their_last_evaluations(report, trained, tmp_path):

@@ -59,7 +59,7 @@ def test_each_source_has_a_row(report, known):
     from rlvr_cli.report import sources, subject, tables
 
     (source,) = sources.open_all([known])
-    (found,) = source.families.values()
+    (found,) = source.lineages.values()
     made = subject.measure("known", found, threshold=0.8)
     assert tables.by_source(made) is None
     made.rows.source.update(a="amc", b="aime")

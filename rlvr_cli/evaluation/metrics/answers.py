@@ -1,4 +1,4 @@
-"""What the extracted answers of a prompt's completions say: majority votes and their entropy.
+"""Majority votes over the extracted answers of a prompt's completions, and their entropy.
 
 Classes of answers: all correct completions are one, wrong ones with equal extracted answers are
 one, and completions without an answer are silent. Shapes: K values of k, V votes, R ties.
@@ -12,7 +12,7 @@ import numpy as np
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.metrics.passk import require_k
 
-# A term below this share of the whole changes no digit of it.
+# A term below this share of the total changes no digit of it.
 NOTHING = 1e-18
 
 
@@ -76,7 +76,8 @@ def _binomial(n: int, p: float) -> np.ndarray:
 
     u = np.arange(n + 1)
     log_ways = gammaln(n + 1) - gammaln(u + 1) - gammaln(n - u + 1)
-    return np.exp(log_ways + u * np.log(p) + (n - u) * np.log1p(-p))
+    chance_u: np.ndarray = np.exp(log_ways + u * np.log(p) + (n - u) * np.log1p(-p))
+    return chance_u
 
 
 def entropy(c: int, wrong: Sequence[int], silent: int) -> float:

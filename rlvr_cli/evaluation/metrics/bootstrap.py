@@ -40,9 +40,9 @@ def mean_interval(
                                                 (Hesterberg, arXiv:1411.5279)
 
     Q is the quantile of the means of P prompts drawn with replacement; all metrics share the
-    draws. The plain percentile a = (1 - level) / 2 is too narrow: it held the mean of pass
-    rates from Beta(0.2, 0.8) 93.6 times in 100 with 40 prompts, this one 94.6 (20,000 draws).
-    Where nearly every prompt fails (mean 0.05, 40 prompts) they hold it 88.8 and 89.6 times.
+    draws. The plain percentile a = (1 - level) / 2 is too narrow: it covered the mean of
+    pass rates from Beta(0.2, 0.8) 93.6 times in 100 with 40 prompts, this one 94.6 (20,000 draws).
+    Where nearly every prompt fails (mean 0.05, 40 prompts) they cover it 88.8 and 89.6 times.
     One prompt gives NaN ends, a NaN makes its metric NaN, and equal values give no width;
     raises DataError without prompts.
     """

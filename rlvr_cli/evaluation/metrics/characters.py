@@ -19,9 +19,9 @@ SIGMA, DOTTED = "Σ", "İ"  # ς at the end of a word; two characters
 
 @dataclass(frozen=True)
 class Characters:
-    """The characters of all texts, with a line feed behind each text.
+    """The characters of all texts, with a line feed after each text.
 
-    `byte_C` is their ASCII, OTHER where they are not, with eight zeros behind all; `kind_C` is what
+    `byte_C` is their ASCII, OTHER where they are not, and eight zeros at the end; `kind_C` is what
     they are. `other_A` are the places of those that are not ASCII, and not space, `point_A` their
     code points. `end_D` is where each text ends, line feed included.
     """
@@ -49,8 +49,8 @@ def lowered(texts: Sequence[str]) -> Characters:
     point_A, kind_A = _lower_and_kind(point_A)
     byte_C[other_A] = np.where(point_A < 128, point_A, OTHER)  # the Kelvin sign's is k
     kind_C[other_A] = kind_A
-    kept_A = (point_A > 127) & (kind_A != SPACE)
-    return Characters(byte_C, kind_C, other_A[kept_A], point_A[kept_A], _ends(texts))
+    token_A = (point_A > 127) & (kind_A != SPACE)
+    return Characters(byte_C, kind_C, other_A[token_A], point_A[token_A], _ends(texts))
 
 
 def _joined(texts: Sequence[str]) -> str:

@@ -39,5 +39,5 @@ def of_texts(
     """The clusters of these completions; their similarities are computed once."""
     similar = Similar.of(texts, similarity)
     label = {t: similar.clusters(t, linkage) for t in thresholds}
-    found = {t: similar.representatives(label[t]) for t in thresholds if representatives}
-    return Clusters(label, found)
+    chosen = {t: similar.representatives(label[t]) for t in thresholds if representatives}
+    return Clusters(label, chosen)

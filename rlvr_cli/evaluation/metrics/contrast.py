@@ -16,7 +16,7 @@ BUCKETS = (0.0, 1 / 32, 1 / 8, 1 / 2, 1.0)
 
 
 @dataclass(frozen=True)
-class Bucket:
+class FlipBucket:
     """The prompts of which the first policy solves a share above `above` up to `upto`.
 
     `gained` had no correct completion and have one now, `lost` the other way round; `change` is
@@ -31,24 +31,24 @@ class Bucket:
     change: float
 
 
-def flips(first_n: ArrayLike, first_c: ArrayLike, n: ArrayLike, c: ArrayLike) -> list[Bucket]:
+def flips(first_n: ArrayLike, first_c: ArrayLike, n: ArrayLike, c: ArrayLike) -> list[FlipBucket]:
     """Flips by the difficulty of each prompt [P] for the first policy, hardest bucket first.
 
         flip rate = gained / prompts                 (QUATRO, C.7)
 
     Only the first bucket has prompts without a correct completion, so in the others the rate is
-    0 by definition, and `lost` is what tells.
+    0 by definition, and `lost` is the informative count.
     """
     n1, c1, n2, c2 = (np.asarray(values) for values in (first_n, first_c, n, c))
     share_P, change_P = c1 / n1, c2 / n2 - c1 / n1
-    made = []
+    buckets = []
     for above, upto in zip((-1.0, *BUCKETS[:-1]), BUCKETS, strict=True):
         here_P = (share_P > above) & (share_P <= upto)
         prompts = int(here_P.sum())
         gained, lost = (here_P & (c1 == 0) & (c2 > 0)), (here_P & (c1 > 0) & (c2 == 0))
         change = float(change_P[here_P].mean()) if prompts else float("nan")
-        made.append(Bucket(above, upto, prompts, int(gained.sum()), int(lost.sum()), change))
-    return made
+        buckets.append(FlipBucket(above, upto, prompts, int(gained.sum()), int(lost.sum()), change))
+    return buckets
 
 
 def crossings(first_PK: np.ndarray, second_PK: np.ndarray) -> list[int]:

@@ -15,20 +15,20 @@ SMOOTHING = 0.1  # Chen and Cherry 2014, method 1, as Texygen takes it from NLTK
 
 def ngrams(tokens: Tokens, orders: int) -> Iterator[Tokens]:
     """The n-grams of each text as tokens, for n = 1 to `orders`."""
-    made = tokens
-    yield made
+    grams = tokens
+    yield grams
     for order in range(2, orders + 1):
         last_N = tokens.term_N[order - 1 :]
-        whole_N = tokens.text_N[: len(last_N)] == tokens.text_N[order - 1 :]
-        # The n-gram that starts at each token: the (n-1)-gram there and the token behind it.
+        fits_N = tokens.text_N[: len(last_N)] == tokens.text_N[order - 1 :]
+        # The n-gram that starts at each token: the (n-1)-gram there and the token after it.
         at_N = np.full(len(tokens.term_N), -1, dtype=np.int64)
         before_N = np.flatnonzero(_starts(tokens, order - 1))
-        at_N[before_N] = made.term_N
-        start_N = np.flatnonzero(whole_N)
+        at_N[before_N] = grams.term_N
+        start_N = np.flatnonzero(fits_N)
         key_N = at_N[start_N] * tokens.terms + last_N[start_N]
         terms, term_N = np.unique(key_N, return_inverse=True)
-        made = Tokens(term_N, tokens.text_N[start_N], tokens.texts, len(terms))
-        yield made
+        grams = Tokens(term_N, tokens.text_N[start_N], tokens.texts, len(terms))
+        yield grams
 
 
 def _starts(tokens: Tokens, order: int) -> np.ndarray:
@@ -85,7 +85,8 @@ def _nearest(length_D: np.ndarray) -> np.ndarray:
     """Of each length the nearest of the others; of two such the shorter."""
     gap_DD = np.abs(length_D[:, None] - length_D) + np.where(length_D > length_D[:, None], 0.5, 0)
     np.fill_diagonal(gap_DD, np.inf)
-    return length_D[gap_DD.argmin(axis=1)]
+    nearest_D: np.ndarray = length_D[gap_DD.argmin(axis=1)]
+    return nearest_D
 
 
 def distinct(texts: Sequence[str], *, orders: int = 3) -> list[float]:

@@ -25,7 +25,8 @@ def pass_at_k(n: int, c: int, ks: Sequence[int]) -> np.ndarray:
     k_K = require_k(ks, n, metric="pass")
     if not 0 <= c <= n:
         raise _unlike(n, c)
-    return _table(n, np.array([c]), k_K)[0]
+    chance_K: np.ndarray = _table(n, np.array([c]), k_K)[0]
+    return chance_K
 
 
 def _table(n: int, c_U: np.ndarray, k_K: np.ndarray) -> np.ndarray:
@@ -37,7 +38,8 @@ def _table(n: int, c_U: np.ndarray, k_K: np.ndarray) -> np.ndarray:
         log_factor = np.log1p(-np.minimum(c_U[:, None] / (n - np.arange(unique_k[-1])), 1.0))
     # Pairwise sums between one k and the next: a running sum would lose digits at large k.
     log_miss = np.cumsum(np.add.reduceat(log_factor, np.r_[0, unique_k[:-1]], axis=1), axis=1)
-    return -np.expm1(log_miss)[:, where_K]
+    chance_UK: np.ndarray = -np.expm1(log_miss)[:, where_K]
+    return chance_UK
 
 
 def pass_at_k_table(n_P: ArrayLike, c_P: ArrayLike, ks: Sequence[int]) -> np.ndarray:
@@ -68,11 +70,12 @@ def _unlike(n: int, c: int) -> DataError:
 
 
 def avg_at_k(n_P: ArrayLike, c_P: ArrayLike) -> np.ndarray:
-    """The share of correct completions, c / n with k = n; DataError for a prompt with none."""
+    """The share of correct completions, c / n with k = n; DataError for a prompt without any."""
     n_P = np.asarray(n_P)
     if np.any(n_P < 1):
         raise DataError("a prompt has no completions", hint="finish its rollouts, or drop it")
-    return np.asarray(c_P) / n_P
+    share_P: np.ndarray = np.asarray(c_P) / n_P
+    return share_P
 
 
 def require_k(ks: Sequence[int], smallest_n: int, *, metric: str) -> np.ndarray:

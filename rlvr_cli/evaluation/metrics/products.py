@@ -28,13 +28,13 @@ def products(
     value_DV = np.zeros((texts, int(many_V.sum())))
     column_E = (np.cumsum(many_V) - 1).take(term_E.take(many_E))
     value_DV[text_E.take(many_E), column_E] = value_E.take(many_E)
-    made_DD = value_DV @ value_DV.T
+    product_DD = value_DV @ value_DV.T
     few = text_E.take(few_E), term_E.take(few_E), value_E.take(few_E)
     for key_Q, product_Q in _pairs(*few, texts):
         upper_DD = np.bincount(key_Q, weights=product_Q, minlength=texts**2).reshape(texts, texts)
-        made_DD += upper_DD
-        made_DD += upper_DD.T
-    return made_DD
+        product_DD += upper_DD
+        product_DD += upper_DD.T
+    return product_DD
 
 
 def _pairs(
@@ -42,14 +42,14 @@ def _pairs(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Of each two entries of a term: row * D + column, and the product; [Q] of them at a time."""
     size_V = np.bincount(term_E)
-    behind_E = np.repeat(np.cumsum(size_V), size_V) - np.arange(1, len(term_E) + 1)
+    later_E = np.repeat(np.cumsum(size_V), size_V) - np.arange(1, len(term_E) + 1)
     most = max(PAIRS, texts**2 // 4)
-    total_E = np.cumsum(behind_E)
+    total_E = np.cumsum(later_E)
     cuts = np.searchsorted(total_E, np.arange(most, total_E.max(initial=0), most)).tolist()
     row_E = text_E * texts
     for start, end in pairwise([0, *cuts, len(term_E)]):
-        block, behind_B = np.arange(start, end), behind_E[start:end]
-        one_Q = np.repeat(block, behind_B)
-        skipped_B = np.cumsum(behind_B) - behind_B
-        other_Q = np.arange(1, len(one_Q) + 1) + np.repeat(block - skipped_B, behind_B)
+        block, later_B = np.arange(start, end), later_E[start:end]
+        one_Q = np.repeat(block, later_B)
+        skipped_B = np.cumsum(later_B) - later_B
+        other_Q = np.arange(1, len(one_Q) + 1) + np.repeat(block - skipped_B, later_B)
         yield row_E.take(one_Q) + text_E.take(other_Q), value_E.take(one_Q) * value_E.take(other_Q)

@@ -54,18 +54,18 @@ def tokenize(texts: Sequence[str]) -> Tokens:
     A token's number comes from a 64-bit hash of its characters, so two of 10,000 different tokens
     meet once in 10^11 calls; two of up to eight ASCII characters never do.
     """
-    found = lowered(texts)
-    start_N, end_N = _bounds(found.kind_C)
-    hash_N = _hashes(found.byte_C, start_N, end_N - start_N)
-    _add_others(hash_N, found, start_N)
+    characters = lowered(texts)
+    start_N, end_N = _bounds(characters.kind_C)
+    hash_N = _hashes(characters.byte_C, start_N, end_N - start_N)
+    _add_others(hash_N, characters, start_N)
     term_N, terms = _numbered(hash_N)
-    tokens_D = np.diff(np.searchsorted(start_N, found.end_D), prepend=0)
+    tokens_D = np.diff(np.searchsorted(start_N, characters.end_D), prepend=0)
     text_N = np.repeat(np.arange(len(texts), dtype=np.int32), tokens_D)
     return Tokens(term_N, text_N, len(texts), terms)
 
 
 def _bounds(kind_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each token starts and ends, [N]; behind the last of all there is space."""
+    """Where each token starts and ends, [N]; the last character is followed by space."""
     before_C = np.zeros_like(kind_C)
     before_C[1:] = kind_C[:-1]
     word_C, was_word_C = kind_C == WORD, before_C == WORD
@@ -97,31 +97,31 @@ def _numbered(hash_N: np.ndarray) -> tuple[np.ndarray, int]:
 def _hashes(byte_C: np.ndarray, start_N: np.ndarray, size_N: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each token, eight bytes at a time: h = mix(h ^ bytes), mix a bijection.
 
-    No token holds a zero beside others, so shorter ones are filled up with zeros.
+    No token contains a zero byte, so shorter ones are padded with zeros.
     """
     # The eight bytes from each one on, as one number.
     eight_C = np.ndarray(len(byte_C) - _EIGHT + 1, "<u8", byte_C, strides=(1,)).copy()
-    found_N = eight_C.take(start_N)
-    found_N &= _MASKS.take(size_N, mode="clip")
-    hash_N = _mixed(found_N)
+    bytes_N = eight_C.take(start_N)
+    bytes_N &= _MASKS.take(size_N, mode="clip")
+    hash_N = _mixed(bytes_N)
     offset, long = _EIGHT, np.flatnonzero(size_N > _EIGHT)
     while len(long):
         size = size_N.take(long)
-        found = eight_C.take(start_N.take(long) + offset)
-        found &= _MASKS.take(size - offset, mode="clip")
-        hash_N[long] = _mixed(found ^ hash_N.take(long))
+        chunk = eight_C.take(start_N.take(long) + offset)
+        chunk &= _MASKS.take(size - offset, mode="clip")
+        hash_N[long] = _mixed(chunk ^ hash_N.take(long))
         offset += _EIGHT
         long = long.take(np.flatnonzero(size > offset))
     return hash_N
 
 
-def _add_others(hash_N: np.ndarray, found: Characters, start_N: np.ndarray) -> None:
+def _add_others(hash_N: np.ndarray, characters: Characters, start_N: np.ndarray) -> None:
     """Adds to the hash of each token what its characters are that are not ASCII, and where."""
-    if not len(found.other_A):
+    if not len(characters.other_A):
         return
-    token_A = np.searchsorted(start_N, found.other_A, side="right") - 1
-    place_A = (found.other_A - start_N.take(token_A)).astype(np.uint64)
-    other_A = _mixed(_mixed(place_A << np.uint64(32) | found.point_A))
+    token_A = np.searchsorted(start_N, characters.other_A, side="right") - 1
+    place_A = (characters.other_A - start_N.take(token_A)).astype(np.uint64)
+    other_A = _mixed(_mixed(place_A << np.uint64(32) | characters.point_A))
     first = np.flatnonzero(np.diff(token_A, prepend=-1))
     tokens = token_A.take(first)
     hash_N[tokens] = _mixed(hash_N.take(tokens) ^ np.bitwise_xor.reduceat(other_A, first))

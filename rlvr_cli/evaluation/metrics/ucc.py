@@ -91,13 +91,21 @@ class Similar:
             return self.where
         if linkage == "single":
             label_D = components(self.similarity_DD >= threshold - SLACK)
-            return by_first_appearance(label_D)[self.where]
+        else:
+            label_D = self._tree_labels(threshold, linkage)
+        label_N: np.ndarray = by_first_appearance(label_D)[self.where]
+        return label_N
+
+    def _tree_labels(self, threshold: float, linkage: Linkage) -> np.ndarray:
+        """The cluster of each distinct text where the dendrogram is cut at the threshold, [D]."""
         from scipy.cluster.hierarchy import fcluster, linkage as tree_of
         from scipy.spatial.distance import squareform
 
         distance = squareform((1.0 - self.similarity_DD).clip(0.0), checks=False)
-        label_D = fcluster(tree_of(distance, linkage), 1.0 - threshold + SLACK, "distance")
-        return by_first_appearance(label_D)[self.where]
+        label_D: np.ndarray = fcluster(
+            tree_of(distance, linkage), 1.0 - threshold + SLACK, "distance"
+        )
+        return label_D
 
     def mean(self) -> float:
         """The mean similarity of two completions, each pair once; NaN below two of them."""
@@ -108,8 +116,8 @@ class Similar:
         return float((size_D @ self.similarity_DD @ size_D - diagonal) / (n * (n - 1)))
 
     def representatives(self, label_N: np.ndarray) -> list[int]:
-        """Of each cluster the completion that is most similar to the whole of it; the first of
-        several such."""
+        """Of each cluster the completion that is most similar to all of it; the first of several
+        such."""
         clusters = int(label_N.max(initial=-1)) + 1
         size_D = np.bincount(self.where, minlength=len(self.distinct))
         label_D = np.zeros(len(self.distinct), dtype=np.int64)
@@ -119,9 +127,9 @@ class Similar:
         most_J = np.full(clusters, -np.inf)
         np.maximum.at(most_J, label_D, closeness_D)
         best_N = (closeness_D >= most_J[label_D] - SLACK)[self.where]
-        found_J = np.full(clusters, len(label_N))
-        np.minimum.at(found_J, label_N[best_N], np.flatnonzero(best_N))
-        return found_J.tolist()
+        first_J = np.full(clusters, len(label_N))
+        np.minimum.at(first_J, label_N[best_N], np.flatnonzero(best_N))
+        return first_J.tolist()
 
 
 def check(threshold: float, linkage: str) -> None:
@@ -163,7 +171,7 @@ def components(joined_DD: np.ndarray) -> np.ndarray:
     first_D = np.flatnonzero(np.diff(row_Q, prepend=-1))
     label_D = np.arange(len(joined_DD))
     while True:
-        # The least label beside each row, and then the label of the row that it names.
+        # The least label among each row's neighbours, then the label of the row it names.
         least_D = np.minimum.reduceat(label_D[column_Q], first_D)
         least_D = np.minimum(least_D, least_D[least_D])
         if np.array_equal(least_D, label_D):
@@ -174,4 +182,5 @@ def components(joined_DD: np.ndarray) -> np.ndarray:
 def by_first_appearance(labels: np.ndarray) -> np.ndarray:
     """The same partition, its clusters numbered 0, 1, ... as they first appear."""
     _, first, where = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[where]
+    rank: np.ndarray = np.argsort(np.argsort(first))[where]
+    return rank

@@ -19,6 +19,6 @@ def jaccard(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
     text_E, term_E, _ = tokenize(distinct).counts()
     size_D = np.bincount(text_E, minlength=len(distinct))
     both_DD = products(text_E, term_E, np.ones(len(text_E)), texts=len(distinct))
-    made_DD = both_DD / np.maximum(size_D[:, None] + size_D - both_DD, 1)
-    np.fill_diagonal(made_DD, 1.0)
-    return made_DD
+    jaccard_DD: np.ndarray = both_DD / np.maximum(size_D[:, None] + size_D - both_DD, 1)
+    np.fill_diagonal(jaccard_DD, 1.0)
+    return jaccard_DD

@@ -20,8 +20,8 @@ def rouge_l(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
     1 minus the normalised insertions and deletions from one to the other, which is the same.
     """
     terms = tokenize(distinct).of_text()
-    made_DD = pairwise("Indel", [term_N.tolist() for term_N in terms])
+    f1_DD = pairwise("Indel", [term_N.tolist() for term_N in terms])
     empty_D = np.array([len(term_N) == 0 for term_N in terms])
-    made_DD[empty_D], made_DD[:, empty_D] = 0.0, 0.0
-    np.fill_diagonal(made_DD, 1.0)
-    return made_DD
+    f1_DD[empty_D], f1_DD[:, empty_D] = 0.0, 0.0
+    np.fill_diagonal(f1_DD, 1.0)
+    return f1_DD

@@ -29,19 +29,21 @@ def batch(columns: dict[str, float], rows: int = 64, tokens: int = 7) -> TokenBa
 
 
 def is_grpo(lab: Lab) -> list[Check]:
-    made = batch({"power": 1.0, "clip_low": 0.2, "clip_high": 0.2})
+    completions = batch({"power": 1.0, "clip_low": 0.2, "clip_high": 0.2})
     totals = Totals(tokens=64 * 7, sequences=64, max_length=7)
-    values = [float(loss(build(spec), made, totals).value) for spec in ("apmpo:kl=0", "grpo")]
+    values = [
+        float(loss(build(spec), completions, totals).value) for spec in ("apmpo:kl=0", "grpo")
+    ]
     return [check.exact("difference of the losses of a random batch", abs(values[0] - values[1]),
                         below=1e-9)]  # fmt: skip
 
 
 def gains(power: float, scale: float = 1.0) -> torch.Tensor:
-    made = batch({})
+    completions = batch({})
     return surrogate.power_mean(
-        made.logp_BT - made.old_logp_BT,
-        scale * made.advantage_B[:, None],
-        made.mask_BT,
+        completions.logp_BT - completions.old_logp_BT,
+        scale * completions.advantage_B[:, None],
+        completions.mask_BT,
         power_B1=torch.full((64, 1), power, dtype=torch.float64),
         low_B1=torch.full((64, 1), 0.2, dtype=torch.float64),
         high_B1=torch.full((64, 1), 0.2, dtype=torch.float64),
@@ -49,11 +51,11 @@ def gains(power: float, scale: float = 1.0) -> torch.Tensor:
 
 
 def is_geometric(lab: Lab) -> list[Check]:
-    made = batch({})
-    d_BT = made.logp_BT - made.old_logp_BT
-    advantage_B1 = made.advantage_B[:, None]
+    completions = batch({})
+    d_BT = completions.logp_BT - completions.old_logp_BT
+    advantage_B1 = completions.advantage_B[:, None]
     u_BT = torch.where(advantage_B1 > 0, d_BT.clamp(max=math.log(1.2)), d_BT.clamp(math.log(0.8)))
-    expected_B = made.advantage_B * u_BT.mean(1).exp()
+    expected_B = completions.advantage_B * u_BT.mean(1).exp()
     error = float((gains(1e-5) - expected_B).abs().max())
     return [check.exact("largest difference from the geometric mean, p = 1e-5", error, below=1e-4)]
 
@@ -66,8 +68,8 @@ def crossover(lab: Lab) -> list[Check]:
 
 def bound(mean: float, std: float) -> float:
     mean_N, std_N = torch.tensor([mean, std], dtype=torch.float64)
-    made = adaptive.clip_bound(mean_N, std_N, low=0.2, high=0.4, score="full", squash=True)
-    return float(made)
+    clip_N = adaptive.clip_bound(mean_N, std_N, low=0.2, high=0.4, score="full", squash=True)
+    return float(clip_N)
 
 
 def mapping(lab: Lab) -> list[Check]:

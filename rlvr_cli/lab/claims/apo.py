@@ -8,11 +8,11 @@ KL = "grpo+kl:beta=0.01"
 
 
 def loses_coverage(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for name in ("pass@16", "pass@64 of 256"):
         ends = [lab.language("grpo", name, at_start=when) for when in (False, True)]
-        made += paired(f"{name}, after less before, points", ends, [1, -1], below=0.0)
-    return made
+        checks += paired(f"{name}, after less before, points", ends, [1, -1], below=0.0)
+    return checks
 
 
 def default_is_best(lab: Lab, other: str) -> list[Check]:

@@ -1,5 +1,7 @@
 """IAC and DLC (When Sharpening Becomes Collapse)."""
 
+from typing import Any
+
 import numpy as np
 
 from rlvr_cli.lab import check, outcome
@@ -7,42 +9,43 @@ from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab
 from rlvr_cli.lab.systems import SIAMESE, classes
 
+Way = tuple[str, dict[str, Any]]  # an algo and its settings
 RAW, SHIFTED, NORMALISED = "reinforce", "dr-grpo", "grpo"
 RATES = (0.1, 0.3, 1.0, 3.0)
 LIKE = "reinforce-pp:kl=0"
 SHARPNESS = "mean over 500 steps of the larger of Cat's and Persian's share of their mass"
 
 
-def sharpness(lab: Lab, algo: str, **settings) -> np.ndarray:  # type: ignore[no-untyped-def]
+def sharpness(lab: Lab, algo: str, **settings: Any) -> np.ndarray:
     """How early and how far each seed's policy sharpened, from 1/2 to 1, [S]."""
-    system, made = lab.classes(algo, **settings)
-    return outcome.over_time(made, outcome.curve(system, made, "share"))
+    system, run = lab.classes(algo, **settings)
+    return outcome.over_time(run, outcome.curve(system, run, "share"))
 
 
-def sharper(lab: Lab, first: tuple, second: tuple, says: str) -> Check:
+def sharper(lab: Lab, first: Way, second: Way, statement: str) -> Check:
     """Whether the first (algo, settings) sharpens more than the second, paired by seed."""
     difference = sharpness(lab, first[0], **first[1]) - sharpness(lab, second[0], **second[1])
-    return check.mean(says, difference, above=0.0)
+    return check.mean(statement, difference, above=0.0)
 
 
-def collapsed(lab: Lab, says: str, algo: str, by: float = np.inf, **settings) -> Check:  # type: ignore[no-untyped-def]
+def collapsed(lab: Lab, statement: str, algo: str, by: float = np.inf, **settings: Any) -> Check:
     """Whether 95% of seeds have collapsed by the end, or by a step."""
-    system, made = lab.classes(algo, **settings)
-    step_S = outcome.collapse_step(system, made)
-    return check.share(says, np.isfinite(step_S) & (step_S <= by), above=0.95)
+    system, run = lab.classes(algo, **settings)
+    step_S = outcome.collapse_step(system, run)
+    return check.share(statement, np.isfinite(step_S) & (step_S <= by), above=0.95)
 
 
 def estimators(lab: Lab) -> list[Check]:
     names = (RAW, SHIFTED, NORMALISED)
-    made = [collapsed(lab, f"collapsed by step 500, {a}, rate {r:g}", a, learning_rate=r)
+    checks = [collapsed(lab, f"collapsed by step 500, {a}, rate {r:g}", a, learning_rate=r)
             for a in names for r in (0.3, 1.0, 3.0)]  # fmt: skip
-    return made + [collapsed(lab, f"by step 2000, {a}, rate 1", a, steps=2000) for a in names]
+    return checks + [collapsed(lab, f"by step 2000, {a}, rate 1", a, steps=2000) for a in names]
 
 
 def winner(lab: Lab) -> list[Check]:
-    system, made = lab.classes(RAW)
-    cat_SR, persian_SR = (outcome.curve(system, made, name) for name in ("cat", "persian"))
-    early = np.searchsorted(made.step_R, 25)
+    system, run = lab.classes(RAW)
+    cat_SR, persian_SR = (outcome.curve(system, run, name) for name in ("cat", "persian"))
+    early = np.searchsorted(run.step_R, 25)
     leads_SR = persian_SR > cat_SR
     return [
         check.share("Persian wins", leads_SR[:, -1], above=0.4, below=0.6),
@@ -57,7 +60,7 @@ def delayed_by_size(lab: Lab) -> list[Check]:
     ]
 
 
-def by_rate(lab: Lab, first: str, second: str, **settings) -> list[Check]:  # type: ignore[no-untyped-def]
+def by_rate(lab: Lab, first: str, second: str, **settings: Any) -> list[Check]:
     return [
         sharper(lab, (first, {"learning_rate": r} | settings),
                 (second, {"learning_rate": r} | settings), f"{first} less {second}, rate {r:g}")
@@ -67,7 +70,7 @@ def by_rate(lab: Lab, first: str, second: str, **settings) -> list[Check]:  # ty
 
 def at_equal_success(lab: Lab) -> list[Check]:
     """The share when 95% of the mass is correct; seeds that both reach it."""
-    made = []
+    checks = []
     for rate in (0.3, 1.0):
         shares, reached = [], []
         for algo in (SHIFTED, NORMALISED):
@@ -76,25 +79,25 @@ def at_equal_success(lab: Lab) -> list[Check]:
             shares.append(outcome.at_step(run, outcome.curve(system, run, "share"), step_S))
             reached.append(np.isfinite(step_S))
         both_S = reached[0] & reached[1]
-        says = f"{SHIFTED} less {NORMALISED} when 95% are right, rate {rate:g}"
-        made.append(check.mean(says, (shares[0] - shares[1])[both_S], above=0.0))
-    return made
+        statement = f"{SHIFTED} less {NORMALISED} when 95% are right, rate {rate:g}"
+        checks.append(check.mean(statement, (shares[0] - shares[1])[both_S], above=0.0))
+    return checks
 
 
 def half_the_rate(lab: Lab) -> list[Check]:
     """Rates at which both solve the task as fast: the median steps to 95% differ by less."""
-    made = []
+    checks = []
     for rate in (0.3, 1.0):
         first = lab.classes(NORMALISED, learning_rate=rate / 2)
         second = lab.classes(SHIFTED, learning_rate=rate)
         success = [outcome.over_time(m, outcome.curve(s, m, "success")) for s, m in (first, second)]
-        says = f"{NORMALISED} at rate {rate / 2:g} less {SHIFTED} at {rate:g}"
-        made += [
-            check.mean(f"sharpness, {says}", sharpness(lab, NORMALISED, learning_rate=rate / 2)
+        statement = f"{NORMALISED} at rate {rate / 2:g} less {SHIFTED} at {rate:g}"
+        checks += [
+            check.mean(f"sharpness, {statement}", sharpness(lab, NORMALISED, learning_rate=rate / 2)
                        - sharpness(lab, SHIFTED, learning_rate=rate), above=-0.03, below=0.03),
-            check.mean(f"success, {says}", success[0] - success[1], above=-0.03, below=0.03),
+            check.mean(f"success, {statement}", success[0] - success[1], above=-0.03, below=0.03),
         ]  # fmt: skip
-    return made
+    return checks
 
 
 def quicker(lab: Lab, first: str, second: str) -> list[Check]:
@@ -107,13 +110,13 @@ def quicker(lab: Lab, first: str, second: str) -> list[Check]:
 
 
 def siamese(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
-    system, made = lab.classes(NORMALISED, size)
-    return outcome.curve(system, made, f"siamese@siamese-{similarity}")
+    system, run = lab.classes(NORMALISED, size)
+    return outcome.curve(system, run, f"siamese@siamese-{similarity}")
 
 
 def siamese_mean(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
-    _, made = lab.classes(NORMALISED, size)
-    return outcome.over_time(made, siamese(lab, similarity, size))
+    _, run = lab.classes(NORMALISED, size)
+    return outcome.over_time(run, siamese(lab, similarity, size))
 
 
 def printed_ratios(lab: Lab) -> list[Check]:
@@ -130,14 +133,14 @@ def printed_ratios(lab: Lab) -> list[Check]:
 
 
 def diverse(lab: Lab, optimizer: str, rate: float) -> list[Check]:
-    system, made = lab.classes("grpo+iac", learning_rate=rate, optimizer=optimizer, memory=0.5)
-    share_SR = outcome.curve(system, made, "share")
-    late_SR = share_SR[:, made.step_R >= 400]
-    says = f"{optimizer}, rate {rate:g}"
+    system, run = lab.classes("grpo+iac", learning_rate=rate, optimizer=optimizer, memory=0.5)
+    share_SR = outcome.curve(system, run, "share")
+    late_SR = share_SR[:, run.step_R >= 400]
+    statement = f"{optimizer}, rate {rate:g}"
     return [
-        check.mean(f"larger share at the end, {says}", share_SR[:, -1], below=0.9),
-        check.share(f"collapsed at the end, {says}", share_SR[:, -1] >= 0.95, below=0.05),
-        check.mean(f"drift of the share over the last 100 steps, {says}",
+        check.mean(f"larger share at the end, {statement}", share_SR[:, -1], below=0.9),
+        check.share(f"collapsed at the end, {statement}", share_SR[:, -1] >= 0.95, below=0.05),
+        check.mean(f"drift of the share over the last 100 steps, {statement}",
                    late_SR[:, -1] - late_SR[:, 0], above=-0.02, below=0.02),
     ]  # fmt: skip
 
@@ -187,7 +190,8 @@ def maximiser(lab: Lab) -> list[Check]:
     def value(policy_NA: np.ndarray) -> np.ndarray:
         log_NA = np.log(policy_NA)
         kl_N = (policy_NA * (log_NA - np.log(ref_NA))).sum(1)
-        return (count_NA * advantage_NA * log_NA).sum(1) / 8 - kl_N
+        value_N: np.ndarray = (count_NA * advantage_NA * log_NA).sum(1) / 8 - kl_N
+        return value_N
 
     wrong_N = np.where(np.arange(6) < 3, -1, count_NA).argmax(1)
     rows = np.arange(len(policy_NA))
@@ -198,7 +202,7 @@ def maximiser(lab: Lab) -> list[Check]:
                         value(other_NA) <= value(policy_NA), above=0.999)]  # fmt: skip
 
 
-def iac(lab: Lab, **settings) -> list[Check]:  # type: ignore[no-untyped-def]
+def iac(lab: Lab, **settings: Any) -> list[Check]:
     return by_rate(lab, NORMALISED, "grpo+iac", **settings)
 
 

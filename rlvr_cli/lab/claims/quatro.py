@@ -10,7 +10,7 @@ from rlvr_cli.lab import check, squeeze
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab, paired
 from rlvr_cli.lab.settings import Settings
-from rlvr_cli.lab.table import Table
+from rlvr_cli.lab.table import AdvantageTable
 
 DELTAS = (0.1, 0.01, 0.001)
 GSPO = "gspo:clip_low=0.2,clip_high=0.2"
@@ -24,10 +24,10 @@ def quatro(delta: float) -> str:
 
 def dual(delta: float) -> dict[str, np.ndarray]:
     """Advantages of right and wrong, and lam, of 1 to 7 right completions of 8."""
-    table = Table(build(quatro(delta)), torch.tensor([0.0, 1.0], dtype=torch.float64), 8)
-    made = table(torch.tensor([[8 - c, c] for c in range(1, 8)]))
-    columns = {name: made[name][:, 1].numpy() for name in ("lam", "achieved_kl")}
-    wrong, right = made["advantage"].T.numpy()
+    table = AdvantageTable(build(quatro(delta)), torch.tensor([0.0, 1.0], dtype=torch.float64), 8)
+    estimates = table(torch.tensor([[8 - c, c] for c in range(1, 8)]))
+    columns = {name: estimates[name][:, 1].numpy() for name in ("lam", "achieved_kl")}
+    wrong, right = estimates["advantage"].T.numpy()
     return columns | {"right": right, "wrong": wrong}
 
 
@@ -64,12 +64,12 @@ def stabiliser(lab: Lab) -> list[Check]:
 
 
 def magnitude(lab: Lab) -> list[Check]:
-    made = dual(0.1)
+    advantages = dual(0.1)
     return [
         check.exact("largest step of |A| of right ones, 1 to 7 right",
-                    np.diff(np.abs(made["right"])).max(), below=0.0),
+                    np.diff(np.abs(advantages["right"])).max(), below=0.0),
         check.exact("largest step of |A| of wrong ones, 1 to 7 right",
-                    np.diff(np.abs(made["wrong"])).max(), below=0.0),
+                    np.diff(np.abs(advantages["wrong"])).max(), below=0.0),
     ]  # fmt: skip
 
 
@@ -82,20 +82,22 @@ def by_variance(lab: Lab) -> list[Check]:
 
 
 def grows_with_k(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for low, high in (("pass@1", "pass@16"), ("pass@1 of 256", "pass@32 of 256")):
         figures = [lab.language(s, n) for n in (high, low) for s in (quatro(0.1), "grpo")]
-        says = f"gain over GRPO at {high} less that at {low}, points"
-        made += paired(says, figures, (1, -1, -1, 1), above=0.0)
-    return made
+        statement = f"gain over GRPO at {high} less that at {low}, points"
+        checks += paired(statement, figures, (1, -1, -1, 1), above=0.0)
+    return checks
 
 
-def against(lab: Lab, metric: str, others: tuple[str, ...], *options: str, spec: str = "") -> list:
-    made = []
+def against(
+    lab: Lab, metric: str, others: tuple[str, ...], *options: str, spec: str = ""
+) -> list[Check]:
+    checks = []
     for other in others:
-        says = f"{metric}, less {other.partition(':')[0]}'s"
-        made += lab.better(says, spec or quatro(0.1), other, metric, *options)
-    return made
+        statement = f"{metric}, less {other.partition(':')[0]}'s"
+        checks += lab.better(statement, spec or quatro(0.1), other, metric, *options)
+    return checks
 
 
 def tenfold(lab: Lab) -> list[Check]:

@@ -1,13 +1,14 @@
 """Two-stage (arXiv:2510.04028)."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from rlvr_cli.lab import check, outcome, squeeze
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.ledger import Claim, Lab, paired
-from rlvr_cli.lab.systems import Row
+from rlvr_cli.lab.systems import Floats
 
 REWARDS, START = (0.5, 1.0, 0.0), (0.5, 0.05, 0.45)
 RARE = (0.7, 0.005, 0.295)
@@ -16,28 +17,29 @@ SIZES, TEMPERATURES = (2, 3, 5, 10), (1.0, 2.0, 5.0, 20.0)
 NEGATIVE = "dr-grpo+negative-only"
 
 
-def path(lab: Lab, action: str, algo: str = "dr-grpo", rewards: Row = REWARDS,
-         start: Row = START, **settings) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]  # fmt: skip
+def path(lab: Lab, action: str, algo: str = "dr-grpo", rewards: Floats = REWARDS,
+         start: Floats = START, **settings: Any) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """The recorded steps [R], and the probability of an action or another quantity [S, R]."""
-    system, made = lab.actions(algo, rewards, start, **settings)
-    return made.step_R, outcome.curve(system, made, action)
+    system, run = lab.actions(algo, rewards, start, **settings)
+    return run.step_R, outcome.curve(system, run, action)
 
 
-def rise_and_fall(lab: Lab, action: str = "a1", **settings) -> np.ndarray:  # type: ignore[no-untyped-def]
+def rise_and_fall(lab: Lab, action: str = "a1", **settings: Any) -> np.ndarray:
     """Seeds in which an action rises by 0.05 and then falls by 0.1 below its peak, [S]."""
     _, p_SR = path(lab, action, **settings)
     peak_S = p_SR.max(1)
-    return (peak_S > p_SR[:, 0] + 0.05) & (p_SR[:, -1] < peak_S - 0.1)
+    flag_S: np.ndarray = (peak_S > p_SR[:, 0] + 0.05) & (p_SR[:, -1] < peak_S - 0.1)
+    return flag_S
 
 
 def two_stages(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for start in (START, (0.6, 0.1, 0.3)):
         rises_S = rise_and_fall(lab, start=start)
         _, optimal_SR = path(lab, "a2", start=start)
         both_S = rises_S & (optimal_SR[:, -1] > 0.5)
-        made.append(check.share(f"start {start}", both_S, above=0.9))
-    return made
+        checks.append(check.share(f"start {start}", both_S, above=0.9))
+    return checks
 
 
 def unchanged(lab: Lab) -> list[Check]:
@@ -70,59 +72,61 @@ def negative_shifts(lab: Lab) -> list[Check]:
 
 def sizes(lab: Lab) -> list[Check]:
     stages = {G: rise_and_fall(lab, group_size=G) for G in SIZES}
-    made = [check.share(f"two stages, G={G}", flag_S, above=0.9) for G, flag_S in stages.items()]
+    checks = [check.share(f"two stages, G={G}", flag_S, above=0.9) for G, flag_S in stages.items()]
     _, small_SR = path(lab, "a1", group_size=2)
     _, large_SR = path(lab, "a1", group_size=10)
 
     def roughness(p_SR: np.ndarray) -> np.ndarray:
-        return np.abs(np.diff(p_SR[:, :50], axis=1)).sum(1) - np.abs(p_SR[:, 49] - p_SR[:, 0])
+        path_S = np.abs(np.diff(p_SR[:, :50], axis=1)).sum(1)
+        excess_S: np.ndarray = path_S - np.abs(p_SR[:, 49] - p_SR[:, 0])
+        return excess_S
 
-    says = "back and forth of P(a1) in the first 49 steps, G=2 less G=10"
-    return [*made, check.mean(says, roughness(small_SR) - roughness(large_SR), above=0.0)]
+    statement = "back and forth of P(a1) in the first 49 steps, G=2 less G=10"
+    return [*checks, check.mean(statement, roughness(small_SR) - roughness(large_SR), above=0.0)]
 
 
 def temperatures(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for low, high in pairwise(TEMPERATURES):
         entropy = []
         for temperature in (low, high):
             system, run = lab.actions("dr-grpo", REWARDS, START, temperature=temperature)
             entropy.append(outcome.over_time(run, outcome.curve(system, run, "entropy")))
-        says = f"mean entropy of the samples, tau {high:g} less {low:g}"
-        made.append(check.mean(says, entropy[1] - entropy[0], above=0.0))
-    return made
+        statement = f"mean entropy of the samples, tau {high:g} less {low:g}"
+        checks.append(check.mean(statement, entropy[1] - entropy[0], above=0.0))
+    return checks
 
 
 def hotter_finds_it(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for temperature in (5.0, 20.0):
         late = [path(lab, "a2", start=RARE, temperature=t)[1][:, -1] for t in (temperature, 1.0)]
-        says = f"P(a2) at step 1500, tau {temperature:g} less 1, start {RARE}"
-        made.append(check.mean(says, late[0] - late[1], above=0.0))
-    return made
+        statement = f"P(a2) at step 1500, tau {temperature:g} less 1, start {RARE}"
+        checks.append(check.mean(statement, late[0] - late[1], above=0.0))
+    return checks
 
 
 def momentum(lab: Lab) -> list[Check]:
-    made = []
+    checks = []
     for name, rate in (("same rate", 0.1), ("a tenth of the rate", 0.01)):
         _, plain_SR = path(lab, "reward")
         system, run = lab.actions("dr-grpo", REWARDS, START, optimizer="momentum", rate=rate)
         reward_S = outcome.over_time(run, outcome.curve(system, run, "reward"))
         _, sgd = lab.actions("dr-grpo", REWARDS, START)
         difference_S = reward_S - outcome.over_time(sgd, plain_SR)
-        says = f"mean reward over 1500 steps, momentum less SGD, {name}"
-        made.append(check.mean(says, difference_S, below=0.0))
-    return made
+        statement = f"mean reward over 1500 steps, momentum less SGD, {name}"
+        checks.append(check.mean(statement, difference_S, below=0.0))
+    return checks
 
 
 def negative_only(lab: Lab, quantity: str, **bounds: float) -> list[Check]:
-    made = []
+    checks = []
     for start in (START, (0.6, 0.1, 0.3)):
         first, second = (path(lab, quantity, algo, start=start)[1][:, -1]
                          for algo in (NEGATIVE, "dr-grpo"))  # fmt: skip
-        says = f"{quantity} at the end, negative only less all, start {start}"
-        made.append(check.mean(says, first - second, **bounds))
-    return made
+        statement = f"{quantity} at the end, negative only less all, start {start}"
+        checks.append(check.mean(statement, first - second, **bounds))
+    return checks
 
 
 def binary_negative_only(lab: Lab) -> list[Check]:
@@ -143,13 +147,13 @@ def language_entropy(lab: Lab) -> list[Check]:
 
 
 def large_k(lab: Lab, spec: str) -> list[Check]:
-    made = []
+    checks = []
     for k in (16, 64, 256):
         name = f"pass@{k} of 256"
         ends = [lab.language(spec, name, at_start=when) for when in (True, False)]
-        made += paired(f"pass@{k} of 256 samples, base less {spec}, points", ends, [1, -1],
+        checks += paired(f"pass@{k} of 256 samples, base less {spec}, points", ends, [1, -1],
                        above=0.0)  # fmt: skip
-    return made
+    return checks
 
 
 CLAIMS = [

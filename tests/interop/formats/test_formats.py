@@ -79,7 +79,7 @@ def test_lighteval_details(tmp_path, form):
 def test_a_metric_over_many_completions_is_no_verdict_of_one(tmp_path):
     row = {"doc": {"id": "7"}, "model_response": {"text": ["a", "b"]}, "metric": {"pass@1": 1.0}}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "details.parquet")
-    with pytest.raises(DataError, match="says of no completion whether it is correct"):
+    with pytest.raises(DataError, match="does not say which completions are correct"):
         tally(tmp_path / "details.parquet")
 
 
@@ -109,7 +109,7 @@ def test_trl_completions_with_one_and_with_two_rewards(tmp_path):
     assert list(counts(tmp_path / "one.parquet").values()) == [(2, 1)]
     two = [row | {"format_reward": 1.0} for row in rows]
     pq.write_table(pa.Table.from_pylist(two), tmp_path / "two.parquet")
-    with pytest.raises(DataError, match="whether it is correct"):
+    with pytest.raises(DataError, match="which completions are correct"):
         tally(tmp_path / "two.parquet")
     named = counts(tmp_path / "two.parquet", correct_column="accuracy_reward")
     assert list(named.values()) == [(2, 1)]
