@@ -1,5 +1,6 @@
 """DLC's memory model along a run: what is sampled with, and its trainer, step by step."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.config import RunConfig
@@ -12,45 +13,50 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 _FOLDER = "memory"
 
 
+@dataclass
 class MemoryState:
     """The memory model as it is now, in memory and on disk."""
 
-    def __init__(self, start: Policy, config: RunConfig) -> None:
-        self.policy = start
-        self.loaded: Loaded
-        self._trainer: TrainingEngine
-        self._options = config.memory_step
-        self._micro_batch_tokens = config.train_step.micro_batch_tokens
+    policy: Policy
+    loaded: Loaded
+    _trainer: TrainingEngine
+    _config: RunConfig
 
-    def load(self, step: Path | None) -> None:
-        """Goes on from the checkpoint in a step's folder, or from the start."""
-        if step:
-            self.policy = policies.resolve(str(step / _FOLDER))
-        self.loaded = policies.load(self.policy)
-        self._trainer = memory_step.trainer(self.loaded, self._options, self._micro_batch_tokens)
+    @staticmethod
+    def checkpoint(initial: Policy, step: Path | None) -> Policy:
+        """The model in a step's folder, or the one that the run starts from."""
+        return policies.resolve(str(step / _FOLDER)) if step else initial
+
+    @staticmethod
+    def load(model: Policy, config: RunConfig) -> "MemoryState":
+        """Resumes from a model."""
+        loaded = policies.load(model)
+        tokens = config.train_step.micro_batch_tokens
+        trainer = memory_step.trainer(loaded, config.memory_step, tokens)
+        return MemoryState(model, loaded, trainer, config)
 
     def update(self, rollouts: Shards, out: Path, *, save: bool) -> None:
         """Trains it on a step's completions."""
-        made = memory_step.run(
+        update = memory_step.run(
             rollouts,
             out,
             self.policy,
-            self._options,
-            micro_batch_tokens=self._micro_batch_tokens,
+            self._config.memory_step,
+            micro_batch_tokens=self._config.train_step.micro_batch_tokens,
             save=save,
             engine=lambda: self._trainer,
         )
-        self.policy = steps.checkpoint_after(made, self.policy, save=save)
+        self.policy = steps.checkpoint_after(update, self.policy, save=save)
 
     @staticmethod
-    def is_whole(step: Path) -> bool:
+    def is_complete(step: Path) -> bool:
         """Whether the checkpoint in a step's folder is there as it was written."""
-        made = step / _FOLDER
-        return (made / MANIFEST).exists() and (
-            policies.checkpoint_state(Shards.open(made, "steps")) == "whole"
+        update = step / _FOLDER
+        return (update / MANIFEST).exists() and (
+            policies.checkpoint_state(Shards.open(update, "steps")) == "whole"
         )
 
     @staticmethod
     def loss(step: Path) -> float:
-        """The cross-entropy of a step's completions before the memory was trained on them."""
-        return Shards.open(step / _FOLDER, "steps").summary["loss"]
+        """The cross-entropy of a step's completions before the model was trained on them."""
+        return float(Shards.open(step / _FOLDER, "steps").summary["loss"])

@@ -109,7 +109,7 @@ class RunDirectory:
         """
         for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
             whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
-            if whole and (not self._with_memory or MemoryState.is_whole(manifest.parent.parent)):
+            if whole and (not self._with_memory or MemoryState.is_complete(manifest.parent.parent)):
                 return int(manifest.parent.parent.name)
         return 0
 

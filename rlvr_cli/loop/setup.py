@@ -1,0 +1,147 @@
+"""From a configuration to a run: what is refused, what is locked, where it resumes, what is loaded.
+
+The main process prepares the directory first; the others wait, then find what it made.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlvr_cli import registry
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.config import RolloutOptions, RunConfig
+from rlvr_cli.loop import preflight
+from rlvr_cli.loop.memory_state import MemoryState
+from rlvr_cli.loop.policy_state import PolicyState
+from rlvr_cli.loop.run import Record, Run
+from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.loop.sampler import Sampler
+from rlvr_cli.loop.timer import Timer
+from rlvr_cli.models import memory_model, policy as policies
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime.distributed import World
+from rlvr_cli.stages import advantage, logprob, prompts, rollout, score, train_step
+from rlvr_cli.storage import atomic
+from rlvr_cli.storage.shards import Shards
+
+BUILTIN_TASK = "expression"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run that nothing is known to be wrong with; nothing of it is made yet."""
+
+    config: RunConfig
+    directory: RunDirectory
+    world: World
+    objective: Objective
+    sampling: RolloutOptions
+    initial_policy: Policy
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run reads: prompts and, with DLC, the memory model that it starts from."""
+
+    prompts: Shards
+    heldout: Shards | None
+    memory_model: Policy | None
+
+
+def check(path: Path, config: RunConfig) -> Setup:
+    """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
+    objective = objectives.build(config.train.algo)
+    sampling = memory_model.sampling(
+        config.rollout, config.train.algo, decoupled=objective.decoupled
+    )
+    world = distributed.start() if distributed.current().size > 1 else distributed.current()
+    first = rollout.Selection(config.train.seed, 1, config.train.prompts_per_step)
+    rollout.check(sampling, first)
+    train_step.check_sampling(vars(config.rollout), "a run would sample")
+    advantage.check_length(objective, config.rollout.max_new_tokens)
+    initial_policy = policies.resolve(config.train.model)
+    train_step.check(config.train_step, objective, initial_policy)
+    preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
+    preflight.check_prompts(config)
+    directory = RunDirectory(path, with_memory=sampling.is_decoupled)
+    return Setup(config, directory, world, objective, sampling, initial_policy)
+
+
+def train(path: Path, config: RunConfig) -> Iterator[Record]:
+    """Runs the loop or resumes it; one record a step, the first for where it starts.
+
+    Where there are several processes each of them runs this, and the main one writes.
+    """
+    setup = check(path, config)
+    atomic.make_folder(path)
+    with contextlib.ExitStack() as stack:
+        if setup.world.is_main_process:
+            stack.enter_context(setup.directory.lock_and_check_config(config))
+            inputs = prepare(setup)
+        distributed.barrier()
+        if not setup.world.is_main_process:
+            inputs = prepare(setup)
+        run = load(setup, inputs)
+        stack.callback(run.scorer.close)
+        yield from run.steps()
+
+
+def prepare(setup: Setup) -> Inputs:
+    """Finds prompts and models; refuses others than those that the run was started with."""
+    train = setup.config.train
+    inputs = Inputs(
+        _prompts(setup, "train", train.prompts),
+        _prompts(setup, "heldout", train.heldout) if train.eval_every else None,
+        memory_model.chosen(
+            setup.sampling, setup.initial_policy, setup.directory.path, train.seed
+        ),
+    )
+    first = rollout.Selection(train.seed, 1, train.prompts_per_step)
+    first.of(inputs.prompts.table()["prompt_id"].to_pylist())
+    digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
+    if inputs.heldout:
+        digests["heldout"] = inputs.heldout.digest
+    if inputs.memory_model:
+        digests["memory_model"] = inputs.memory_model.digest
+    setup.directory.check_inputs(digests)
+    return inputs
+
+
+def _prompts(setup: Setup, split: str, given: str) -> Shards:
+    if given:
+        return Shards.open(Path(given), "prompts")
+    task = registry.canonical("tasks", f"{BUILTIN_TASK}:split={split}")
+    folder = setup.directory.path / "prompts" / split
+    return prompts.make_whole(prompts.from_task(task), folder, params={"task": task})
+
+
+def load(setup: Setup, inputs: Inputs) -> Run:
+    """The run with its models in memory, at the newest step that has a complete checkpoint.
+
+    Updates after that step are taken back, to be made again from the rollouts that they stored.
+    """
+    config, directory = setup.config, setup.directory
+    resume_step = directory.find_resume_step() if setup.world.is_main_process else None
+    last_step, last_seconds = distributed.broadcast(resume_step)
+    if setup.world.is_main_process:
+        directory.discard_after(last_step)
+    here = directory.of("steps", last_step) if last_step else None
+    policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
+    model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
+    preflight.require_memory(
+        config, policy, inputs.prompts.table()["messages"], model=model, size=setup.world.size,
+        reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
+    )  # fmt: skip
+    timer = Timer()
+    state = PolicyState.load(setup.initial_policy, policy, config)
+    memory = MemoryState.load(model, config) if model else None
+    sandbox = score.sandbox(unsafe=False) if config.train.allow_code_execution else None
+    distributed.barrier()
+    return Run(
+        config, directory, setup.world, setup.objective, setup.sampling, inputs.prompts,
+        inputs.heldout, state, memory, Sampler(config, state, memory, inputs.prompts, timer=timer),
+        score.scorer(sandbox=sandbox), timer, last_step, last_seconds,
+    )  # fmt: skip
