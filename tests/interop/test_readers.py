@@ -186,7 +186,7 @@ def test_text_that_is_no_utf_8_is_refused(tmp_path):
 def test_a_cut_parquet_file_is_refused(tmp_path):
     path = write(tmp_path / "rows.parquet", ROWS)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match="no whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         readers.read(path)
 
 
