@@ -40,9 +40,9 @@ def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monke
     monkeypatch.delenv(launch.VARIABLE, raising=False)
     judge = build().judge
     assert judge(None, gold, {}).status == "no_answer"
-    made = judge("def f(x): return 2", gold, {})
-    assert (made.status, made.reward) == ("error", None)
-    assert made.extracted == "no sandbox was chosen: nothing was executed"
+    verdict = judge("def f(x): return 2", gold, {})
+    assert (verdict.status, verdict.reward) == ("error", None)
+    assert verdict.extracted == "no sandbox was chosen: nothing was executed"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monke
 )
 def test_a_gold_that_holds_no_tests_is_a_fault(gold):
     for extracted in (None, "def f(x): return 2"):
-        made = build().judge(extracted, gold, {})
-        assert (made.status, made.reward) == ("bad_gold", None)
+        verdict = build().judge(extracted, gold, {})
+        assert (verdict.status, verdict.reward) == ("bad_gold", None)
 
 
 def test_a_program_without_the_function_goes_after_the_prompt():
