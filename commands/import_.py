@@ -44,6 +44,6 @@ def command(
     for shards in written:
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
     if not parts.counts["written"]:
-        console.say("import: nothing to do, everything is already there")
+        console.say("import: nothing left to do, everything is already there")
     last = written[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in written}, as_json=json)
