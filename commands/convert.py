@@ -23,8 +23,9 @@ def command(
 ) -> None:
     from rlvr_cli.stages import convert
 
-    made = convert.run(model, out, dtype)
+    summary = convert.run(model, out, dtype)
     console.say(
-        f"convert: {made['parameters']:,} parameters in {dtype}, completions end at {made['eos']}"
+        f"convert: {summary['parameters']:,} parameters in {dtype}, "
+        f"completions end at {summary['eos']}"
     )
-    console.result(out, made, as_json=json)
+    console.result(out, summary, as_json=json)

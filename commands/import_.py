@@ -1,7 +1,8 @@
 """Makes shards of completions that another tool stored.
 
 Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
-that policy's token ids, which train-step needs. Scores are made if the file says what is correct.
+that policy's token ids, which train-step needs. Scores are written if the file says what is
+correct.
 """
 
 from pathlib import Path
@@ -36,13 +37,13 @@ def command(
     )  # fmt: skip
     policy = policies.resolve(model) if model else None
     parts = console.Parts("import", 1)
-    made = importing.bring_in(
+    written = importing.bring_in(
         source, out, columns=columns, policy=policy, prompt_column=prompt_column,
         answer_column=answer_column, on_part=parts,
     )  # fmt: skip
-    for shards in made:
+    for shards in written:
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
     if not parts.counts["written"]:
-        console.say("import: nothing left to do, all of it was there")
-    last = made[-1]
-    console.result(last.path, {shards.kind: shards.rows for shards in made}, as_json=json)
+        console.say("import: nothing left to do, everything is already there")
+    last = written[-1]
+    console.result(last.path, {shards.kind: shards.rows for shards in written}, as_json=json)

@@ -45,14 +45,14 @@ def command(
         console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
-        made = score.run(
+        summary = score.run(
             source, out, verifier=verifier, prompts=prompts, share=Share.parse(shard),
             with_scorer=scorer, allow_code=allow_code_execution, on_part=parts,
             on_rows=parts.advance,
         )  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
-        console.say(f"score: went on without `{scorer.cache.path}`: {scorer.cache.trouble}")
+        console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
     text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"
-    console.conclude(parts, out, made, text, as_json=json)
-    if made:
-        score.check_error_rate(made, max_error_rate)
+    console.conclude(parts, out, summary, text, as_json=json)
+    if summary:
+        score.check_error_rate(summary, max_error_rate)

@@ -36,7 +36,7 @@ TEXTS = ("completion", "extracted", "source", "finish")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a user named; the others are found by the names that tools use."""
+    """The columns that a user named; the others are looked up by the names that tools use."""
 
     id: str | None = None
     completion: str | None = None
@@ -73,9 +73,9 @@ class Batch:
 class Stream:
     """The batches of a path; what its columns are is known once it was read.
 
-    `wanted` are the columns to read beside the id; rows have their completions at hand too.
+    `wanted` are the columns to read besides the id; rows have their completions at hand too.
     With `rows` each batch keeps its rows as they were; without, those of a plain Parquet file
-    are not made.
+    are not built.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Stream:
             for part in self._parts(file):
                 self._resolve(part)
                 columns: dict[str, Any] | None = None
-                kept: list[dict[str, Any]] = []
+                source_rows: list[dict[str, Any]] = []
                 if isinstance(part, pa.RecordBatch) and "id" in self.has:
                     columns = parquet_columns.columns(part, self.has)
                 if columns is None:
                     plain = part.to_pylist() if isinstance(part, pa.RecordBatch) else part
-                    columns, kept = self._columns(plain, rows)
+                    columns, source_rows = self._columns(plain, rows)
                 rows += len(part)
-                batch = self._batch(columns, kept)
+                batch = self._batch(columns, source_rows)
                 self.completions += len(batch)
                 yield batch
         if not rows:
@@ -128,7 +128,7 @@ class Stream:
             yield part
 
     def _read(self, file: Path) -> Iterator[dict[str, Any]]:
-        """The rows of a file under plain names, beside those of the tool that wrote it."""
+        """The rows of a file under plain names, with the fields of the tool that wrote it."""
         read = None
         for number, row in enumerate(readers.rows(file)):
             if number == 0:
@@ -150,22 +150,22 @@ class Stream:
             candidates = self._candidates(name)
             used = self.has.get(name)
             better = candidates[: candidates.index(used)] if used else candidates
-            for found in better:
-                if parquet_columns.has_value(part, found):
+            for candidate in better:
+                if parquet_columns.has_value(part, candidate):
                     if used:
                         raise DataError(
-                            f"`{self.path}` has `{used}` in its first rows and `{found}` later",
+                            f"`{self.path}` has `{used}` in its first rows and `{candidate}` later",
                             f"name one with --{'correct' if name == 'reward' else name}-column",
                         )
-                    self.has[name] = found
+                    self.has[name] = candidate
                     break
 
     def _columns(
         self, part: list[dict[str, Any]], before: int
     ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
         """One value a completion in each column, and the row of each."""
-        made: dict[str, list[Any]] = {name: [] for name in self.has}
-        kept: list[dict[str, Any]] = []
+        columns: dict[str, list[Any]] = {name: [] for name in self.has}
+        source_rows: list[dict[str, Any]] = []
         if "id" not in self.has:
             self._require()
         for number, row in enumerate(part, before + 1):
@@ -182,9 +182,9 @@ class Stream:
             if lists and "sample" in values:
                 lists["sample"] = values["sample"] = list(range(size))
             for name, value in values.items():
-                made[name] += value if name in lists else [value] * size
-            kept += [row] * size
-        return made, kept
+                columns[name] += value if name in lists else [value] * size
+            source_rows += [row] * size
+        return columns, source_rows
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
         if len({len(value) for value in lists.values()}) > 1:
@@ -199,7 +199,7 @@ class Stream:
                 "remove the row, or fill it",
             )
 
-    def _batch(self, columns: dict[str, Any], kept: list[dict[str, Any]]) -> Batch:
+    def _batch(self, columns: dict[str, Any], source_rows: list[dict[str, Any]]) -> Batch:
         correct, reward = columns.get("correct"), columns.get("reward")
         where, before = self.path, self.completions
         if correct is not None:
@@ -209,10 +209,12 @@ class Stream:
             self.graded = self.graded or bool(np.any(~np.isin(reward, (0, 1)) & ~np.isnan(reward)))
         if reward is not None and correct is None:
             correct = np.where(np.isnan(reward), -1, reward == 1).astype(np.int8)
-        found = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
+        others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
         if "sample" in columns:
-            found["sample"] = labels.numbers(columns["sample"], self.has["sample"], where, before)
-        return Batch(parquet_columns.text(columns["id"]), correct, reward, **found, rows=kept)
+            others["sample"] = labels.numbers(columns["sample"], self.has["sample"], where, before)
+        return Batch(
+            parquet_columns.text(columns["id"]), correct, reward, **others, rows=source_rows
+        )
 
     def _require(self) -> None:
         header = ", ".join(self.header)

@@ -21,7 +21,9 @@ def truths(values: Any, name: str, path: Path, before: int) -> np.ndarray:
     """1, 0 or -1 where nothing is known, int8 [N]; an error that names the first other value."""
     if isinstance(values, pa.Array) and pa.types.is_boolean(values.type):
         numbers = pc.cast(values, pa.int8())
-        return (pc.fill_null(numbers, -1) if numbers.null_count else numbers).to_numpy()
+        filled = pc.fill_null(numbers, -1) if numbers.null_count else numbers
+        truth_N: np.ndarray = filled.to_numpy()
+        return truth_N
 
     def parse(value: Any) -> int | None:
         if value is None or isinstance(value, bool):
@@ -59,13 +61,13 @@ def _parsed(
         size = len(encoded.dictionary)
         indices = pc.fill_null(encoded.indices, size).to_numpy(zero_copy_only=False)
         values = [*encoded.dictionary.to_pylist(), None]
-    made = [parse(value) for value in values]
-    where = range(len(made)) if indices is None else indices
-    if any(m is None for m in made):
+    parsed = [parse(value) for value in values]
+    where = range(len(parsed)) if indices is None else indices
+    if any(m is None for m in parsed):
         for number, at in enumerate(where, before + 1):
-            if made[at] is None:
+            if parsed[at] is None:
                 raise DataError(
                     f"`{path}` completion {number} has {name} = `{str(values[at])[:40]}`", hint
                 )
-        made = [np.nan if m is None else m for m in made]  # in the dictionary, in no row
-    return made if indices is None else np.array(made)[indices]
+        parsed = [np.nan if m is None else m for m in parsed]  # in the dictionary, in no row
+    return parsed if indices is None else np.array(parsed)[indices]

@@ -21,15 +21,16 @@ TEXT_ROWS_PER_BATCH = 2**12
 
 def header(file: Path) -> list[str]:
     """The names of a Parquet file's columns."""
-    with readers.whole_parquet(file):
-        return pq.read_schema(file).names
+    with readers.reporting_damage(file):
+        names: list[str] = pq.read_schema(file).names
+    return names
 
 
 def plain(file: Path, candidates: Mapping[str, tuple[str, ...]]) -> list[str] | None:
     """The columns to read among the candidates; None if one of them is not plain."""
-    with readers.whole_parquet(file):
+    with readers.reporting_damage(file):
         schema = pq.read_schema(file)
-    names = dict.fromkeys(name for found in candidates.values() for name in found)
+    names = dict.fromkeys(name for known in candidates.values() for name in known)
     read = [name for name in names if name in schema.names]
     nested = any(n.partition(".")[0] in schema.names for n in names if n not in schema.names)
     if nested or not all(_is_plain(schema.field(name).type) for name in read):
@@ -48,7 +49,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 def batches(file: Path, names: list[str], *, texts: bool) -> Iterator[pa.RecordBatch]:
     """Record batches of the named columns, in bounded memory; texts come in smaller ones."""
-    with readers.whole_parquet(file):
+    with readers.reporting_damage(file):
         schema = pq.read_schema(file)
         strings = [name for name in names if pa.types.is_string(schema.field(name).type)]
         opened = pq.ParquetFile(file, read_dictionary=[] if texts else strings)
@@ -67,31 +68,31 @@ def _ahead(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array] | None:
     """One value a completion under each name; None where rows must be looked at one by one."""
-    found = {name: batch[column] for name, column in names.items() if column in batch.schema.names}
-    if "id" not in found or found["id"].null_count or _is_list(found["id"]):
+    arrays = {name: batch[column] for name, column in names.items() if column in batch.schema.names}
+    if "id" not in arrays or arrays["id"].null_count or _is_list(arrays["id"]):
         return None
-    lists = {name: array for name, array in found.items() if _is_list(array)}
+    lists = {name: array for name, array in arrays.items() if _is_list(array)}
     if not lists:
-        return found
+        return arrays
     lengths = [pc.list_value_length(array) for array in lists.values()]
     if any(n.null_count or pc.min(n).as_py() == 0 or not n.equals(lengths[0]) for n in lengths):
         return None
     parents = pc.list_parent_indices(next(iter(lists.values())))
-    found.pop("sample", None)
+    arrays.pop("sample", None)
     return {
         name: pc.list_flatten(array) if name in lists else array.take(parents)
-        for name, array in found.items()
+        for name, array in arrays.items()
     }
 
 
 def _is_list(array: pa.Array) -> bool:
-    return pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
+    return bool(pa.types.is_list(array.type) or pa.types.is_large_list(array.type))
 
 
 def has_value(part: Any, name: str) -> bool:
     """Whether a column has a value in a record batch, or in rows."""
     if isinstance(part, pa.RecordBatch):
-        return name in part.schema.names and part[name].null_count < len(part)
+        return name in part.schema.names and bool(part[name].null_count < len(part))
     if "." in name:
         return any(readers.look_up(row, name) is not None for row in part)
     return any(row.get(name) is not None for row in part)

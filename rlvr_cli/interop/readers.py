@@ -26,12 +26,12 @@ def read(path: Path) -> list[dict[str, Any]]:
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of `read`, one after the other; an error if there are none."""
     readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl, ".json": _json}
-    found = False
+    has_rows = False
     for file in files(path):
         for row in readers[suffix(file)](file):
-            found = True
+            has_rows = True
             yield row
-    if not found:
+    if not has_rows:
         raise no_rows(path)
 
 
@@ -40,10 +40,10 @@ def files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(p for p in path.iterdir() if is_known(p) and p.name[0] not in "._")
     if not path.exists():
-        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        if not found:
+        matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        if not matches:
             raise DataError(f"`{path}` does not exist", "check the path")
-        return [file for one in found for file in files(one)]
+        return [file for one in matches for file in files(one)]
     if not is_known(path):
         raise DataError(
             f"`{path}` has none of the endings that rlvr reads",
@@ -70,7 +70,7 @@ def _text(path: Path, *, newline: str) -> Iterator[TextIO]:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline=newline) as file:
-            yield file  # type: ignore[misc]
+            yield file
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read `{path}`: {error}", "check the file") from error
 
@@ -96,8 +96,8 @@ def _json(path: Path) -> Iterator[dict[str, Any]]:
         value = json.loads(text)
     except ValueError as error:
         raise DataError(f"`{path}` is not JSON: {error}", "name JSON lines .jsonl") from error
-    found = value if isinstance(value, list) else [value]
-    return (_checked(path, number, row, text) for number, row in enumerate(found, 1))
+    objects = value if isinstance(value, list) else [value]
+    return (_checked(path, number, row, text) for number, row in enumerate(objects, 1))
 
 
 def _checked(path: Path, number: int, row: Any, text: str) -> dict[str, Any]:
@@ -129,13 +129,13 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    with whole_parquet(path):
+    with reporting_damage(path):
         for batch in pq.ParquetFile(path).iter_batches(batch_size=1024):
             yield from batch.to_pylist()
 
 
 @contextlib.contextmanager
-def whole_parquet(path: Path) -> Iterator[None]:
+def reporting_damage(path: Path) -> Iterator[None]:
     """Says that a Parquet file is damaged where reading it fails."""
     import pyarrow as pa
 
@@ -143,7 +143,7 @@ def whole_parquet(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"`{path}` is no whole Parquet file: {error}", "copy or write it again"
+            f"`{path}` is not a complete Parquet file: {error}", "copy or write it again"
         ) from error
 
 

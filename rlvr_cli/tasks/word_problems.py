@@ -1,6 +1,7 @@
 """Word problems of one or two steps with whole numbers, for small chat models."""
 
 import random
+from collections.abc import Callable
 from typing import Any, Literal
 
 Split = Literal["train", "heldout"]
@@ -9,7 +10,7 @@ _NAMES = ("Ana", "Ben", "Chloe", "Dan", "Emma", "Finn", "Grace", "Hugo", "Ivy", 
 _THINGS = ("apples", "books", "cards", "coins", "eggs", "marbles", "pens", "shells", "stamps")
 _QUESTION = "How many {things} does {name} have now?"
 _START = "{name} has {a} {things}."
-_STEPS = {
+_STEPS: dict[str, tuple[str, Callable[[int, int], int]]] = {
     "add": ("{name} gets {n} more.", lambda value, n: value + n),
     "take": ("{name} gives {n} away.", lambda value, n: value - n),
     "times": ("Then {name} gets enough to have {n} times as many.", lambda value, n: value * n),
@@ -27,13 +28,13 @@ def build(
     if not (1 <= steps <= 4 and count >= 1 and largest >= 10):
         raise ValueError("steps must be 1 to 4, count 1 or more, largest 10 or more")
     draw = random.Random(f"word-problems {seed} {steps} {largest}")
-    found: dict[str, int] = {}
+    answers: dict[str, int] = {}
     for _ in range(20 * count):
-        if len(found) == count:
+        if len(answers) == count:
             break
         text, answer = _problem(draw, steps, largest)
         if _is_held_out(text) == (split == "heldout"):
-            found[text] = answer
+            answers[text] = answer
     else:
         raise ValueError(f"there are fewer than {count} such problems; raise largest or steps")
     return [
@@ -45,7 +46,7 @@ def build(
             "source": f"word-problems-{split}",
             "extra": None,
         }
-        for number, (text, answer) in enumerate(found.items())
+        for number, (text, answer) in enumerate(answers.items())
     ]
 
 

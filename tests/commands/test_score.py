@@ -229,7 +229,7 @@ def test_a_cache_that_cannot_be_used_is_said(rlvr, sums, tmp_path):
     (tmp_path / "cache").write_text("no database" * 500)
     words = ("--verifier", "math", "--cache", tmp_path / "cache", "--out", tmp_path / "o")
     ran = rlvr("score", sums, *words)
-    assert f"went on without `{tmp_path}/cache`: file is not a database" in ran.err
+    assert f"continued without `{tmp_path}/cache`: file is not a database" in ran.err
     assert pq.read_table(tmp_path / "o")["reward"].to_pylist() == [1, 1, 1, 0, 0, None]
 
 

@@ -39,19 +39,19 @@ class Collected:
 
 def collected(path: Path, **columns: str) -> Collected:
     stream = Stream(path, Columns(**columns), wanted={"completion", "correct", "reward"})
-    made = Collected([], [], [], [], [])
+    result = Collected([], [], [], [], [])
     for batch in stream:
         nothing = [None] * len(batch)
-        made.prompt_id += batch.prompt_id.to_pylist()
-        made.completion += nothing if batch.completion is None else batch.completion.to_pylist()
+        result.prompt_id += batch.prompt_id.to_pylist()
+        result.completion += nothing if batch.completion is None else batch.completion.to_pylist()
         truths = nothing if batch.correct is None else batch.correct.tolist()
-        made.correct += [None if t is None or t < 0 else bool(t) for t in truths]
+        result.correct += [None if t is None or t < 0 else bool(t) for t in truths]
         rewards = nothing if batch.reward is None else batch.reward.tolist()
-        made.reward += [None if r is None or r != r else r for r in rewards]
-        made.rows += batch.rows
+        result.reward += [None if r is None or r != r else r for r in rewards]
+        result.rows += batch.rows
     if stream.graded and "correct" not in stream.has:
-        made.correct = [None] * len(made.correct)
-    return made
+        result.correct = [None] * len(result.correct)
+    return result
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -72,10 +72,10 @@ def write(path: Path, rows: list[dict]) -> Path:
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "json", "parquet", "csv"])
 def test_every_format_gives_the_same_completions(tmp_path, ending):
-    made = collected(write(tmp_path / f"rows.{ending}", ROWS))
-    assert made.prompt_id == ["a", "a", "b"]
-    assert made.completion == [row["completion"] for row in ROWS]
-    assert made.correct == [True, False, True]
+    result = collected(write(tmp_path / f"rows.{ending}", ROWS))
+    assert result.prompt_id == ["a", "a", "b"]
+    assert result.completion == [row["completion"] for row in ROWS]
+    assert result.correct == [True, False, True]
 
 
 def test_the_files_of_a_directory_are_read_in_order(tmp_path):
@@ -112,10 +112,10 @@ def test_a_verdict_that_is_none_is_refused(tmp_path, value):
 )
 def test_a_reward_is_read_however_it_is_written(tmp_path, value, reward):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "reward": value}, {"id": 1, "reward": 1}])
-    made = collected(path)
-    assert made.reward == [reward, 1.0]
+    result = collected(path)
+    assert result.reward == [reward, 1.0]
     graded = reward not in (None, 0.0, 1.0)
-    assert made.correct == ([None, None] if graded else [reward and True, True])
+    assert result.correct == ([None, None] if graded else [reward and True, True])
 
 
 def test_graded_rewards_do_not_say_what_is_correct(tmp_path):
@@ -128,10 +128,10 @@ def test_graded_rewards_do_not_say_what_is_correct(tmp_path):
 
 def test_lists_of_a_row_are_one_completion_each(tmp_path):
     rows = [{"id": "a", "responses": ["x", "y"], "scores": [1, None], "rest": 7}]
-    made = collected(write(tmp_path / "rows.jsonl", rows))
-    assert (made.prompt_id, made.completion) == (["a", "a"], ["x", "y"])
-    assert made.reward == [1.0, None]
-    assert made.rows[0] is made.rows[1]
+    result = collected(write(tmp_path / "rows.jsonl", rows))
+    assert (result.prompt_id, result.completion) == (["a", "a"], ["x", "y"])
+    assert result.reward == [1.0, None]
+    assert result.rows[0] is result.rows[1]
 
 
 def test_lists_of_other_lengths_are_refused_by_their_row(tmp_path):
@@ -142,11 +142,11 @@ def test_lists_of_other_lengths_are_refused_by_their_row(tmp_path):
 
 def test_a_dot_steps_into_a_nested_object(tmp_path):
     rows = [{"meta": {"id": 3}, "out": {"text": "x"}, "eval": {"ok": 1}}]
-    made = collected(
+    result = collected(
         write(tmp_path / "rows.jsonl", rows),
         id="meta.id", completion="out.text", correct="eval.ok",
     )  # fmt: skip
-    assert (made.prompt_id, made.completion, made.correct) == (["3"], ["x"], [True])
+    assert (result.prompt_id, result.completion, result.correct) == (["3"], ["x"], [True])
 
 
 def test_a_name_with_a_dot_goes_before_a_nested_one():
@@ -186,7 +186,7 @@ def test_text_that_is_no_utf_8_is_refused(tmp_path):
 def test_a_cut_parquet_file_is_refused(tmp_path):
     path = write(tmp_path / "rows.parquet", ROWS)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match="no whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         readers.read(path)
 
 
@@ -194,29 +194,29 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
 def test_pass_at_k_of_stored_math_generations(rlvr):
     path = DATA / "gens" / "math_100x8_qwen25math.jsonl.gz"
     words = ("--id-column", "id", "--correct-column", "correct", "--json")
-    made = json.loads(rlvr("eval-passk", path, "--k", "1,8", *words).out)
+    result = json.loads(rlvr("eval-passk", path, "--k", "1,8", *words).out)
     rows = readers.read(path)
-    assert (made["prompts"], made["n"], made["excluded"]) == (100, [8, 8], 0)
-    assert made["metrics"]["pass@8"][0] == sum(any(row["correct"]) for row in rows) / 100
+    assert (result["prompts"], result["n"], result["excluded"]) == (100, [8, 8], 0)
+    assert result["metrics"]["pass@8"][0] == sum(any(row["correct"]) for row in rows) / 100
     mean = sum(sum(row["correct"]) for row in rows) / 800
-    assert made["metrics"]["pass@1"][0] == made["metrics"]["avg@k"][0] == pytest.approx(mean)
+    assert result["metrics"]["pass@1"][0] == result["metrics"]["avg@k"][0] == pytest.approx(mean)
 
 
 @needs("gens/math_100x8_qwen25math.jsonl.gz")
 def test_ucc_at_k_of_stored_math_generations(rlvr):
     path = DATA / "gens" / "math_100x8_qwen25math.jsonl.gz"
-    made = json.loads(rlvr("ucc", path, "--k", "1,8", "--json").out)["metrics"]
-    assert made["ucc@1"][0] <= made["ucc@8"][0] == made["clusters"][0]
+    result = json.loads(rlvr("ucc", path, "--k", "1,8", "--json").out)["metrics"]
+    assert result["ucc@1"][0] <= result["ucc@8"][0] == result["clusters"][0]
 
 
 @needs("gens/gsm8k_1319x4_openai.jsonl.gz")
 def test_pass_at_k_of_stored_gsm8k_generations(rlvr):
     path = DATA / "gens" / "gsm8k_1319x4_openai.jsonl.gz"
     words = ("--id-column", "id", "--correct-column", "correct", "--k", "4", "--json")
-    made = json.loads(rlvr("eval-passk", path, *words).out)
+    result = json.loads(rlvr("eval-passk", path, *words).out)
     share = sum(any(row["correct"]) for row in readers.read(path)) / 1319
-    assert (made["prompts"], made["n"]) == (1319, [4, 4])
-    assert made["metrics"]["pass@4"][0] == pytest.approx(share)
+    assert (result["prompts"], result["n"]) == (1319, [4, 4])
+    assert result["metrics"]["pass@4"][0] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(

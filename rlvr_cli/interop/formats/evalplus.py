@@ -20,15 +20,15 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
     def read(row: Row) -> list[Row]:
         if "eval" not in row:
             return [row | {"prompt_id": row["task_id"], "completion": row["solution"]}]
-        made = []
+        rows = []
         for task, results in row["eval"].items():
             base = [_passed(result.get("base_status")) for result in results]
             plus = [_passed(r["plus_status"]) if r.get("plus_status") else b
                     for r, b in zip(results, base, strict=True)]  # fmt: skip
             correct = [p if b else b for p, b in zip(plus, base, strict=True)]
-            made.append({"prompt_id": task, "completions": [r["solution"] for r in results],
+            rows.append({"prompt_id": task, "completions": [r["solution"] for r in results],
                          "correct": correct, "base_correct": base})  # fmt: skip
-        return made
+        return rows
 
     return read
 

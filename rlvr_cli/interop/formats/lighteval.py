@@ -35,14 +35,14 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
             for name in ("doc", "model_response", "metric")
         )
         texts = response.get("text") or []
-        made: Row = {"prompt_id": str(doc.get("id")), "prompt": doc.get("query"),
-                     "source": doc.get("task_name"), "answer": _gold(doc)}  # fmt: skip
+        fields: Row = {"prompt_id": str(doc.get("id")), "prompt": doc.get("query"),
+                       "source": doc.get("task_name"), "answer": _gold(doc)}  # fmt: skip
         if texts:
-            made["completions"] = texts
+            fields["completions"] = texts
         scores = [value for value in metric.values() if value is not None]
         if len(scores) == 1 and scores[0] in (0, 1) and len(texts) < 2:
-            made["correct"] = [bool(scores[0])] if texts else bool(scores[0])
-        return [row | made]
+            fields["correct"] = [bool(scores[0])] if texts else bool(scores[0])
+        return [row | fields]
 
     return read
 

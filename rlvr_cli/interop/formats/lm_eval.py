@@ -30,19 +30,19 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
                 f"keep one: jq -c 'select(.filter == \"{filters[0]}\")' {file} > one.jsonl",
             )
         texts = [text for request in row["resps"] for text in request if isinstance(text, str)]
-        made: Row = {"prompt_id": str(row["doc_id"]), "source": task, "answer": row.get("target")}
+        fields: Row = {"prompt_id": str(row["doc_id"]), "source": task, "answer": row.get("target")}
         if texts:
-            made["completions"] = texts
+            fields["completions"] = texts
         size = len(texts) or 1
         verdict = _verdict(row)
         if verdict is not None:  # a filter that takes the first leaves the others without a verdict
-            made["correct"] = _spread(verdict, size) if texts else verdict
+            fields["correct"] = _spread(verdict, size) if texts else verdict
         if texts and (answers := row["filtered_resps"]):
             flat = answers[0] if isinstance(answers[0], list) else answers
-            made["extracted"] = _spread(flat if len(flat) == size else flat[0], size)
+            fields["extracted"] = _spread(flat if len(flat) == size else flat[0], size)
         if prompt := row.get("arguments"):
-            made["prompt"] = _first_text(prompt)
-        return [row | made]
+            fields["prompt"] = _first_text(prompt)
+        return [row | fields]
 
     return read
 

@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 
 
 def recognises(names: set[str]) -> bool:
-    """`prompt`, `completion` and `advantage`, beside a column for each reward function."""
+    """`prompt`, `completion` and `advantage`, and a column for each reward function."""
     return {"prompt", "completion", "advantage"} <= names and "prompt_id" not in names
 
 
@@ -32,10 +32,10 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
     def read(row: Row) -> list[Row]:
         rewards = [name for name in row if name not in _OWN]
-        made = {"prompt_id": named(row["prompt"])}
+        fields = {"prompt_id": named(row["prompt"])}
         if len(rewards) == 1:
-            made["reward"] = row[rewards[0]]
-        return [row | made]
+            fields["reward"] = row[rewards[0]]
+        return [row | fields]
 
     return read
 

@@ -34,12 +34,12 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
                            "completion": row["output"], "reward": row["score"],
                            "answer": row.get("gts")}]  # fmt: skip
         index = (row.get("extra_info") or {}).get("index")
-        made: Row = {"prompt_id": named(row.get("prompt")) if index is None else str(index)}
-        made |= {"completions": row["responses"], "source": row["data_source"]}
-        made["answer"] = (row.get("reward_model") or {}).get("ground_truth")
+        fields: Row = {"prompt_id": named(row.get("prompt")) if index is None else str(index)}
+        fields |= {"completions": row["responses"], "source": row["data_source"]}
+        fields["answer"] = (row.get("reward_model") or {}).get("ground_truth")
         if row.get("scores"):
-            made["reward"] = row["scores"]
-        return [row | made]
+            fields["reward"] = row["scores"]
+        return [row | fields]
 
     return read
 

@@ -1,4 +1,4 @@
-r"""The answer that a text ends with: `\boxed{}`, `####`, or behind "the answer is".
+r"""The answer that a text ends with: `\boxed{}`, `####`, or after "the answer is".
 
 Everything here is linear in the text's length, as it runs in the calling process.
 """
@@ -14,13 +14,13 @@ _LINE = re.compile(r"^A:[ \t]*([^\n]*)", re.MULTILINE)
 _MATH = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _REASON = re.compile(r"[ \t]+(?:because|since|which|as|so)[ \t]")
-_TAIL = 2000  # characters behind an anchor that are read
+_TAIL = 2000  # characters after an anchor that are read
 
 
 def last_box(text: str) -> str | None:
     r"""The content of the last balanced `\boxed{}` or `\fbox{}`; of nested ones the inmost."""
     opened: list[int] = []  # where each open brace's content starts; negative if it is no box
-    found: tuple[int, int] | None = None
+    span: tuple[int, int] | None = None
     for token in _BRACES.finditer(text):
         mark = token[0]
         if mark == "{":
@@ -29,9 +29,9 @@ def last_box(text: str) -> str | None:
             opened.append(token.end())
         elif mark == "}" and opened:
             start = opened.pop()
-            if start >= 0 and (found is None or found[0] < start):  # else it lies around that one
-                found = (start, token.start())
-    return text[found[0] : found[1]] if found else None
+            if start >= 0 and (span is None or span[0] < start):  # else it lies around that one
+                span = (start, token.start())
+    return text[span[0] : span[1]] if span else None
 
 
 def anchored(text: str) -> str | None:
@@ -40,14 +40,14 @@ def anchored(text: str) -> str | None:
     if box is not None:
         return box.strip() or None
     for pattern in (_HASHES, _LINE):
-        if found := pattern.findall(text):
-            return found[-1].strip() or None
-    ends = [found.end() for found in _PHRASE.finditer(text)]
+        if answers := pattern.findall(text):
+            return answers[-1].strip() or None
+    ends = [match.end() for match in _PHRASE.finditer(text)]
     return _phrase(text[ends[-1] : ends[-1] + _TAIL]) if ends else None
 
 
 def _phrase(tail: str) -> str | None:
-    """What stands behind "the answer is": its mathematics if it begins so, else its sentence."""
+    """What follows "the answer is": its mathematics if it begins so, else its sentence."""
     tail = tail.lstrip("*_ \t\n")
     for opening, closing in _MATH:
         if tail.startswith(opening):

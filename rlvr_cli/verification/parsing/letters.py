@@ -32,7 +32,7 @@ def last(text: str, allowed: str) -> str | None:
     if len(text) == 1 and text.upper() in allowed:
         return text.upper()
     box = boxed.last_box(text)
-    if box is not None and (found := _BARE.fullmatch(box.strip())) and found[1] in allowed:
-        return found[1]
+    if box is not None and (inside := _BARE.fullmatch(box.strip())) and inside[1] in allowed:
+        return inside[1]
     letters = [letter for letter in _ANCHORED.findall(text) if letter in allowed]
     return letters[-1] if letters else None

@@ -56,7 +56,7 @@ class Number:
 
 
 def clean(text: str) -> str:
-    """The answer without delimiters, sizes, spaces of LaTeX, and the full stop behind it.
+    """The answer without delimiters, sizes, spaces of LaTeX, and the final full stop.
 
     Commands whose backslash was doubled on the way have one again.
     """
@@ -65,7 +65,7 @@ def clean(text: str) -> str:
     )
     for _ in range(2):
         text = _DELIMITERS.sub("", text.strip().rstrip(".").strip())
-    text = _CONSTANT.sub(lambda found: f" {found[1] or found[2]}", text)
+    text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
     text = _SIZES.sub("", _THIN_COMMA.sub(",", text)).replace("!=", "\\neq ")
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
     return _SPACES.sub(" ", text).strip().rstrip("\\").strip()
@@ -84,8 +84,8 @@ def without_degrees(text: str) -> str:
 
 def without_percent(text: str) -> tuple[str, bool]:
     """The text without a percent sign, and whether it had one."""
-    made = _PERCENT.sub("", text).strip()
-    return made, made != text
+    bare = _PERCENT.sub("", text).strip()
+    return bare, bare != text
 
 
 def without_money(text: str) -> str:
@@ -102,18 +102,19 @@ def number(text: str) -> Number | None:
         text = text.replace(" ", "")
     if _NUMBER.fullmatch(text):
         return Number(Fraction(text), "." in text)
-    if found := _SCIENTIFIC.fullmatch(text):
-        return Number(Fraction(found[1]) * Fraction(10) ** int(found[2]), True)
-    if found := _SLASH.fullmatch(text):
-        return _quotient(found[1], found[2])
-    if found := _FRAC.fullmatch(text):
-        made = _quotient(found[2] or found[3], found[4] or found[5])
-        return made and Number(-made.value if found[1] == "-" else made.value, made.is_decimal)
-    if found := _MIXED.fullmatch(text):
-        made = _quotient(found[2] or found[3], found[4] or found[5])
-        whole = Fraction(found[1])
-        sign = -1 if found[1].startswith("-") else 1
-        return made and Number(whole + sign * made.value, False)
+    if match := _SCIENTIFIC.fullmatch(text):
+        return Number(Fraction(match[1]) * Fraction(10) ** int(match[2]), True)
+    if match := _SLASH.fullmatch(text):
+        return _quotient(match[1], match[2])
+    if match := _FRAC.fullmatch(text):
+        quotient = _quotient(match[2] or match[3], match[4] or match[5])
+        sign = -1 if match[1] == "-" else 1
+        return quotient and Number(sign * quotient.value, quotient.is_decimal)
+    if match := _MIXED.fullmatch(text):
+        quotient = _quotient(match[2] or match[3], match[4] or match[5])
+        integer = Fraction(match[1])
+        sign = -1 if match[1].startswith("-") else 1
+        return quotient and Number(integer + sign * quotient.value, False)
     return None
 
 
@@ -126,14 +127,14 @@ def _quotient(above: str, below: str) -> Number | None:
 
 def in_base(text: str) -> tuple[str, int] | None:
     """The digits and the base of a numeral such as `1010_2`; None if it is none."""
-    found = _BASE.fullmatch(text.replace("(", "").replace(")", ""))
-    if not found or not 2 <= int(found[2]) <= 36:
+    match = _BASE.fullmatch(text.replace("(", "").replace(")", ""))
+    if not match or not 2 <= int(match[2]) <= 36:
         return None
     try:
-        int(found[1], int(found[2]))
+        int(match[1], int(match[2]))
     except ValueError:
         return None
-    return found[1].upper().lstrip("0") or "0", int(found[2])
+    return match[1].upper().lstrip("0") or "0", int(match[2])
 
 
 _SYNONYMS = {
@@ -163,10 +164,10 @@ _SYNONYMS = {
 
 def split_unit(text: str) -> tuple[str, str]:
     """A quantity and its unit, the unit in one spelling; an empty unit if there is none."""
-    found = _SET_UNIT.fullmatch(text) or _WORDS.fullmatch(text)
-    if not found or (found["unit"].split()[:1] and found["unit"].split()[0].lower() in _NO_UNIT):
+    match = _SET_UNIT.fullmatch(text) or _WORDS.fullmatch(text)
+    if not match or (match["unit"].split()[:1] and match["unit"].split()[0].lower() in _NO_UNIT):
         return text, ""
-    return found["quantity"].strip().rstrip(",. "), _unit(found["unit"] + found["power"])
+    return match["quantity"].strip().rstrip(",. "), _unit(match["unit"] + match["power"])
 
 
 def _unit(text: str) -> str:

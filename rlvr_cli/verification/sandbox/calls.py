@@ -31,8 +31,8 @@ def serve(job: dict[str, Any], asks: int, answers: int) -> None:
     while (request := messages.get(asks)) is not None:
         try:
             arguments, named = values.decode(request["arguments"]), values.decode(request["named"])
-            made = scope[request["name"]](*arguments, **named)
-            messages.send(answers, {"value": values.encode(made)})
+            result = scope[request["name"]](*arguments, **named)
+            messages.send(answers, {"value": values.encode(result)})
         except BaseException as error:
             messages.send(answers, _raised(error))
 
@@ -88,7 +88,7 @@ def _proxy(child: Child, name: str) -> Callable[..., Any]:
 
 
 def _defined_by(prompt: str) -> dict[str, Any]:
-    """What a prompt defines, for tests that use its helpers; it may be no whole program."""
+    """What a prompt defines, for tests that use its helpers; it may be an incomplete program."""
     scope: dict[str, Any] = {"__name__": "tests"}
     with contextlib.suppress(Exception):
         exec(compile(prompt, "prompt", "exec"), scope)

@@ -26,7 +26,9 @@ class OutOfTime(BaseException):
 class Child:
     """The process that knows the program and nothing of the tests."""
 
-    def __init__(self, job: dict[str, Any], serve: Callable[[dict, int, int], None]) -> None:
+    def __init__(
+        self, job: dict[str, Any], serve: Callable[[dict[str, Any], int, int], None]
+    ) -> None:
         asks, self._ask = os.pipe()
         self._answer, answers = os.pipe()
         self.pid = os.fork()

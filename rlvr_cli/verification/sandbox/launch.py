@@ -26,7 +26,7 @@ from rlvr_cli.verification.sandbox import seccomp
 
 VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
-# What runs inside, each behind what it imports.
+# What runs inside, each after the modules that it imports.
 _MODULES = ("seccomp", "namespaces", "values", "messages", "child", "calls", "scripts", "runner")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 _FILE_BYTES = 1 << 20
@@ -56,9 +56,9 @@ module.main(job, get)
 
 def choose(*, unsafe: bool = False) -> str:
     """The best kind that works here; an error if none does, unless that is allowed."""
-    found = next((kind for kind in KINDS[:-1] if works(kind)), None)
-    if found or unsafe:
-        return found or KINDS[-1]
+    best = next((kind for kind in KINDS[:-1] if works(kind)), None)
+    if best or unsafe:
+        return best or KINDS[-1]
     missing, action = "neither bubblewrap nor user namespaces", "install bubblewrap"
     if not seccomp.is_known():
         missing, action = _no_filter(), "score on x86_64 or aarch64"
@@ -94,7 +94,7 @@ def run(
     if kind != KINDS[-1] and not seccomp.is_known():
         return {"status": "error", "reason": _no_filter()}
     folders = list(dict.fromkeys([*_SYSTEM, os.path.realpath(sys.base_prefix)]))
-    whole = {
+    full_job = {
         **job,
         "modules": _modules(),
         "kind": kind,
@@ -116,24 +116,24 @@ def run(
             start_new_session=True,
         )
         stack.callback(_end, process)
-        return _outcome(process, _pack(whole) + _pack(tests), seconds)
+        return _outcome(process, _pack(full_job) + _pack(tests), seconds)
 
 
-def _outcome(process: subprocess.Popen, data: bytes, seconds: float) -> dict[str, Any]:
+def _outcome(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> dict[str, Any]:
     try:
         answer, _ = process.communicate(data, timeout=seconds)
     except subprocess.TimeoutExpired:
         return {"status": "timeout"}
     try:
-        made = json.loads(answer[:_ANSWER_BYTES])
+        result = json.loads(answer[:_ANSWER_BYTES])
     except ValueError:
-        made = None
-    if isinstance(made, dict):
-        return made
+        result = None
+    if isinstance(result, dict):
+        return result
     return {"status": "error", "reason": f"the sandbox ended with exit code {process.returncode}"}
 
 
-def _end(process: subprocess.Popen) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -50,7 +50,7 @@ def enter(folders: Iterable[str], size_bytes: int) -> None:
 
 
 def _show(libc: ctypes.CDLL, folder: str) -> None:
-    """Binds a folder of the machine read-only at its own place; a symbolic link is made again."""
+    """Binds a folder of the machine read-only at its own place; a symbolic link is recreated."""
     source = _OLD + folder
     if os.path.islink(source):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
@@ -58,13 +58,13 @@ def _show(libc: ctypes.CDLL, folder: str) -> None:
     elif os.path.isdir(source) and not os.path.isdir(folder):
         os.makedirs(folder)
         _mount(libc, source, folder, None, _BIND | _REC)
-        held = sum(flag for bit, flag in _KEPT.items() if os.statvfs(folder).f_flag & bit)
-        flags = _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | held
+        source_flags = sum(flag for bit, flag in _KEPT.items() if os.statvfs(folder).f_flag & bit)
+        flags = _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | source_flags
         _mount(libc, None, folder, None, flags)
 
 
 def _fork_into(libc: ctypes.CDLL) -> None:
-    """Goes on as the first process of the new namespace; its parent ends when it does."""
+    """Continues as the first process of the new namespace; its parent ends when it does."""
     pid = os.fork()
     if pid:
         os.closerange(0, 64)

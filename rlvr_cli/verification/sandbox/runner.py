@@ -34,14 +34,14 @@ def main(job: dict[str, Any], tests: Callable[[], dict[str, Any]]) -> None:
     _hide()
     style = _STYLES[job["style"]]
     try:
-        made = style.check(Child(job, style.serve), tests())
+        result = style.check(Child(job, style.serve), tests())
     except Gone as error:
-        made = {"passed": False, "reason": str(error)}
+        result = {"passed": False, "reason": str(error)}
     except (MemoryError, OutOfTime) as error:
-        made = {"status": "oom" if isinstance(error, MemoryError) else "timeout"}
+        result = {"status": "oom" if isinstance(error, MemoryError) else "timeout"}
     except BaseException as error:
-        made = {"passed": False, "reason": f"{type(error).__name__}: {error}"[:200]}
-    os.write(out, json.dumps(made).encode())
+        result = {"passed": False, "reason": f"{type(error).__name__}: {error}"[:200]}
+    os.write(out, json.dumps(result).encode())
     os._exit(0)
 
 

@@ -51,17 +51,17 @@ def _output_of(job: dict[str, Any], given: str) -> tuple[str | None, int]:
     os.close(source)
     os.close(sink)
     data = memoryview(given.encode(errors="replace"))
-    made = _exchange(feed, data, out, job["output_bytes"])
-    if made is None:
+    output = _exchange(feed, data, out, job["output_bytes"])
+    if output is None:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    text = None if made is None else made.decode(errors="replace")
+    text = None if output is None else output.decode(errors="replace")
     return text, os.waitstatus_to_exitcode(status)
 
 
 def _exchange(feed: int, data: memoryview, out: int, most: int) -> bytes | None:
     """Feeds a program's stdin while it reads its stdout, so that neither waits for the other."""
-    made = bytearray()
+    output = bytearray()
     os.set_blocking(feed, False)
     with selectors.DefaultSelector() as selector, open(out, "rb"), open(feed, "wb") as inward:
         selector.register(out, selectors.EVENT_READ)
@@ -70,11 +70,11 @@ def _exchange(feed: int, data: memoryview, out: int, most: int) -> bytes | None:
             for key, _ in selector.select():
                 if key.fd == out:
                     piece = os.read(out, 65536)
-                    made += piece
-                    if len(made) > most:
+                    output += piece
+                    if len(output) > most:
                         return None
                     if not piece:
-                        return bytes(made)
+                        return bytes(output)
                     continue
                 try:
                     data = data[os.write(feed, data) :] if data else data

@@ -82,8 +82,8 @@ def program(machine: str) -> bytes:
         if name in _CONDITIONS:
             rules += _on_argument(number, *_CONDITIONS[name])
         else:  # without clone3, whose flags no filter sees, the C library takes clone
-            made = _UNKNOWN if name == "clone3" else _REFUSE
-            rules += [_op(_EQUAL, number, 0, 1), _op(_RETURN, made)]
+            action = _UNKNOWN if name == "clone3" else _REFUSE
+            rules += [_op(_EQUAL, number, 0, 1), _op(_RETURN, action)]
     return b"".join([*rules, _op(_RETURN, _ALLOW)])
 
 
@@ -110,9 +110,9 @@ def load() -> None:
     class Filter(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
 
-    whole = Filter(len(rules) // 8, ctypes.addressof(buffer))
+    filter_program = Filter(len(rules) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
-    for option, value, more in ((38, 1, 0), (22, 2, ctypes.addressof(whole))):
+    for option, value, more in ((38, 1, 0), (22, 2, ctypes.addressof(filter_program))):
         # PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with SECCOMP_MODE_FILTER
         if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0):
             raise OSError(ctypes.get_errno(), "the kernel refuses a filter of system calls")

@@ -62,7 +62,7 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value; an error unless `encode` could have made the data."""
+    """The value; an error unless `encode` could have produced the data."""
     if data is None or isinstance(data, bool | str):
         return data
     tag, *rest = data

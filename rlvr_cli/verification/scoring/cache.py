@@ -34,19 +34,19 @@ class Cache:
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Verdict]:
         """The known ones among these."""
-        found, missing = {}, []
+        known, missing = {}, []
         for key in keys:
             if key in self._memory:
-                found[key] = self._memory[key] = self._memory.pop(key)  # used last
+                known[key] = self._memory[key] = self._memory.pop(key)  # used last
             else:
                 missing.append(key)
         for start in range(0, len(missing), _AT_ONCE):
-            found |= self._read(missing[start : start + _AT_ONCE])
-        return found
+            known |= self._read(missing[start : start + _AT_ONCE])
+        return known
 
-    def put(self, made: dict[bytes, Verdict]) -> None:
-        self._remember(made)
-        lasting = [(k, json.dumps(vars(v))) for k, v in made.items() if v.status in _LASTING]
+    def put(self, verdicts: dict[bytes, Verdict]) -> None:
+        self._remember(verdicts)
+        lasting = [(k, json.dumps(vars(v))) for k, v in verdicts.items() if v.status in _LASTING]
         with self._trusting():
             if lasting and (file := self._open()):
                 with file:
@@ -58,18 +58,18 @@ class Cache:
             self._file = None
 
     def _read(self, keys: list[bytes]) -> dict[bytes, Verdict]:
-        found: dict[bytes, Verdict] = {}
+        stored: dict[bytes, Verdict] = {}
         with self._trusting():
             if file := self._open():
                 marks = ",".join("?" * len(keys))
                 query = f"select key, verdict from verdicts where key in ({marks})"
                 rows = file.execute(query, keys)
-                found = {key: Verdict(**json.loads(text)) for key, text in rows}
-        self._remember(found)
-        return found
+                stored = {key: Verdict(**json.loads(text)) for key, text in rows}
+        self._remember(stored)
+        return stored
 
-    def _remember(self, made: dict[bytes, Verdict]) -> None:
-        for key, verdict in made.items():
+    def _remember(self, verdicts: dict[bytes, Verdict]) -> None:
+        for key, verdict in verdicts.items():
             self._memory.pop(key, None)
             self._memory[key] = verdict
         while len(self._memory) > IN_MEMORY:
@@ -89,7 +89,7 @@ class Cache:
 
     @contextlib.contextmanager
     def _trusting(self) -> Iterator[None]:
-        """Goes on without the file where it cannot be read or written, and keeps the reason."""
+        """Continues without the file where it cannot be read or written, and keeps the reason."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:

@@ -47,8 +47,8 @@ def classes(
     answer decides. That is at most answers times classes comparisons a prompt, and each pair once.
     `on_done` hears of the answers that have their class.
     """
-    made = Classes([dict(found) if len(found) < 2 else {} for found in votes])
-    on_done(sum(map(len, made.votes)))
+    result = Classes([dict(counts) if len(counts) < 2 else {} for counts in votes])
+    on_done(sum(map(len, result.votes)))
     for batch in _batches(votes):
         waiting = {p: sorted(votes[p], key=lambda a: (-votes[p][a], a)) for p in batch}
         faults: Counter[tuple[int, str]] = Counter()
@@ -56,27 +56,27 @@ def classes(
             before = sum(map(len, waiting.values()))
             firsts = {p: answers.pop(0) for p, answers in waiting.items()}
             for p, first in firsts.items():
-                made.votes[p][first] = votes[p][first]
+                result.votes[p][first] = votes[p][first]
             pairs = [Pair(p, firsts[p], a) for p, answers in waiting.items() for a in answers]
             verdicts = zip(pairs, ask(pairs) if pairs else [], strict=True)
-            placed = _placed(verdicts, made, votes, faults)
+            placed = _placed(verdicts, result, votes, faults)
             for p, answers in waiting.items():
                 waiting[p] = [a for a in answers if (p, a) not in placed]
             on_done(before - sum(map(len, waiting.values())))
-    return made
+    return result
 
 
 def _placed(
     verdicts: Iterator[tuple[Pair, Verdict]],
-    made: Classes,
+    result: Classes,
     votes: Sequence[Mapping[str, int]],
     faults: Counter[tuple[int, str]],
 ) -> set[tuple[int, str]]:
     """The answers that have their class now: equal to the first of one, or compared no more."""
     placed, bad_golds = set(), set()
     for pair, verdict in verdicts:
-        key, classes = (pair.prompt, pair.answer), made.votes[pair.prompt]
-        made.comparisons += 1
+        key, classes = (pair.prompt, pair.answer), result.votes[pair.prompt]
+        result.comparisons += 1
         if verdict.status == "ok":
             if verdict.correct:
                 classes[pair.gold] += votes[pair.prompt][pair.answer]
@@ -86,14 +86,14 @@ def _placed(
             bad_golds.add((pair.prompt, pair.gold))
             continue
         if verdict.status == "no_answer":
-            made.unreadable += 1
+            result.unreadable += 1
         else:
-            made.failed[verdict.status] += 1
+            result.failed[verdict.status] += 1
             faults[key] += 1
         if verdict.status == "no_answer" or faults[key] == FAULTS_AT_MOST:
             classes[pair.answer] = votes[pair.prompt][pair.answer]
             placed.add(key)
-    made.unreadable += len(bad_golds)
+    result.unreadable += len(bad_golds)
     return placed
 
 
@@ -101,11 +101,11 @@ def _batches(votes: Sequence[Mapping[str, int]]) -> Iterator[list[int]]:
     """The prompts with several answers, as many at once as have ANSWERS_AT_ONCE of them."""
     batch: list[int] = []
     answers = 0
-    for p, found in enumerate(votes):
-        if len(found) < 2:
+    for p, counts in enumerate(votes):
+        if len(counts) < 2:
             continue
         batch.append(p)
-        answers += len(found)
+        answers += len(counts)
         if answers >= ANSWERS_AT_ONCE:
             yield batch
             batch, answers = [], 0

@@ -11,7 +11,7 @@ from rlvr_cli.protocols import Isolated, Verdict, Verifier
 from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.workers.pool import Pool, Task
 
-_TEXT = 200  # characters that are kept of an error
+_TEXT = 200  # characters of an error that are stored
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Scorer:
         self, questions: Sequence[Question], on_done: Callable[[int], None] = lambda count: None
     ) -> list[Verdict]:
         """The verdict on each question, in order; `on_done` hears of every few that have one."""
-        made: list[Verdict | None] = [None] * len(questions)
+        verdicts: list[Verdict | None] = [None] * len(questions)
         waiting: dict[bytes, list[int]] = {}
         tasks: dict[bytes, Task] = {}
         for index, question in enumerate(questions):
             if not isinstance(question.verifier, Isolated):
-                made[index] = bounded(
+                verdicts[index] = bounded(
                     question.verifier, question.completion, question.answer, question.extra
                 )
                 continue
@@ -79,13 +79,13 @@ class Scorer:
             tasks.setdefault(key, task)
             self._imports |= {*question.verifier.imports}
         on_done(len(questions) - sum(map(len, waiting.values())))
-        for found in self._answers(tasks):
-            for key, verdict in found.items():
+        for answered in self._answers(tasks):
+            for key, verdict in answered.items():
                 for index in waiting[key]:
-                    made[index] = verdict
+                    verdicts[index] = verdict
                 on_done(len(waiting[key]))
-        assert None not in made, "one verdict a question"
-        return made  # type: ignore[return-value]
+        assert None not in verdicts, "one verdict a question"
+        return verdicts  # type: ignore[return-value]
 
     def _answers(self, tasks: dict[bytes, Task]) -> Iterator[dict[bytes, Verdict]]:
         if not tasks:
@@ -127,5 +127,5 @@ def _task(question: Question, verifier: Isolated) -> Task:
 
 
 def _key(task: Task, verifier: Isolated) -> bytes:
-    whole = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).digest()
+    identity = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()

@@ -18,7 +18,7 @@ _LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _ASSERTS = re.compile(r"\bassert\b|\braise\b")
 _MOST = 100_000  # characters of a program
-_KEPT = 200  # characters of why it failed
+_REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
 
 
@@ -33,8 +33,8 @@ def build(
     `answer` holds the tests: Python that asserts (no unittest classes), a JSON list of assertions,
     or JSON with `inputs` and `outputs` (and `fn_name`, for a function instead of a script). `extra`
     may name the function as `entry_point`, else it is the last that the prompt begins. The program
-    is the last fenced block, or else the completion; it goes behind the prompt, or, if it defines
-    the entry point itself, behind what the prompt has above that. Tests call it from another
+    is the last fenced block, or else the completion; it goes after the prompt, or, if it defines
+    the entry point itself, after what the prompt has above that. Tests call it from another
     process, by messages of plain data. `exceeding` says what a program is that takes more than
     `timeout_s` or `memory_mib`: a fault without reward, or wrong.
     """
@@ -47,12 +47,12 @@ def build(
             return Verdict("bad_gold", extracted="it holds neither Python nor inputs and outputs")
         if extracted is None:
             return Verdict("no_answer", reward=0.0, correct=False)
-        job = {"program": _whole(extracted, tests), "style": tests.pop("style")}
+        job = {"program": _complete_program(extracted, tests), "style": tests.pop("style")}
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", extracted="no sandbox was chosen: nothing was executed")
-        made = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
-        return _verdict(made, exceeding)
+        outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
+        return _verdict(outcome, exceeding)
 
     return Isolated(
         extract=_program,
@@ -78,24 +78,24 @@ def _tests(answer: str, extra: dict[str, Any]) -> dict[str, Any] | None:
     entry = extra.get("entry_point") or (defined[-1] if defined else None)
     given = {"prompt": prompt, "entry_point": entry}
     try:
-        made = json.loads(answer)
+        parsed = json.loads(answer)
     except ValueError:
-        made = None
-    if isinstance(made, dict) and {"inputs", "outputs"} <= made.keys():
-        inputs, outputs = made["inputs"], made["outputs"]
+        parsed = None
+    if isinstance(parsed, dict) and {"inputs", "outputs"} <= parsed.keys():
+        inputs, outputs = parsed["inputs"], parsed["outputs"]
         if not isinstance(inputs, list) or not isinstance(outputs, list) or not inputs:
             return None
         if len(inputs) != len(outputs):
             return None
-        if name := made.get("fn_name"):
+        if name := parsed.get("fn_name"):
             calls = zip(inputs, outputs, strict=True)
             lines = [f"assert {name}(*{i!r}) in ({o!r}, {[o]!r}[0])" for i, o in calls]
             return {**given, "style": "tests", "tests": "\n".join(lines), "entry_point": name}
         texts = [[_text(value) for value in column] for column in (inputs, outputs)]
         return {**given, "style": "outputs", "inputs": texts[0], "outputs": texts[1]}
-    if isinstance(made, list) and made and all(isinstance(line, str) for line in made):
-        answer = "\n".join(made)
-    elif made is not None:
+    if isinstance(parsed, list) and parsed and all(isinstance(line, str) for line in parsed):
+        answer = "\n".join(parsed)
+    elif parsed is not None:
         return None
     if not _compiles(answer):
         return None
@@ -108,19 +108,19 @@ def _text(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _whole(program: str, tests: dict[str, Any]) -> str:
-    """The program behind the prompt that it continues.
+def _complete_program(program: str, tests: dict[str, Any]) -> str:
+    """The program after the prompt that it continues.
 
-    One that defines the function itself is behind the imports and helpers above it in the prompt.
+    One that defines the function itself goes after the imports and helpers above it in the prompt.
     """
     name = tests["entry_point"]
     if tests["style"] == "outputs" or not name:
         return program
     begins = re.compile(rf"^(?:async\s+)?(?:def|class)\s+{re.escape(str(name))}\b", re.MULTILINE)
     if not begins.search(program):
-        return tests["prompt"] + program
+        return f"{tests['prompt']}{program}"
     begun = begins.search(tests["prompt"])
-    given = tests["prompt"][: begun.start()] if begun else ""
+    given: str = tests["prompt"][: begun.start()] if begun else ""
     return given + program if _compiles(given) and "__future__" not in program else program
 
 
@@ -132,13 +132,13 @@ def _compiles(text: str) -> bool:
     return True
 
 
-def _verdict(made: dict[str, Any], exceeding: str) -> Verdict:
-    reason = made.get("reason")
-    text = None if reason is None else str(reason)[:_KEPT]
-    if "passed" in made:
-        passed = made["passed"] is True
+def _verdict(outcome: dict[str, Any], exceeding: str) -> Verdict:
+    reason = outcome.get("reason")
+    text = None if reason is None else str(reason)[:_REASON_LENGTH]
+    if "passed" in outcome:
+        passed = outcome["passed"] is True
         return Verdict("ok", float(passed), passed, text)
-    status = made["status"]
+    status = outcome["status"]
     if status in ("timeout", "oom") and exceeding == "wrong":
         return Verdict(status, 0.0, False, text)
     return Verdict(status, extracted=text)

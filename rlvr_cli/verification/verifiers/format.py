@@ -23,7 +23,7 @@ def build(*, form: Literal["boxed", "think", "think-boxed"] = "boxed") -> Verifi
     def verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
         text: str | None = completion
         if form != "boxed":
-            text = _behind_thought(completion)
+            text = _after_thought(completion)
         if text is not None and form != "think":
             text = boxed.last_box(text)
         has = bool(text and text.strip())
@@ -32,6 +32,6 @@ def build(*, form: Literal["boxed", "think", "think-boxed"] = "boxed") -> Verifi
     return verify
 
 
-def _behind_thought(text: str) -> str | None:
-    found = _THINK.fullmatch(text) if all(text.count(tag) == 1 for tag in _TAGS) else None
-    return found["rest"] if found and found["thought"].strip() else None
+def _after_thought(text: str) -> str | None:
+    match = _THINK.fullmatch(text) if all(text.count(tag) == 1 for tag in _TAGS) else None
+    return match["rest"] if match and match["thought"].strip() else None

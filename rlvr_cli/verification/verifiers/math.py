@@ -1,6 +1,6 @@
 r"""Whether the answer of a text equals the gold: exactly for numbers, else by math-verify.
 
-What is read: the last balanced `\boxed{}` or `\fbox{}`, else what stands behind `####`, `A:` or
+What is read: the last balanced `\boxed{}` or `\fbox{}`, else what follows `####`, `A:` or
 "the answer is".
 """
 
@@ -70,14 +70,7 @@ def build(
     )  # fmt: skip
 
     def extract(completion: str, finished: bool) -> str | None:
-        if not finished and not unfinished:
-            return None
-        found = boxed.anchored(completion)
-        if found is None:
-            return boxed.tail(completion) if unanchored else None
-        if len(found) > max_length:
-            return None
-        return f"\\boxed{{{found}}}" if unanchored else found
+        return _extract(completion, options) if finished or unfinished else None
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         return _judge(extracted, answer, options)
@@ -103,6 +96,16 @@ EQUALITY: Equality = _stated
 @functools.cache
 def _version() -> str:
     return " ".join([_LOGIC, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)])
+
+
+def _extract(completion: str, options: _Options) -> str | None:
+    """What a completion marks as its answer; its end if nothing is marked and that is allowed."""
+    marked = boxed.anchored(completion)
+    if marked is None:
+        return boxed.tail(completion) if options.unanchored else None
+    if len(marked) > options.max_length:
+        return None
+    return f"\\boxed{{{marked}}}" if options.unanchored else marked
 
 
 def _judge(extracted: str | None, answer: str, options: _Options) -> Verdict:
@@ -154,7 +157,7 @@ def _bare(text: str, options: _Options) -> str:
 
 
 def _equal(*, gold: str, answer: str, options: _Options) -> bool:
-    """Whether an answer is the gold's; what can be told from the text is told from it."""
+    """Whether an answer is the gold's; decided from the text alone where it can be."""
     if gold.replace(" ", "") == answer.replace(" ", ""):
         return True
     gold, answer = plain.without_money(gold), plain.without_money(answer)
@@ -215,13 +218,13 @@ def _equal_scaled(gold: str, answer: str, scale: Fraction, options: _Options) ->
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str, *, raw: bool = False) -> tuple[Any, ...]:
-    """What math-verify reads: sympy's expressions and, behind them, the text that it took."""
+    """What math-verify reads: sympy's expressions followed by the text that it took."""
     from math_verify import parse
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     # Without a box a fraction may parse to nothing, and an equation to its last number.
-    whole = text if raw else f"\\boxed{{{text}}}"
-    return tuple(parse(whole, parsing_timeout=None, raise_on_error=True))
+    source = text if raw else f"\\boxed{{{text}}}"
+    return tuple(parse(source, parsing_timeout=None, raise_on_error=True))
 
 
 def _equal_symbolic(gold: str, answer: str, options: _Options, *, raw: bool = False) -> bool:

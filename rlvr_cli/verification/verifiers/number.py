@@ -24,11 +24,11 @@ def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold = _value(answer.strip())
     if gold is None:
         return Verdict("bad_gold", extracted="it is no number")
-    found = _NUMBER.findall(completion[-_TAIL:])
-    if not found:
+    numbers = _NUMBER.findall(completion[-_TAIL:])
+    if not numbers:
         return Verdict(status="no_answer", reward=0.0, correct=False)
-    correct = _value(found[-1]) == gold
-    return Verdict(status="ok", reward=float(correct), correct=correct, extracted=found[-1])
+    correct = _value(numbers[-1]) == gold
+    return Verdict(status="ok", reward=float(correct), correct=correct, extracted=numbers[-1])
 
 
 def _value(text: str) -> Decimal | None:

@@ -60,27 +60,12 @@ def build(
         if path is None or not golds:
             missing = f"there is no database `{extra.get('db')}`" if golds else "it is empty"
             return Verdict("bad_gold", extracted=missing[:200])
-        wanted = [_gold(str(path), gold, timeout_s) for gold in golds]
-        if all(isinstance(made, str) for made in wanted):
-            return Verdict("bad_gold", extracted=str(wanted[0])[:200])
-        if extracted is None:
-            return Verdict("no_answer", reward=0.0, correct=False)
-        try:
-            rows = _run(str(path), extracted, timeout_s)
-        except (TooLong, MemoryError) as error:
-            status: Any = "timeout" if isinstance(error, TooLong) else "oom"
-            return Verdict(status, 0.0, False) if exceeding == "wrong" else Verdict(status)
-        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-            return Verdict("ok", 0.0, False, f"{type(error).__name__}: {error}"[:200])
-        correct = any(
-            _agree(made, rows, ordered=query.is_ordered(gold))
-            for gold, made in zip(golds, wanted, strict=True)
-            if not isinstance(made, str)
+        return _judge(
+            extracted, golds, str(path), seconds=timeout_s, exceeding_is_wrong=exceeding == "wrong"
         )
-        return Verdict("ok", float(correct), correct, None if correct else "another result")
 
-    found = _files(databases)
-    stats = [(name, os.stat(path)) for name, path in sorted(found.items())]
+    files = _files(databases)
+    stats = [(name, os.stat(path)) for name, path in sorted(files.items())]
     state = json.dumps([[name, s.st_size, s.st_mtime_ns] for name, s in stats])
     return Isolated(
         extract=lambda completion, finished: query.of(completion),
@@ -91,21 +76,45 @@ def build(
     )
 
 
+def _judge(
+    extracted: str | None, golds: list[str], path: str, *, seconds: float, exceeding_is_wrong: bool
+) -> Verdict:
+    """Whether the query returns the rows of one of the gold queries on the database at `path`."""
+    results = [_gold(path, gold, seconds) for gold in golds]
+    if all(isinstance(result, str) for result in results):
+        return Verdict("bad_gold", extracted=str(results[0])[:200])
+    if extracted is None:
+        return Verdict("no_answer", reward=0.0, correct=False)
+    try:
+        rows = _run(path, extracted, seconds)
+    except (TooLong, MemoryError) as error:
+        status: Any = "timeout" if isinstance(error, TooLong) else "oom"
+        return Verdict(status, 0.0, False) if exceeding_is_wrong else Verdict(status)
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        return Verdict("ok", 0.0, False, f"{type(error).__name__}: {error}"[:200])
+    correct = any(
+        _agree(result, rows, ordered=query.is_ordered(gold))
+        for gold, result in zip(golds, results, strict=True)
+        if not isinstance(result, str)
+    )
+    return Verdict("ok", float(correct), correct, None if correct else "another result")
+
+
 @functools.cache
 def _files(folder: str) -> dict[str, Path]:
     """The databases of a folder by name."""
-    found = {p.stem: p for p in sorted(Path(folder).glob("*")) if p.suffix in _SUFFIXES}
-    if not found:
+    files = {p.stem: p for p in sorted(Path(folder).glob("*")) if p.suffix in _SUFFIXES}
+    if not files:
         raise DataError(f"`{folder}` holds no SQLite database", f"they end with {_SUFFIXES[0]}")
-    return found
+    return files
 
 
 def _queries(answer: str) -> list[str]:
     try:
-        made = json.loads(answer)
+        parsed = json.loads(answer)
     except ValueError:
-        made = answer
-    texts = made if isinstance(made, list) else [answer]
+        parsed = answer
+    texts = parsed if isinstance(parsed, list) else [answer]
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 

@@ -1,4 +1,4 @@
-"""The process that forks workers: its memory is clean, and the heavy imports are made once.
+"""The process that forks workers: its memory is clean, and the heavy imports run once.
 
 It runs no verifier, so it is never stuck: it forks, kills and reaps. It ends, and all that it
 forked with it, when the process that started it does.

@@ -5,22 +5,19 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Limits, Verdict
 from rlvr_cli.verification.workers import wire
+from rlvr_cli.verification.workers.spawner import Forkserver
 
 RECYCLE = 5000  # tasks after which a process is replaced, as libraries leak
 _AHEAD = 16  # tasks that wait in a worker's socket: sending one by one would cost a switch each
 _GRACE_S = 1.0  # until a process that closed its socket has ended
-_START = "from rlvr_cli.verification.workers.forkserver import main; main({descriptor}, {imports})"
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Pool:
     ) -> None:
         self.size, self._recycle = size, recycle
         self._imports, self._environment = sorted(set(imports)), environment or {}
-        self._server: _Forkserver | None = None
+        self._server: Forkserver | None = None
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> "Pool":
@@ -204,7 +201,7 @@ class Pool:
 
     def _start(self) -> _Worker:
         if self._server is None:
-            self._server = _Forkserver(self._imports, self._environment)
+            self._server = Forkserver(self._imports, self._environment)
         ours, theirs = socket.socketpair()
         with theirs:
             pid = self._server.fork(theirs.fileno())
@@ -272,43 +269,3 @@ def _death(status: int | None) -> Verdict:
     if status < 0:
         return Verdict("error", extracted=f"its process died of {signal.Signals(-status).name}")
     return Verdict("error", extracted=f"its process ended with exit code {status}")
-
-
-class _Forkserver:
-    """The process that forks and reaps the workers."""
-
-    def __init__(self, imports: list[str], environment: dict[str, str]) -> None:
-        self._control, theirs = socket.socketpair()
-        code = _START.format(descriptor=theirs.fileno(), imports=imports)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code],
-                env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-
-    def fork(self, descriptor: int) -> int:
-        """A new worker that talks over this socket; its pid."""
-        socket.send_fds(self._control, [wire.pack({})], [descriptor])
-        return int(self._answer()["pid"])
-
-    def end(self, pid: int, grace_s: float) -> int | None:
-        """Kills a worker with its group and reaps it; the exit status of one that was dead."""
-        self._control.sendall(wire.pack({"end": pid, "grace_s": grace_s}))
-        return self._answer()["status"]
-
-    def _answer(self) -> Any:
-        answer = wire.receive(self._control)
-        if answer is None:
-            raise UserError(
-                f"the process that starts verifiers ended with exit code {self._process.wait()}",
-                "run the same command again; finished parts are kept",
-            )
-        return answer
-
-    def close(self) -> None:
-        self._control.close()
-        self._process.wait()

@@ -15,7 +15,7 @@ def pack(message: Any) -> bytes:
 
 
 class Inbox:
-    """Bytes as they come, and the whole messages among them."""
+    """Collects bytes as they come and splits off the complete messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -23,14 +23,14 @@ class Inbox:
     def feed(self, data: bytes) -> list[Any]:
         """The messages that these bytes complete."""
         self._data += data
-        found = []
+        messages: list[Any] = []
         while len(self._data) >= _LENGTH.size:
             end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
             if len(self._data) < end:
                 break
-            found.append(json.loads(bytes(self._data[_LENGTH.size : end])))
+            messages.append(json.loads(bytes(self._data[_LENGTH.size : end])))
             del self._data[:end]
-        return found
+        return messages
 
 
 def receive(channel: socket.socket) -> Any:

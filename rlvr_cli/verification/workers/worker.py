@@ -13,7 +13,7 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Isolated, Verdict
 from rlvr_cli.verification.workers import linux, wire
 
-TEXT = 200  # characters that are kept of an error
+TEXT = 200  # characters of an error that are stored
 
 
 def main(descriptor: int) -> NoReturn:
@@ -52,4 +52,5 @@ def _judge(task: dict[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=64)
 def verifier(spec: str) -> Isolated:
-    return registry.build("verifiers", spec)
+    built: Isolated = registry.build("verifiers", spec)
+    return built

@@ -14,9 +14,9 @@ FORMATS = [name for name in registry.names("formats") if name != "jsonl"]
 
 
 def counts(path, **columns) -> dict[str, tuple[int, int]]:
-    made, _ = tally(path, **columns)
-    pairs = zip(made.n_P.tolist(), made.correct_P.tolist(), strict=True)
-    return dict(zip(made.prompt_id, pairs, strict=True))
+    tallied, _ = tally(path, **columns)
+    pairs = zip(tallied.n_P.tolist(), tallied.correct_P.tolist(), strict=True)
+    return dict(zip(tallied.prompt_id, pairs, strict=True))
 
 
 def lines(path, *rows):
@@ -32,9 +32,9 @@ def doc(i: int, **more) -> dict:
 
 def test_lm_eval_samples(tmp_path):
     path = lines(tmp_path / "samples_gsm8k_2026-01-01T00-00-00.1.jsonl", doc(3), doc(4))
-    made, _ = tally(path, texts=True)
-    assert (made.prompt_id, made.source) == (["3", "4"], ["gsm8k", "gsm8k"])
-    assert made.texts == [["it is 3"], ["it is 4"]]
+    tallied, _ = tally(path, texts=True)
+    assert (tallied.prompt_id, tallied.source) == (["3", "4"], ["gsm8k", "gsm8k"])
+    assert tallied.texts == [["it is 3"], ["it is 4"]]
 
 
 def test_samples_of_several_tasks_are_kept_apart(tmp_path):
@@ -52,8 +52,8 @@ def test_two_filters_are_not_two_completions(tmp_path):
 
 def test_repeats_that_a_filter_did_not_judge_are_excluded_and_counted(tmp_path):
     path = lines(tmp_path / "samples_x.jsonl", doc(0, resps=[["a", "b", "c"]]))
-    made, _ = tally(path)
-    assert (made.n_P.tolist(), made.excluded_P.tolist()) == ([1], [2])
+    tallied, _ = tally(path)
+    assert (tallied.n_P.tolist(), tallied.excluded_P.tolist()) == ([1], [2])
 
 
 def test_choices_by_likelihood_have_a_verdict_and_no_text(tmp_path):
@@ -72,8 +72,8 @@ def test_lighteval_details(tmp_path, form):
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
     assert counts(tmp_path / "details.parquet") == {"7": (2, 1)}
-    made, _ = tally(tmp_path / "details.parquet", texts=True)
-    assert (made.texts, made.source) == ([["it is 4"]], ["aime"])
+    tallied, _ = tally(tmp_path / "details.parquet", texts=True)
+    assert (tallied.texts, tallied.source) == ([["it is 4"]], ["aime"])
 
 
 def test_a_metric_over_many_completions_is_no_verdict_of_one(tmp_path):
@@ -92,8 +92,8 @@ def test_evalplus_results(tmp_path):
     }
     (tmp_path / "r.json").write_text(json.dumps({"date": "d", "hash": "h", "eval": results}))
     assert counts(tmp_path / "r.json") == {"HumanEval/0": (3, 1)}
-    found = counts(tmp_path / "r.json", correct_column="base_correct")
-    assert found == {"HumanEval/0": (3, 2)}
+    by_prompt = counts(tmp_path / "r.json", correct_column="base_correct")
+    assert by_prompt == {"HumanEval/0": (3, 2)}
 
 
 def test_verl_rollouts_are_grouped_by_their_prompt(tmp_path):

@@ -1,4 +1,4 @@
-"""Hostile programs: nothing escapes, nothing hangs, nothing stays behind, each has its status."""
+"""Hostile programs: none escapes, hangs or leaves a process over, and each has its status."""
 
 import json
 import os
@@ -42,8 +42,8 @@ def sandbox(request, tmp_path_factory):
 def run(pool, programs, tests, spec=SPEC):
     """The verdict of each program, by name."""
     tasks = [Task(spec, text, tests, {}, Limits(30.0, 2 << 30)) for text in programs.values()]
-    found = dict(pool.run(tasks))
-    return {name: found[index] for index, name in enumerate(programs)}
+    verdicts = dict(pool.run(tasks))
+    return {name: verdicts[index] for index, name in enumerate(programs)}
 
 
 def trying(body, host):
@@ -83,8 +83,8 @@ def test_what_uses_up_a_limit_ends_there_with_its_status(sandbox):
 def test_a_limit_that_is_used_up_is_wrong_where_one_says_so(sandbox):
     pool, _, _ = sandbox
     program = {"loop": "def f():\n    while True: pass"}
-    made = run(pool, program, TESTS, spec="code:timeout_s=0.5,exceeding=wrong")["loop"]
-    assert (made.status, made.reward, made.correct) == ("timeout", 0.0, False)
+    verdict = run(pool, program, TESTS, spec="code:timeout_s=0.5,exceeding=wrong")["loop"]
+    assert (verdict.status, verdict.reward, verdict.correct) == ("timeout", 0.0, False)
 
 
 def test_programs_that_read_and_write(sandbox):

@@ -77,9 +77,9 @@ def test_each_call_of_a_machine_is_refused_or_allowed_as_listed(machine):
     known = numbers(machine)
     if machine == "x86_64":
         assert refused | ON_CONDITION <= known.keys()
-    made = {name: answer(machine, n) for name, n in known.items() if name not in ON_CONDITION}
-    wanted = {name: REFUSED if name in refused else ALLOWED for name in made}
-    assert made == wanted | {"clone3": UNKNOWN}
+    answers = {name: answer(machine, n) for name, n in known.items() if name not in ON_CONDITION}
+    wanted = {name: REFUSED if name in refused else ALLOWED for name in answers}
+    assert answers == wanted | {"clone3": UNKNOWN}
     assert seccomp.calls(machine).keys() == (refused & known.keys()) | ON_CONDITION
 
 
@@ -96,9 +96,9 @@ def test_a_thread_is_no_process_and_a_limit_is_ones_own(machine):
 def test_no_file_signals_another_process(machine):
     """F_SETOWN is 8, F_SETSIG 10, F_SETOWN_EX 15; what stands above 32 bits the kernel ignores."""
     call = numbers(machine)["fcntl"]
-    made = {command: answer(machine, call, 3, command) for command in [*range(40), 1024, 1030]}
-    assert {command for command, said in made.items() if said == REFUSED} == {8, 10, 15}
-    assert set(made.values()) == {ALLOWED, REFUSED}
+    answers = {command: answer(machine, call, 3, command) for command in [*range(40), 1024, 1030]}
+    assert {command for command, said in answers.items() if said == REFUSED} == {8, 10, 15}
+    assert set(answers.values()) == {ALLOWED, REFUSED}
     assert answer(machine, call, 3, (1 << 32) + 8) == REFUSED
 
 
@@ -127,12 +127,12 @@ def test_the_kernel_does_as_the_interpreter_says():
 
         seccomp.load()
         libc = ctypes.CDLL(None, use_errno=True)
-        found = []
+        errors = []
         for number in (known["kill"], known["setns"], 451, known["getppid"]):
             libc.syscall(number, 0, 0)
-            found.append(ctypes.get_errno())
+            errors.append(ctypes.get_errno())
             ctypes.set_errno(0)
-        os.write(sink, bytes(found))
+        os.write(sink, bytes(errors))
         os._exit(0)
     os.close(sink)
     with open(source, "rb") as file:

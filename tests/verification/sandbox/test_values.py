@@ -16,14 +16,14 @@ from rlvr_cli.verification.sandbox import launch, values
     ],
 )  # fmt: skip
 def test_plain_data_and_its_types_arrive_as_they_were_sent(value):
-    made = values.decode(json.loads(json.dumps(values.encode(value))))
-    assert made == value and type(made) is type(value)
+    decoded = values.decode(json.loads(json.dumps(values.encode(value))))
+    assert decoded == value and type(decoded) is type(value)
 
 
 @pytest.mark.parametrize("value", [object(), object, ValueError, len, type("int", (), {}), open])
 def test_what_is_no_plain_data_equals_nothing(value):
-    made = values.decode(json.loads(json.dumps(values.encode(value))))
-    assert isinstance(made, values.Opaque) and made != value and made != made
+    decoded = values.decode(json.loads(json.dumps(values.encode(value))))
+    assert isinstance(decoded, values.Opaque) and decoded != value and decoded != decoded
 
 
 @pytest.mark.parametrize("data", [["q"], ["y", "open"], ["y", ["int"]], ["y"], [], 5, {"a": 1}])
@@ -44,5 +44,5 @@ def test_tests_use_the_modules_that_a_program_would_have_imported():
     ):
         given = {"tests": tests, "prompt": "", "entry_point": "half"}
         job = {"program": program, "style": "tests"}
-        made = launch.run(kind, job, given, seconds=20.0, memory_bytes=1 << 30)
-        assert made["passed"] is passes
+        outcome = launch.run(kind, job, given, seconds=20.0, memory_bytes=1 << 30)
+        assert outcome["passed"] is passes

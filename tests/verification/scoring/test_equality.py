@@ -12,15 +12,15 @@ from rlvr_cli.verification.scoring import equality
 
 
 class Asking:
-    """Verdicts by a function of gold and answer; every pair that was asked is kept."""
+    """Verdicts by a function of gold and answer; keeps every pair that was asked."""
 
     def __init__(self, judge):
         self.judge, self.pairs = judge, []
 
     def __call__(self, pairs):
         self.pairs += pairs
-        made = (self.judge(pair.gold, pair.answer) for pair in pairs)
-        return [m if isinstance(m, Verdict) else Verdict("ok", float(m), m) for m in made]
+        verdicts = (self.judge(pair.gold, pair.answer) for pair in pairs)
+        return [m if isinstance(m, Verdict) else Verdict("ok", float(m), m) for m in verdicts]
 
 
 def same_value(gold, answer):
@@ -38,18 +38,18 @@ def test_classes_are_those_of_the_equivalence_and_no_pair_is_asked_twice(monkeyp
     rng = random.Random(at_once)
     votes = [random_votes(rng) for _ in range(60)]
     asking, heard = Asking(same_value), []
-    made = equality.classes(votes, asking, heard.append)
-    for found, counts in zip(made.votes, votes, strict=True):
+    result = equality.classes(votes, asking, heard.append)
+    for counted, counts in zip(result.votes, votes, strict=True):
         truth = Counter()
         for answer, count in counts.items():
             truth[Fraction(answer)] += count
-        assert {Fraction(first): count for first, count in found.items()} == truth
-        assert len(found) == len(truth)
+        assert {Fraction(first): count for first, count in counted.items()} == truth
+        assert len(counted) == len(truth)
     pairs = [(p.prompt, frozenset((p.gold, p.answer))) for p in asking.pairs]
-    assert len(pairs) == len(set(pairs)) == made.comparisons
+    assert len(pairs) == len(set(pairs)) == result.comparisons
     assert sum(heard) == sum(map(len, votes))
-    for p, (found, counts) in enumerate(zip(made.votes, votes, strict=True)):
-        assert sum(q == p for q, _ in pairs) <= len(counts) * len(found)
+    for p, (counted, counts) in enumerate(zip(result.votes, votes, strict=True)):
+        assert sum(q == p for q, _ in pairs) <= len(counts) * len(counted)
 
 
 def test_majorities_of_classes_are_those_of_every_subset_of_values():
@@ -94,8 +94,8 @@ def test_a_fault_is_counted_and_after_two_an_answer_is_compared_no_more(status):
 
     votes = {"a": 9, "b": 8, "c": 7, "d": 6, "bomb": 5, "e": 4}
     asking = Asking(judge)
-    made = equality.classes([votes], asking)
-    assert made.votes == [votes] and made.failed == {status: 2}
+    result = equality.classes([votes], asking)
+    assert result.votes == [votes] and result.failed == {status: 2}
     assert [p.gold for p in asking.pairs if p.answer == "bomb"] == ["a", "b"]
     assert not [p for p in asking.pairs if p.gold == "bomb"]
 
@@ -104,8 +104,8 @@ def test_one_fault_leaves_an_answer_its_other_comparisons():
     def judge(gold, answer):
         return Verdict("timeout") if gold == "bomb" else same_value(gold, answer)
 
-    made = equality.classes([{"bomb": 9, "1/2": 2, "0.5": 1}], Asking(judge))
-    assert made.votes == [{"bomb": 9, "1/2": 3}] and made.failed == {"timeout": 2}
+    result = equality.classes([{"bomb": 9, "1/2": 2, "0.5": 1}], Asking(judge))
+    assert result.votes == [{"bomb": 9, "1/2": 3}] and result.failed == {"timeout": 2}
 
 
 def test_an_answer_that_cannot_be_read_stands_for_itself_and_is_counted_once():
@@ -115,9 +115,9 @@ def test_an_answer_that_cannot_be_read_stands_for_itself_and_is_counted_once():
         return Verdict("no_answer", 0.0, False) if answer == "!!" else same_value(gold, answer)
 
     votes = {"??": 9, "1": 3, "1.0": 2, "2": 1, "!!": 1}
-    made = equality.classes([votes], Asking(judge))
-    assert made.votes == [{"??": 9, "1": 5, "2": 1, "!!": 1}]
-    assert made.unreadable == 2 and not made.failed
+    result = equality.classes([votes], Asking(judge))
+    assert result.votes == [{"??": 9, "1": 5, "2": 1, "!!": 1}]
+    assert result.unreadable == 2 and not result.failed
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_compare():

@@ -53,10 +53,10 @@ TABLE = [
 
 @pytest.mark.parametrize(("completion", "answer", "count", "status", "extracted"), TABLE)
 def test_verdicts(completion, answer, count, status, extracted):
-    made = build()(completion, answer=answer, extra={"options": ["?"] * count})
-    assert (made.status, made.extracted) == (status, extracted)
+    verdict = build()(completion, answer=answer, extra={"options": ["?"] * count})
+    assert (verdict.status, verdict.extracted) == (status, extracted)
     right = status == "ok" and extracted == answer.strip("()").upper()
-    assert (made.reward, made.correct) == (
+    assert (verdict.reward, verdict.correct) == (
         (None, None) if status == "bad_gold" else (float(right), right)
     )
 

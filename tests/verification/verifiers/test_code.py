@@ -40,9 +40,9 @@ def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monke
     monkeypatch.delenv(launch.VARIABLE, raising=False)
     judge = build().judge
     assert judge(None, gold, {}).status == "no_answer"
-    made = judge("def f(x): return 2", gold, {})
-    assert (made.status, made.reward) == ("error", None)
-    assert made.extracted == "no sandbox was chosen: nothing was executed"
+    verdict = judge("def f(x): return 2", gold, {})
+    assert (verdict.status, verdict.reward) == ("error", None)
+    assert verdict.extracted == "no sandbox was chosen: nothing was executed"
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monke
 )
 def test_a_gold_that_holds_no_tests_is_a_fault(gold):
     for extracted in (None, "def f(x): return 2"):
-        made = build().judge(extracted, gold, {})
-        assert (made.status, made.reward) == ("bad_gold", None)
+        verdict = build().judge(extracted, gold, {})
+        assert (verdict.status, verdict.reward) == ("bad_gold", None)
 
 
-def test_a_program_without_the_function_goes_behind_the_prompt():
+def test_a_program_without_the_function_goes_after_the_prompt():
     tests = code._tests("assert f(1) == 2", {"prompt": PROMPT})
     assert tests["entry_point"] == "f"
-    assert code._whole("    return 2 * x", tests) == PROMPT + "    return 2 * x"
+    assert code._complete_program("    return 2 * x", tests) == PROMPT + "    return 2 * x"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_program_without_the_function_goes_behind_the_prompt():
 def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, given):
     tests = code._tests("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
     given = "from typing import List\n" if given is None else given
-    assert code._whole(program, tests) == given + program
+    assert code._complete_program(program, tests) == given + program
 
 
 def test_limits_out_of_bounds_are_refused():

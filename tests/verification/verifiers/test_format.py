@@ -24,8 +24,8 @@ TABLE = [
 
 @pytest.mark.parametrize(("form", "completion", "has"), TABLE)
 def test_verdicts(form, completion, has):
-    made = build(form=form)(completion, answer="anything", extra={})
-    assert (made.status, made.reward, made.correct) == ("ok", float(has), has)
+    verdict = build(form=form)(completion, answer="anything", extra={})
+    assert (verdict.status, verdict.reward, verdict.correct) == ("ok", float(has), has)
 
 
 @given(st.text() | st.text("<think>/ \\boxed{}", max_size=60))

@@ -55,8 +55,8 @@ WHOLE = [  # completion, gold, status, correct
 
 @pytest.mark.parametrize(("completion", "gold", "status", "correct"), WHOLE)
 def test_what_is_read_of_a_completion(completion, gold, status, correct):
-    made = verdict(completion, gold)
-    assert (made.status, made.correct, made.reward) == (status, correct, float(correct))
+    result = verdict(completion, gold)
+    assert (result.status, result.correct, result.reward) == (status, correct, float(correct))
 
 
 PAIRS = [  # answer, gold, correct by default, the option that decides otherwise
@@ -127,9 +127,9 @@ PAIRS = [  # answer, gold, correct by default, the option that decides otherwise
 
 @pytest.mark.parametrize(("answer", "gold", "correct", "other"), PAIRS)
 def test_pairs_are_decided_as_the_table_in_the_docs_says(answer, gold, correct, other):
-    made = verdict(box(answer), gold)
-    assert (made.status, made.correct) == ("ok", correct)
-    assert made.extracted == answer
+    result = verdict(box(answer), gold)
+    assert (result.status, result.correct) == ("ok", correct)
+    assert result.extracted == answer
     if other:
         assert verdict(box(answer), gold, **other).correct is not correct
 
@@ -145,9 +145,9 @@ def test_gold_and_answer_are_not_interchangeable():
 )
 @pytest.mark.parametrize("completion", [box("5"), "no answer at all"])
 def test_a_gold_that_does_not_parse_is_a_fault_whatever_was_answered(gold, completion):
-    made = verdict(completion, gold)
-    assert (made.status, made.reward, made.correct) == ("bad_gold", None, None)
-    assert made.extracted
+    result = verdict(completion, gold)
+    assert (result.status, result.reward, result.correct) == ("bad_gold", None, None)
+    assert result.extracted
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ verify = build()
         ("5.0", "5", "ok", True),
         ("5.01", "5", "ok", False),
         ("-3", "-3", "ok", True),
-        ("10-3", "3", "ok", True),  # no sign behind a digit
+        ("10-3", "3", "ok", True),  # no sign after a digit
         ("$7", "7", "ok", True),
         ("**7**", "7", "ok", True),
         ("7%", "7", "ok", True),
@@ -33,9 +33,9 @@ verify = build()
     ],
 )
 def test_verdicts(completion, answer, status, correct):
-    made = verify(completion, answer=answer, extra={})
-    assert (made.status, made.correct) == (status, correct)
-    assert made.reward == (None if correct is None else float(correct))
+    verdict = verify(completion, answer=answer, extra={})
+    assert (verdict.status, verdict.correct) == (status, correct)
+    assert verdict.reward == (None if correct is None else float(correct))
 
 
 @given(st.text(), st.text(alphabet="0123456789-.,x ", max_size=8))

@@ -1,4 +1,4 @@
-"""The sql verifier: wrong, too long, refused and bad gold told apart."""
+"""The sql verifier: wrong, too long, refused and bad gold are distinguished."""
 
 import json
 import os
@@ -27,8 +27,8 @@ def databases(tmp_path_factory):
 @pytest.fixture
 def verdict(databases):
     def ask(completion, gold, db="shop", **options):
-        made = build(databases=str(databases), timeout_s=0.5, **options)
-        return made.judge(made.extract(completion, True), gold, {"db": db})
+        result = build(databases=str(databases), timeout_s=0.5, **options)
+        return result.judge(result.extract(completion, True), gold, {"db": db})
 
     return ask
 
@@ -73,20 +73,20 @@ TABLE = [
 @pytest.mark.parametrize(("completion", "gold", "status", "correct"), TABLE)
 def test_verdicts(verdict, databases, completion, gold, status, correct):
     before = (databases / "shop.sqlite").read_bytes()
-    made = verdict(completion, gold)
-    assert (made.status, made.correct) == (status, correct)
-    assert made.reward == (None if correct is None else float(correct))
+    result = verdict(completion, gold)
+    assert (result.status, result.correct) == (status, correct)
+    assert result.reward == (None if correct is None else float(correct))
     assert (databases / "shop.sqlite").read_bytes() == before
     assert os.listdir(databases) == ["shop.sqlite"]
     assert not os.path.exists("/tmp/rlvr-made")
 
 
 def test_a_query_that_takes_too_long_is_wrong_if_one_says_so(verdict):
-    made = verdict(ENDLESS, NAMES, exceeding="wrong")
-    assert (made.status, made.reward, made.correct) == ("timeout", 0.0, False)
+    result = verdict(ENDLESS, NAMES, exceeding="wrong")
+    assert (result.status, result.reward, result.correct) == ("timeout", 0.0, False)
 
 
-def test_what_is_wrong_is_told_apart(verdict):
+def test_what_is_wrong_is_distinguished(verdict):
     assert verdict("SELECT 5", NAMES).extracted == "another result"
     assert "no such column: size" in verdict("SELECT size FROM item", NAMES).extracted
     assert "takes more than" in verdict(NAMES, ENDLESS).extracted

@@ -1,4 +1,4 @@
-"""Worker processes: each fault is one task's, and nothing is left behind."""
+"""Worker processes: each fault is one task's, and no process is left over."""
 
 import os
 import time
@@ -19,15 +19,15 @@ def task(words, answer="a", limits=LIMITS):
 
 def run(pool, *words, limits=LIMITS):
     """The verdicts of toys, in order; each comes once."""
-    found = list(pool.run([task(w, limits=limits) for w in words]))
-    assert sorted(index for index, _ in found) == list(range(len(words)))
-    return [verdict for _, verdict in sorted(found, key=lambda pair: pair[0])]
+    answers = list(pool.run([task(w, limits=limits) for w in words]))
+    assert sorted(index for index, _ in answers) == list(range(len(words)))
+    return [verdict for _, verdict in sorted(answers, key=lambda pair: pair[0])]
 
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(2) as made:
-        yield made
+    with Pool(2) as pool:
+        yield pool
 
 
 def is_alive(pid):
@@ -63,8 +63,8 @@ def test_each_fault_has_its_status_and_costs_no_other_task(pool):
     verdicts = run(pool, *words)
     assert verdicts[0::3] == [Verdict("ok", 1.0, True)] * len(FAULTS)
     assert verdicts[2::3] == [Verdict("ok", 0.0, False)] * len(FAULTS)
-    for fault, made in zip(FAULTS, verdicts[1::3], strict=True):
-        assert made == Verdict(FAULTS[fault][0], extracted=FAULTS[fault][1]), fault
+    for fault, verdict in zip(FAULTS, verdicts[1::3], strict=True):
+        assert verdict == Verdict(FAULTS[fault][0], extracted=FAULTS[fault][1]), fault
 
 
 def test_an_orphan_in_a_session_of_its_own_is_killed_with_its_worker(tmp_path):
@@ -140,8 +140,8 @@ def test_no_process_is_started_before_a_task_comes_nor_left_when_it_closes():
 
 def test_a_broken_off_run_leaves_no_process():
     pool = Pool(2)
-    found = pool.run([task("say a"), task("sleep"), task("sleep")])
-    next(found)
+    answers = pool.run([task("say a"), task("sleep"), task("sleep")])
+    next(answers)
     workers = [worker.pid for worker in pool._workers]
-    found.close()
+    answers.close()
     assert not any(map(is_alive, workers))
