@@ -58,8 +58,8 @@ def compile_one(
         constexprs={(names.index(n),): value for n, value in constants.items()},
         attrs={(names.index(n),): [["tt.divisibility", 16]] for n in aligned + pointers},
     )
-    made = triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32), options=options)
-    ptx = made.asm["ptx"]
+    result = triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32), options=options)
+    ptx = result.asm["ptx"]
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
         file.flush()
@@ -70,7 +70,7 @@ def compile_one(
         ).stderr  # fmt: skip
     used = re.findall(r"Used \d+ registers|\d+ bytes spill stores", said)
     marks = [word for word in MARKS if word in ptx]
-    print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
+    print(f"{name}: {result.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
 
 
 def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> None:
@@ -81,7 +81,7 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> No
         return f"tensordesc<{dtype}[{height}, {width}]>" if tma else f"*{dtype}"
 
     types = {"x": operand(rows, depth), "w": operand(columns, depth), "bias": f"*{dtype}"}
-    types |= {"stash": operand(rows, columns), "made": operand(rows, columns)}
+    types |= {"stash": operand(rows, columns), "out": operand(rows, columns)}
     constants = {
         "H": hidden, "BM": rows, "BN": columns, "BK": depth, "GROUP": tiles.group, "TMA": tma,
         "BIAS": full, "CAP": full, "WIDEN": False, "DTYPE": DTYPES[dtype],
@@ -97,14 +97,14 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> No
 
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
-    types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
+    types = {"stash": "*bf16", "out": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
     for wide in (128, 256):
         stash = {"BN": wide, "R": 8192 // wide, "J": 151936 // wide + 1, "ENTROPY": True}
         name = f"stash {wide} cap={cap}"
         compile_one(name, triton_backward.stash_kernel, types, stash | {"CAP": cap}, num_warps=8)
     put = chosen | {"TARGET": True}
     compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
-    place = {
+    position = {
         "H": 1536,
         "KP": chosen["KP"],
         "BH": 64,
@@ -113,7 +113,7 @@ def others(k: int, cap: bool) -> None:
         "CAP": cap,
         "MASS": True,
     }
-    compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, place, num_warps=4)
+    compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, position, num_warps=4)
     given = {"H": 1536, "K": k, "KP": chosen["KP"], "BR": 8, "BH": 512}
     types = {"hidden": "*bf16", "wrong": "*i32", "size": "i32"}
     compile_one(f"values k={k}", triton_checks.values_kernel, types, given, num_warps=4)
