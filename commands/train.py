@@ -41,7 +41,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.loop import display, run
+    from rlvr_cli.loop import display, setup
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     given["memory_step"] = memory_step
@@ -52,7 +52,7 @@ def command(
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
-        run.Run(out, chosen).check()
+        setup.check(out, chosen)
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
     display.train(out, chosen, tensorboard=tensorboard, as_json=json)

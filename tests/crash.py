@@ -27,7 +27,7 @@ import torch
 from rlvr_cli import config
 from rlvr_cli.cli import app
 from rlvr_cli.errors import UserError
-from rlvr_cli.loop import run as pipeline
+from rlvr_cli.loop import setup
 
 torch.set_num_threads(1)
 CONFIG = config.RunConfig(
@@ -79,7 +79,7 @@ def attempt(
         code = 0
         torch.set_num_threads(1)  # alone: a fork remakes torch's pool at its first use
         try:
-            for _ in pipeline.Run(run, chosen).train():
+            for _ in setup.train(run, chosen):
                 pass
             if modules:
                 modules.write_text(json.dumps([*sys.modules]))

@@ -13,7 +13,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, is_builtin
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop.run import Run
+from rlvr_cli.loop import setup
 from rlvr_cli.loop.run_directory import RunDirectory, resumed
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
@@ -42,27 +42,26 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.remark("train", *rollout.remarks(config.rollout, config.train.model))
-    run = Run(out, config)
     if not distributed.current().is_main_process:
-        for _ in run.train():
+        for _ in setup.train(out, config):
             pass
         return
     start = time.monotonic()
     records = []
     with _display(config.train.steps) as show, _events(out, tensorboard) as write:
-        for record in run.train():
+        for record in setup.train(out, config):
             records.append(record)
             if len(records) == 2:
                 console.say(_agreement_line(record))
             show(record)
             write(record)
     seconds = time.monotonic() - start
-    made = [record for record in records if record["seconds"]]
-    if not made:
+    trained = [record for record in records if record["seconds"]]
+    if not trained:
         console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
     else:
-        console.say(f"train: {len(made)} steps in {seconds:.1f} s")
-    summary = _report(run, out) if config.train.eval_every else {}
+        console.say(f"train: {len(trained)} steps in {seconds:.1f} s")
+    summary = _report(out, config) if config.train.eval_every else {}
     console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
 
 
@@ -139,17 +138,18 @@ def _shown(record: dict[str, Any]) -> list[str]:
     return [name for name in record["eval"] if not name.startswith(("avg@", "clusters", "ucr"))]
 
 
-def _report(run: Run, out: Path) -> dict[str, Any]:
+def _report(out: Path, config: RunConfig) -> dict[str, Any]:
     """The before/after table and the curves on stderr; the table's numbers."""
+    directory = RunDirectory(out)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     evaluated = [line for line in lines if "eval" in line]
     first, last = evaluated[0], evaluated[-1]
     before, after = (
-        pass_at_k.run_measures(run.folder.of("eval", line["step"])) for line in (first, last)
+        pass_at_k.run_measures(directory.of("eval", line["step"])) for line in (first, last)
     )
     before, after = compare.over_common_prompts(before, after)
-    made = compare.difference(before, after, "")
-    rows = {name: made.rows[name] for name in _shown(last)}
+    difference = compare.difference(before, after, "")
+    rows = {name: difference.rows[name] for name in _shown(last)}
     columns = [f"step {first['step']}", f"step {last['step']}"]
     console.say(f"{len(before.prompt_id)} held-out prompts, mean [95% interval]")
     console.stderr().print(tables.comparison_table(columns, rows, "paired difference"))
@@ -157,18 +157,19 @@ def _report(run: Run, out: Path) -> dict[str, Any]:
     console.stderr().print(
         tables.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
     )
-    _next_steps(run, out)
-    return {"best_step": run.folder.best_step(), "metrics": made.as_json()["metrics"]}
+    _next_steps(directory, config)
+    return {"best_step": directory.best_step(), "metrics": difference.as_json()["metrics"]}
 
 
-def _next_steps(run: Run, out: Path) -> None:
-    best = run.folder.of("steps", run.folder.best_step()) / "update"
-    last = run.folder.of("steps", run.config.train.steps) / "update"
-    other = "grpo" if run.config.train.algo.startswith("quatro") else "quatro"
+def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
+    out, best_step = directory.path, directory.best_step()
+    heldout = config.train.heldout or out / "prompts" / "heldout"
+    best, last = (directory.of("steps", s) / "update" for s in (best_step, config.train.steps))
+    other = "grpo" if config.train.algo.startswith("quatro") else "quatro"
     console.say("try next:")
-    if run.folder.best_step():
-        console.say(f"  rlvr rollout {run.heldout.path} --model {best} -n 4 --out {out}/try")
-    if is_builtin(run.config):
+    if best_step:
+        console.say(f"  rlvr rollout {heldout} --model {best} -n 4 --out {out}/try")
+    if is_builtin(config):
         console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
     console.say(f"  rlvr check {last}")
 

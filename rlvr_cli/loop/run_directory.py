@@ -1,4 +1,4 @@
-"""The files of a run directory, and what of them a run that goes on may believe.
+"""The files of a run directory, and which of them a run that resumes may believe.
 
 run/config.toml  run/inputs.json  run/metrics.jsonl
 run/prompts/{train,heldout}
@@ -101,6 +101,11 @@ class RunDirectory:
                 "start another run with --out, or bring the old content back",
             )
         atomic.write_atomic(path, atomic.pretty_json(inputs))
+
+    def find_resume_step(self) -> tuple[int, dict[str, float]]:
+        """The step to resume after, and its seconds; metrics.jsonl is as if the run ended there."""
+        last = self.last_step()
+        return last, self.repair_metrics(last)
 
     def last_step(self) -> int:
         """The newest step whose checkpoint is whole, 0 if there is none.

@@ -1,7 +1,7 @@
 """What a run samples with: a rollout engine on the policy being trained, step after step.
 
-An engine with weights of its own stays for the whole run. It is handed the trainer's weights when
-it is to sample, both must then agree on a completion of one prompt, and it rests behind.
+An engine with weights of its own stays for the whole run. Before it samples it takes the trainer's
+weights, and both must agree on a completion of one prompt; afterwards it sleeps.
 """
 
 import functools
@@ -11,7 +11,7 @@ from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
-from rlvr_cli.loop.timer import Clock
+from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import policy as policies
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
@@ -29,18 +29,18 @@ class Sampler:
         memory: MemoryState | None,
         prompts: Shards,
         *,
-        clock: Clock,
+        timer: Timer,
     ) -> None:
         self._engine_name, self._rank = config.rollout.engine, config.train_step.lora_rank
         self._trained, self._memory = trained, memory
-        self._prompts, self._clock = prompts, clock
+        self._prompts, self._timer = prompts, timer
         self._colocated: ColocatedEngine | None = None
-        self._is_handed = False
+        self._is_synced = False
 
     def run(
         self, prompts: Shards, out: Path, options: RolloutOptions, selection: rollout.Selection
     ) -> Shards:
-        """Rollouts of the policy as it is now; an engine with weights of its own rests behind.
+        """Rollouts of the policy as it is now; an engine with weights of its own sleeps afterwards.
 
         Every process of the world must call this; each samples its share of the parts.
         """
@@ -55,7 +55,7 @@ class Sampler:
         made = common.together(made, out)
         if self._colocated:
             self._colocated.sleep()
-            self._is_handed = False
+            self._is_synced = False
         return made
 
     def _engine(self) -> RolloutEngine:
@@ -73,8 +73,9 @@ class Sampler:
             if not engine.needs_weight_sync:
                 return engine
             self._colocated = engine
-        if not self._is_handed:
-            self._clock("sync_weights", self._sync_weights, self._colocated)
+        if not self._is_synced:
+            with self._timer("sync_weights"):
+                self._sync_weights(self._colocated)
         return self._colocated
 
     def _sync_weights(self, engine: ColocatedEngine) -> None:
@@ -83,7 +84,7 @@ class Sampler:
         engine.sync_weights(trainer, self._trained.policy)
         found = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
         agreement.check(found, engine.dtype)
-        self._is_handed = True
+        self._is_synced = True
 
     @functools.cached_property
     def _probe(self) -> list[int]:

@@ -57,13 +57,13 @@ def check(path: Path, config: RunConfig) -> Setup:
     sampling = memory_model.sampling(
         config.rollout, config.train.algo, decoupled=objective.decoupled
     )
-    world = distributed.start() if distributed.current().size > 1 else distributed.current()
     first = rollout.Selection(config.train.seed, 1, config.train.prompts_per_step)
     rollout.check(sampling, first)
     train_step.check_sampling(vars(config.rollout), "a run would sample")
     advantage.check_length(objective, config.rollout.max_new_tokens)
     initial_policy = policies.resolve(config.train.model)
     train_step.check(config.train_step, objective, initial_policy)
+    world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
@@ -75,6 +75,8 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
 
     Where there are several processes each of them runs this, and the main one writes.
     """
+    if distributed.current().size > 1:
+        distributed.start()
     setup = check(path, config)
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
@@ -95,9 +97,7 @@ def prepare(setup: Setup) -> Inputs:
     inputs = Inputs(
         _prompts(setup, "train", train.prompts),
         _prompts(setup, "heldout", train.heldout) if train.eval_every else None,
-        memory_model.chosen(
-            setup.sampling, setup.initial_policy, setup.directory.path, train.seed
-        ),
+        memory_model.chosen(setup.sampling, setup.initial_policy, setup.directory.path, train.seed),
     )
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
     first.of(inputs.prompts.table()["prompt_id"].to_pylist())

@@ -13,7 +13,7 @@ import pytest
 from rlvr_cli import config
 from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError
-from rlvr_cli.loop import run as pipeline, run_directory
+from rlvr_cli.loop import run as loop, run_directory, setup
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "3e-4", "--mini-batch-prompts", "2", "--epochs", "2"]
@@ -185,13 +185,13 @@ def test_a_torn_last_line_of_the_metrics_is_mended(run, tmp_path):
 
 
 def test_the_seconds_of_a_step_are_without_those_of_its_evaluation(tmp_path, monkeypatch):
-    inner = pipeline.Run._evaluate
+    inner = loop.Run.evaluate
 
     def evaluate(run, step):  # as an engine with weights of its own does
-        run._clock.seconds["sync_weights"] = 99.0
+        run.timer.seconds["sync_weights"] = 99.0
         return inner(run, step)
 
-    monkeypatch.setattr(pipeline.Run, "_evaluate", evaluate)
+    monkeypatch.setattr(loop.Run, "evaluate", evaluate)
     assert train(tmp_path / "run", "--steps", "1", "--eval-every", "1") == 0
     assert "sync_weights" not in lines_of(tmp_path / "run")[1]["seconds"]
 
@@ -217,11 +217,7 @@ def test_prompts_without_heldout_ones_are_refused(run, tmp_path, capsys):
 
 def test_a_group_larger_than_the_prompts_is_refused(tmp_path):
     with pytest.raises(UsageError, match="prompts was asked for"):
-        list(
-            pipeline.Run(
-                tmp_path, config.RunConfig(config.RunOptions(prompts_per_step=999))
-            ).train()
-        )
+        list(setup.train(tmp_path, config.RunConfig(config.RunOptions(prompts_per_step=999))))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

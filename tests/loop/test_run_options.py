@@ -13,7 +13,7 @@ import pytest
 
 from rlvr_cli import config
 from rlvr_cli.cli import app
-from rlvr_cli.loop import run as pipeline
+from rlvr_cli.loop import setup
 from rlvr_cli.models import policy
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
@@ -165,12 +165,12 @@ def test_steps_between_checkpoints_are_made_again_after_a_crash_from_the_newest_
         return sorted(path.parent.parent.name for path in out.glob("steps/*/update/_checkpoint"))
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    list(pipeline.Run(whole, chosen).train())
+    list(setup.train(whole, chosen))
     assert checkpoints(whole) == ["000004"]
-    for record in pipeline.Run(cut, chosen).train():
+    for record in setup.train(cut, chosen):
         if record["step"] == 3:
             break
     assert checkpoints(cut) == ["000002"]
-    assert [record["step"] for record in pipeline.Run(cut, chosen).train()] == [2, 3, 4]
+    assert [record["step"] for record in setup.train(cut, chosen)] == [2, 3, 4]
     assert checkpoints(cut) == ["000004"]
     assert files_of(cut) == files_of(whole)

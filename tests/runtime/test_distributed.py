@@ -13,7 +13,7 @@ import pytest
 
 from rlvr_cli import config
 from rlvr_cli.errors import UsageError
-from rlvr_cli.loop import run as pipeline
+from rlvr_cli.loop import setup
 from rlvr_cli.runtime import distributed
 
 CODE = "from rlvr_cli.cli.app import main; main()"
@@ -115,11 +115,10 @@ def test_what_two_processes_cannot_divide_is_refused(
         rollout=config.RolloutOptions(**options),
         train_step=config.UpdateOptions(trainer=f"deepspeed{trainer}"),
     )
-    run = pipeline.Run(tmp_path / "run", chosen)
-    run._world = distributed.World(0, 2, 0)
-    monkeypatch.setattr(distributed, "current", lambda: run._world)
+    world = distributed.World(0, 2, 0)
+    monkeypatch.setattr(distributed, "current", lambda: world)
     with pytest.raises(UsageError, match=message):
-        run.check()
+        setup.check(tmp_path / "run", chosen)
 
 
 def test_weights_that_are_gathered_for_the_trainer_alone_are_not_sampled_from(tmp_path):
@@ -130,9 +129,8 @@ def test_weights_that_are_gathered_for_the_trainer_alone_are_not_sampled_from(tm
             rollout=config.RolloutOptions(engine=engine),
             train_step=config.UpdateOptions(trainer="deepspeed:zero=3"),
         )
-        run = pipeline.Run(tmp_path / engine, chosen)
         with pytest.raises(UsageError, match="zero=3") if refused else contextlib.nullcontext():
-            run.check()
+            setup.check(tmp_path / engine, chosen)
 
 
 @pytest.fixture(scope="module")
