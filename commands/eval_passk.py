@@ -49,16 +49,11 @@ def command(
     )
     parts = console.Parts("eval-passk", 1)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
-    written = (
-        pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
-        if out
-        else None
-    )
+    written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
     summary = pass_at_k.summary(tallied, measures) | {"estimator": pass_at_k.PASS_ESTIMATOR}
     if majority:
         summary |= {"majority": majority, "remark": voting.described(majority)}
     curve = pass_at_k.pass_curve(tallied) if plot else {}
     drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
-    console.evaluation(
-        f"Pass@k of `{path}`", summary, written, as_json=json, parts=parts, plot=drawn
-    )
+    title = f"Pass@k of `{path}`"
+    console.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)

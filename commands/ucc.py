@@ -7,7 +7,7 @@ directly or through others (`--linkage single`). The paper gives no threshold; y
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -42,17 +42,15 @@ def command(
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     tallied, scores = pass_at_k.tally(
         path, texts=True, id_column=id_column, correct_column=correct_column,
-        completion_column=completion_column, source_column=source_column,
-    )  # fmt: skip
+        completion_column=completion_column, source_column=source_column)  # fmt: skip
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
-    clusterings = clustering.of_tally(tallied, thresholds=thresholds, linkage=linkage,
-                                similarity=similarity, representatives=bool(clusters))  # fmt: skip
+    how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
+    clusterings = clustering.of_tally(
+        tallied, thresholds=thresholds, representatives=bool(clusters), **how)  # fmt: skip
     measures = pass_at_k.sweep_measures(tallied, ks, clusterings, thresholds)
     parts = console.Parts("ucc", 1)
-    named = thresholds[0] if len(thresholds) == 1 else thresholds
-    chosen = {"threshold": named, "linkage": linkage, "similarity": similarity}
-    params = {"k": ks, **chosen}
-    written = pass_at_k.write(out, "ucc", scores, tallied, measures, params, parts) if out else None
+    chosen = {"threshold": thresholds if thresholds[1:] else thresholds[0], **how}
+    written = pass_at_k.write(out, "ucc", scores, tallied, measures, {"k": ks, **chosen}, parts)
     if clusters and (count := clustering.write(clusters, tallied, clusterings, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
     summary = pass_at_k.summary(tallied, measures) | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}

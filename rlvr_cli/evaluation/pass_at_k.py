@@ -207,15 +207,17 @@ def require_measurable(tallied: Tally) -> None:
 
 
 def write(
-    out: Path,
+    out: Path | None,
     stage: str,
     scores: Shards | None,
     tallied: Tally,
     measures: Measures,
     params: dict[str, Any],
     on_part: OnPart,
-) -> Shards:
-    """A metrics directory: one row a prompt, the means and intervals in the summary."""
+) -> Shards | None:
+    """A metrics directory, if there is to be one: a row a prompt, the means in its summary."""
+    if out is None:
+        return None
     columns: dict[str, Any] = {
         "prompt_id": tallied.prompt_id,
         "source": tallied.source,
