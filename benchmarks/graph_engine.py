@@ -95,13 +95,13 @@ def endless(folder: Path):
 
 
 def graph(options: argparse.Namespace) -> None:
-    from rlvr_cli.engines.rollout.graph import Engine
+    from rlvr_cli.engines.rollout.graph import GraphEngine
     from rlvr_cli.protocols import SamplingParams
 
     start = time.perf_counter()
     loaded = endless(options.folder)
     load_s = time.perf_counter() - start
-    engine = Engine(loaded, options.slots, least_rows=options.least_rows, fuse=options.fuse)
+    engine = GraphEngine(loaded, options.slots, least_rows=options.least_rows, fuse=options.fuse)
     start = time.perf_counter()
     list(engine.generate(*few(options)))  # compiles kernels, captures
     wait()
@@ -171,10 +171,10 @@ def vllm(options: argparse.Namespace) -> None:
 
 def transformers(options: argparse.Namespace) -> None:
     """The fallback engine, whose batch has one length: that of its longest row."""
-    from rlvr_cli.engines.rollout.transformers import Engine
+    from rlvr_cli.engines.rollout.transformers import TransformersEngine
     from rlvr_cli.protocols import SamplingParams
 
-    engine = Engine(endless(options.folder), options.slots)
+    engine = TransformersEngine(endless(options.folder), options.slots)
     for rows in options.rows:
         requests, limits = requests_of(options, rows)
         for attempt in range(options.repeats):

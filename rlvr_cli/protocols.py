@@ -169,7 +169,7 @@ class TrainingEngine(Protocol):
         ...
 
     def accumulate(
-        self, rows: list[Row], goal: Any, totals: Any, temperature: float
+        self, rows: list[Row], objective: Any, totals: Any, temperature: float
     ) -> dict[str, float]:
         """Adds the gradient of a mini-batch's rows; sums and extremes over their tokens."""
         ...

@@ -94,7 +94,7 @@ def test_kernels_import_torch_and_triton_alone():
 @pytest.mark.parametrize(
     ("name", "home"),
     [
-        ("vllm", "engines/rollout/vllm.py"),
+        ("vllm", "engines/rollout/vllm.py engines/rollout/_vllm_install.py"),
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
         ("matplotlib", "report/figures.py lab/picture.py"),

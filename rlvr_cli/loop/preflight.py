@@ -75,7 +75,7 @@ def require_memory(
     """
     place = device.here()
     if model:
-        held = phases.beside(shape_of(model), place, trained=True)
+        held = phases.memory_model_bytes(shape_of(model), place, trained=True)
         place = dataclasses.replace(place, free=place.free - held)
     needs = phases.run(
         shape_of(policy, config.train_step),

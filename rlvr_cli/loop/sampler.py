@@ -68,7 +68,7 @@ class Sampler:
         if self._colocated is None:
             build = registry.build("rollout", self._engine_name)
             loaded = trained.load_or_reuse(trained.policy) if self._rank else trained.loaded
-            beside = {"memory": self._memory.loaded} if self._memory else {}
+            beside = {"memory_model": self._memory.loaded} if self._memory else {}
             engine = build(trained.policy, loaded, self._rank, **beside)
             if not engine.needs_weight_sync:
                 return engine

@@ -1,6 +1,6 @@
-"""What of a model decides how much memory it takes, and what single places of a pass take.
+"""The numbers of a model that decide how much memory it takes, and what parts of a pass take.
 
-In bytes. A number that is computed with has `size` of them.
+In bytes. A number that is computed with has `size` bytes.
 """
 
 import functools
@@ -14,9 +14,9 @@ from rlvr_cli.models import loading, lora
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.device import Device
 
-_CHUNK_BYTES = 5  # of each logit: itself in float32, and what is made of a piece at a time
-_KEPT_BYTES = 8  # of a capped score: tanh 4 and softmax 4; in bfloat16 2 and 4, and its cast 2
-_PASSING_BYTES = {4: 8, 2: 10}  # of one without gradient: before the softmax, in float32, after it
+_CHUNK_BYTES = 5  # of each logit: itself in float32, and temporaries of a piece
+_SAVED_BYTES = 8  # of a capped score: tanh 4 and softmax 4; in bfloat16 2 and 4, and its cast 2
+_TEMPORARY_BYTES = {4: 8, 2: 10}  # without gradient: before the softmax, in float32, after it
 _MASKS = 2  # of a model that caps: of its layers with a window, and of those without
 
 
@@ -34,7 +34,7 @@ class Shape:
     head_dim: int
     vocabulary: int
     head_trained: bool = True
-    capped: bool = False  # its attention scores, which eager attention has in memory then
+    capped: bool = False  # attention scores, which eager attention then keeps in memory
     norms: int = 2  # of a layer, over hidden states; counted where scores are capped
 
     @property
@@ -57,7 +57,7 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
     try:
         config = AutoConfig.from_pretrained(path)
         with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(config)
+            model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
@@ -90,20 +90,20 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
 def _norms(model: Any, text: Any) -> int:
     """How many norms over hidden states a layer has: four in Gemma 2."""
     size = (text.hidden_size,)
-    norms = sum("norm" in name and p.shape == size for name, p in model.named_parameters())
-    return (norms - 1) // text.num_hidden_layers  # one is behind the last layer
+    norms: int = sum("norm" in name and p.shape == size for name, p in model.named_parameters())
+    return (norms - 1) // int(text.num_hidden_layers)  # one follows the last layer
 
 
 @dataclass(frozen=True)
-class Rows:
-    """`tokens` tokens in rows of `longest`."""
+class PaddedRows:
+    """`tokens` tokens in rows of `longest`, padding included."""
 
     tokens: int
     longest: int
 
 
-def activations(shape: Shape, rows: Rows, size: int, *, recompute: bool) -> int:
-    """What rows keep for the backward pass, in numbers of `size` bytes."""
+def activations(shape: Shape, rows: PaddedRows, size: int, *, recompute: bool) -> int:
+    """What rows save for the backward pass, in numbers of `size` bytes."""
     outside = (4 + 3 * size) * shape.hidden  # the last norm, and what the head reads
     layer = _layer(shape, size, rows.longest)
     if recompute:
@@ -113,7 +113,7 @@ def activations(shape: Shape, rows: Rows, size: int, *, recompute: bool) -> int:
 
 
 def _layer(shape: Shape, size: int, longest: int) -> int:
-    """What a layer keeps of a token of a row of `longest`.
+    """What a layer saves of a token of a row of `longest`.
 
     The float32 input and the output of the norms, in float32 too where scores are capped, the
     inputs of its linear maps, queries, keys, values and output of the attention, and four values
@@ -121,7 +121,7 @@ def _layer(shape: Shape, size: int, longest: int) -> int:
     """
     norms = shape.norms * _norm(shape, size)
     maps = size * (2 * shape.hidden + 4 * shape.attention + 4 * shape.intermediate)
-    return norms + maps + shape.heads * (_KEPT_BYTES * longest if shape.capped else 4)
+    return norms + maps + shape.heads * (_SAVED_BYTES * longest if shape.capped else 4)
 
 
 def _norm(shape: Shape, size: int) -> int:
@@ -129,25 +129,27 @@ def _norm(shape: Shape, size: int) -> int:
 
 
 def _gradients(shape: Shape, size: int, longest: int) -> int:
-    """The most that the gradients inside a layer take of a token, more than what they let go of.
+    """The most that a layer's gradients take of a token beyond the activations they release.
 
-    Those of its feed-forward units; or those of capped scores, in front of the softmax and behind
-    it in float32, when nothing behind the attention is kept any more.
+    Those of its feed-forward units; or those of capped scores, before and after the softmax in
+    float32, when everything after the attention has been released.
     """
     feed = size * (shape.intermediate + 2 * shape.hidden) + 4 * shape.hidden
     if not shape.capped:
         return feed
     scores = (4 + size) * shape.heads * longest + size * (2 * shape.attention + shape.hidden)
-    gone = size * (4 * shape.intermediate + shape.hidden) + (shape.norms - 1) * _norm(shape, size)
-    return max(feed, scores - gone)
+    released = size * (4 * shape.intermediate + shape.hidden) + (shape.norms - 1) * _norm(
+        shape, size
+    )
+    return max(feed, scores - released)
 
 
-def widest(
-    shape: Shape, rows: Rows, predicted: int, size: int, device: Device, *, recompute: bool
+def largest_temporary(
+    shape: Shape, rows: PaddedRows, predicted: int, size: int, device: Device, *, recompute: bool
 ) -> int:
-    """What the widest place of a pass with gradient holds for a moment: the logits, or a layer.
+    """The largest temporaries of a pass with gradient: those of the logits, or of a layer.
 
-    `predicted` of the tokens have logits. On the way back the head's gradient is there too.
+    `predicted` of the tokens have logits. In backward the head's gradient is in memory too.
     """
     head = size * shape.head * shape.head_trained
     layer = _gradients(shape, size, rows.longest)
@@ -158,25 +160,27 @@ def widest(
     return max(_logits(shape, predicted, size, device) + head * again, layer + head)
 
 
-def forward(shape: Shape, rows: Rows, size: int, *, keys: int = 0, pair: int | None = None) -> int:
-    """What a pass without gradient holds at once: a layer's widest place.
+def forward(
+    shape: Shape, rows: PaddedRows, size: int, *, keys: int = 0, pair: int | None = None
+) -> int:
+    """The largest temporaries of a pass without gradient: those of a layer.
 
     Where scores are capped a token has them for `keys` keys, those of its row by default, at `pair`
-    bytes each: by default what transformers has of every head, and its masks.
+    bytes each: by default what transformers keeps of every head, and its masks.
     """
     wide = 3 * shape.intermediate + 2 * shape.hidden
-    place = rows.tokens * size * max(wide, 5 * shape.attention)
+    widest = rows.tokens * size * max(wide, 5 * shape.attention)
     if shape.capped:
         keys = keys or rows.longest
-        pair = pair or shape.heads * _PASSING_BYTES[size] + _MASKS * size
+        pair = pair or shape.heads * _TEMPORARY_BYTES[size] + _MASKS * size
         repeated = 2 * size * shape.attention * keys  # keys and values, for each query head
         row = repeated + rows.longest * (pair * keys + 3 * size * shape.attention)
-        place = max(place, rows.tokens * row // rows.longest)
-    return place + rows.tokens * 8 * shape.hidden
+        widest = max(widest, rows.tokens * row // rows.longest)
+    return widest + rows.tokens * 8 * shape.hidden
 
 
 def _logits(shape: Shape, tokens: int, size: int, device: Device) -> int:
-    """What a GPU keeps of the logits for the way back, or its slice of them; else a chunk."""
+    """What a GPU keeps of the logits for backward, or its slice of them; elsewhere a chunk."""
     if device.kind != "cuda":
         return logits(shape, tokens, device)
     stash = size * tokens * shape.vocabulary
@@ -188,7 +192,7 @@ def _logits(shape: Shape, tokens: int, size: int, device: Device) -> int:
 
 
 def logits(shape: Shape, tokens: int, device: Device) -> int:
-    """What a pass without gradient holds of the logits: nothing on a GPU, elsewhere a chunk."""
+    """The logits in memory in a pass without gradient: none on a GPU, elsewhere a chunk."""
     rows = max(1, sizes.CHUNK_ELEMENTS // shape.vocabulary)
     chunk = _CHUNK_BYTES * min(tokens, rows) * shape.vocabulary
     return 0 if device.kind == "cuda" else chunk

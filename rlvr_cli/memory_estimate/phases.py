@@ -1,57 +1,47 @@
-"""What a run needs of a device's memory, in bytes, before anything is loaded.
+"""The memory in bytes that a run needs on a device, estimated before anything is loaded.
 
-A sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates for
-a dense decoder with gated feed-forward layers, and one that caps its attention scores as Gemma 2
-does (tests/memory_estimate/test_phases.py). What the device's libraries take is left out, 1 GiB or
-so.
+The sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates
+for a dense decoder with gated feed-forward layers, and one that caps its attention scores as Gemma
+2 does (tests/memory_estimate/test_phases.py). The 1 GiB or so of the device's libraries is not
+counted.
 """
 
 import dataclasses
-import os
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
-from rlvr_cli.errors import Advice, UserError
 from rlvr_cli.memory_estimate.model_size import (
-    Rows,
+    PaddedRows,
     Shape,
     activations,
     cache,
     forward,
+    largest_temporary,
     logits,
-    widest,
 )
-from rlvr_cli.models.policy import Policy
+from rlvr_cli.memory_estimate.requirement import (
+    NOTHING_FITS as NOTHING_FITS,
+    Requirement as Requirement,
+    gib as gib,
+    require as require,
+)
 from rlvr_cli.runtime.device import Device
 
 _SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
 BUCKET = 500_000_000  # elements of gradients that ZeRO 1 to 3 send at a time
 _LIVE = 1_000_000_000  # elements of weights that ZeRO-3 gathers at a time
 _PREFILL_TOKENS = 16384  # of prompts that the graph engine takes at a time
-_GRAPH_SCORE_BYTES = 12  # of a capped score there: it, its tanh, and what is made of that
-_VLLM_RESTING = 2 << 30  # what stays of vLLM while it sleeps: captured graphs and workspaces
-NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --lora-rank 16"
+_GRAPH_SCORE_BYTES = 12  # of a capped score there: the score, its tanh, and the softmax
+_VLLM_ASLEEP_BYTES = 2 << 30  # what vLLM keeps while it sleeps: captured graphs, workspaces
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """What a phase holds at its peak, by what it is for."""
-
-    phase: str
-    parts: dict[str, int]
-    remedy: str = ""  # what makes it fit, to be pasted; empty if nothing was found
-
-    @property
-    def total(self) -> int:
-        return sum(self.parts.values())
-
-
-def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1) -> dict[str, int]:
-    """What a trainer holds between updates, on each of `size` devices."""
+def trainer_state(
+    shape: Shape, options: UpdateOptions, device: Device, size: int = 1
+) -> dict[str, int]:
+    """What a trainer keeps between updates, on each of `size` devices."""
     name, chosen = registry.parse("training", options.trainer)
     number = device.bytes_of(chosen["precision"])
     if name == "local":
@@ -67,11 +57,11 @@ def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1)
     return parts | ({"ZeRO's buffers": number * _bucket(shape)} if zero == 3 else {})
 
 
-def beside(shape: Shape, device: Device, *, trained: bool) -> int:
-    """What DLC's memory model holds while the policy is at work; one that is trained with AdamW."""
+def memory_model_bytes(shape: Shape, device: Device, *, trained: bool) -> int:
+    """What DLC's memory model keeps while the policy runs; with AdamW's state if it is trained."""
     if not trained:
         return device.bytes_of("auto") * shape.parameters
-    return sum(resting(shape, UpdateOptions(), device).values())
+    return sum(trainer_state(shape, UpdateOptions(), device).values())
 
 
 def _bucket(shape: Shape) -> int:
@@ -84,7 +74,7 @@ def _named(weights: int, masters: int, moments: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class UpdateSize:
     """The rows of an update, and the most tokens that one of them and its completion have."""
 
     rows: int
@@ -93,51 +83,53 @@ class Batch:
 
 
 def training(
-    shape: Shape, options: UpdateOptions, device: Device, batch: Batch, *, size: int = 1
+    shape: Shape, options: UpdateOptions, device: Device, batch: UpdateSize, *, size: int = 1
 ) -> Requirement:
     """The peak of an update over several micro-batches, on each of `size` devices."""
-    need = Requirement("training", _training(shape, options, device, batch, size))
-    if need.total <= device.free:
-        return need
+    requirement = Requirement("training", _training(shape, options, device, batch, size))
+    if requirement.total <= device.free:
+        return requirement
     for flags, change, devices in _remedies(options, batch.longest, size):
         changed = dataclasses.replace(options, **change)
         if sum(_training(shape, changed, device, batch, devices).values()) <= device.free:
-            return dataclasses.replace(need, remedy=flags)
-    return need
+            return dataclasses.replace(requirement, remedy=flags)
+    return requirement
 
 
 def _training(
-    shape: Shape, options: UpdateOptions, device: Device, batch: Batch, size: int
+    shape: Shape, options: UpdateOptions, device: Device, batch: UpdateSize, size: int
 ) -> dict[str, int]:
     _, chosen = registry.parse("training", options.trainer)
     number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
     count = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
-    rows, predicted = Rows(count * batch.longest, batch.longest), count * batch.completion
-    return resting(shape, options, device, size) | {
+    rows, predicted = PaddedRows(count * batch.longest, batch.longest), count * batch.completion
+    return trainer_state(shape, options, device, size) | {
         "gradients": _gradients(shape, chosen, number, size),
         "activations": activations(shape, rows, number, recompute=recompute),
-        "widest place": widest(shape, rows, predicted, number, device, recompute=recompute),
+        "temporaries": largest_temporary(
+            shape, rows, predicted, number, device, recompute=recompute
+        ),
     }
 
 
 def _gradients(shape: Shape, chosen: dict[str, Any], number: int, size: int) -> int:
-    """Gradients that are kept in float32, and those that DeepSpeed gathers until it sends them."""
+    """Gradients that are kept in float32, and those that DeepSpeed buckets before it sends them."""
     zero = chosen.get("zero")
-    whole, share = 4 * shape.trained, 4 * -(-shape.trained // size)
+    full, share = 4 * shape.trained, 4 * -(-shape.trained // size)
     if zero is None:
-        return whole
+        return full
     sent = number * _bucket(shape)
     if zero < 2:
-        return whole + sent
-    kept = share if chosen["offload"] == "none" else 0
+        return full + sent
+    persistent = share if chosen["offload"] == "none" else 0
     live = number * min(shape.parameters, _LIVE) if zero == 3 else 0
-    return kept + sent + live
+    return persistent + sent + live
 
 
 def _remedies(
     options: UpdateOptions, longest: int, size: int
 ) -> Iterable[tuple[str, dict[str, Any], int]]:
-    """Flags, the options that they change and the devices, from the cheapest in time."""
+    """Flags, the options that they change and the device count, cheapest in time first."""
     micro, small = options.micro_batch_tokens, {"micro_batch_tokens": longest}
     while micro // 2 >= longest:
         micro //= 2
@@ -160,63 +152,73 @@ def rollout(
     *,
     prompt: int,
     requests: int,
-    held: dict[str, int] | None = None,
+    reserved_bytes: dict[str, int] | None = None,
 ) -> Requirement:
     """The peak of sampling up to `requests` completions of prompts of at most `prompt` tokens.
 
-    `held` is what a trainer on the same device holds meanwhile: transformers and graph sample from
-    its weights, vLLM has its own.
+    `reserved_bytes` is what a trainer on the same device keeps meanwhile: transformers and graph
+    sample from its weights, vLLM has its own.
     """
     name, chosen = registry.parse("rollout", options.engine)
     length = prompt + options.max_new_tokens
     if name == "vllm":
-        return _vllm(shape, chosen, device, length, held)
+        return _vllm(shape, chosen, device, length, reserved_bytes)
     if name == "graph":
         rows = min(chosen["rows"], requests)
-        return _graph(shape, device, rows, prompt, length, held)
+        return _graph(shape, device, rows, prompt, length, reserved_bytes)
     if name != "transformers":
         return Requirement("rollout", {})
 
     def parts(batch: int) -> dict[str, int]:
         number = device.bytes_of("auto")
-        whole = cache(shape, batch * length, number)
+        cache_bytes = cache(shape, batch * length, number)
         sampled = batch * shape.vocabulary * (number + _SAMPLER_BYTES)
-        keys = length if device.kind == "cuda" else prompt  # a static cache is attended to whole
-        prompts = forward(shape, Rows(batch * prompt, prompt), number, keys=keys)
-        step = forward(shape, Rows(batch, 1), number, keys=length)
-        return (held or {"weights": number * shape.parameters}) | {
-            "keys and values": whole + whole // shape.layers,  # a layer's are copied as they grow
-            "widest place": max(prompts, step, sampled),
+        keys = length if device.kind == "cuda" else prompt  # attention reads all of a static cache
+        prompts = forward(shape, PaddedRows(batch * prompt, prompt), number, keys=keys)
+        step = forward(shape, PaddedRows(batch, 1), number, keys=length)
+        return (reserved_bytes or {"weights": number * shape.parameters}) | {
+            "keys and values": cache_bytes
+            + cache_bytes // shape.layers,  # a layer's are copied as they grow
+            "temporaries": max(prompts, step, sampled),
         }
 
     batch = min(chosen["batch_size"], requests)
-    need = Requirement("rollout", parts(batch))
-    while need.total > device.free and batch > 1 and not need.remedy:
+    requirement = Requirement("rollout", parts(batch))
+    while requirement.total > device.free and batch > 1 and not requirement.remedy:
         batch //= 2
         if sum(parts(batch).values()) <= device.free:
-            need = dataclasses.replace(need, remedy=f"--engine transformers:batch_size={batch}")
-    return need
+            requirement = dataclasses.replace(
+                requirement, remedy=f"--engine transformers:batch_size={batch}"
+            )
+    return requirement
 
 
 def _graph(
-    shape: Shape, device: Device, rows: int, prompt: int, length: int, held: dict[str, int] | None
+    shape: Shape,
+    device: Device,
+    rows: int,
+    prompt: int,
+    length: int,
+    reserved_bytes: dict[str, int] | None,
 ) -> Requirement:
-    """What as many rows take as fit: the engine halves their number until they do."""
+    """The bytes of as many rows as fit: the engine halves their number until they do."""
     number = device.bytes_of("auto")
     logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
 
-    def need(rows: int) -> Requirement:
-        first = Rows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
+    def requirement(rows: int) -> Requirement:
+        first = PaddedRows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
         prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
             "keys and values": cache(shape, rows * length, number),
-            "widest place": max(prompts, rows * shape.vocabulary * logit),
+            "temporaries": max(prompts, rows * shape.vocabulary * logit),
         }
-        return Requirement("rollout", (held or {"weights": number * shape.parameters}) | parts)
+        return Requirement(
+            "rollout", (reserved_bytes or {"weights": number * shape.parameters}) | parts
+        )
 
-    while rows > 1 and need(rows).total > device.free:
+    while rows > 1 and requirement(rows).total > device.free:
         rows //= 2
-    return need(rows)
+    return requirement(rows)
 
 
 def _vllm(
@@ -224,28 +226,28 @@ def _vllm(
     chosen: dict[str, Any],
     device: Device,
     length: int,
-    held: dict[str, int] | None,
+    reserved_bytes: dict[str, int] | None,
 ) -> Requirement:
-    """The share of the device that vLLM takes, or what it cannot do without where that is more."""
+    """The share of the device that vLLM takes, or the least that it needs if that is more."""
     number = device.bytes_of(chosen["dtype"])
-    share = chosen["gpu_memory"] or (0.5 if held else 0.9)
+    share = chosen["gpu_memory"] or (0.5 if reserved_bytes else 0.9)
     split = chosen["tensor_parallel"] * chosen["pipeline_parallel"]
     weights = number * shape.parameters // split
     least = weights + cache(shape, length, number) // split
-    taken = int(share * device.total) if device.kind == "cuda" else least
+    requested = int(share * device.total) if device.kind == "cuda" else least
     if chosen["cache_gib"]:
-        taken = weights + int(chosen["cache_gib"] * 2**30)
-    need = Requirement("rollout", (held or {}) | {"vLLM": max(taken, least)})
-    if need.total <= device.free:
-        return need
-    room = device.free - sum((held or {}).values())
-    if room > least * 1.1:
-        fits = int(100 * room / device.total) / 100
-        return dataclasses.replace(need, remedy=f"--engine vllm:gpu_memory={fits:g}")
-    return need
+        requested = weights + int(chosen["cache_gib"] * 2**30)
+    requirement = Requirement("rollout", (reserved_bytes or {}) | {"vLLM": max(requested, least)})
+    if requirement.total <= device.free:
+        return requirement
+    available = device.free - sum((reserved_bytes or {}).values())
+    if available > least * 1.1:
+        fits = int(100 * available / device.total) / 100
+        return dataclasses.replace(requirement, remedy=f"--engine vllm:gpu_memory={fits:g}")
+    return requirement
 
 
-def evaluation(shape: Shape, device: Device, rows: Rows) -> Requirement:
+def evaluation(shape: Shape, device: Device, rows: PaddedRows) -> Requirement:
     """A pass without gradient over a micro-batch of rows, in float32."""
     parts = {
         "weights": 4 * shape.parameters,
@@ -260,48 +262,27 @@ def run(
 ) -> list[Requirement]:
     """What `train` needs on each of `size` devices, for prompts of at most `prompt` tokens.
 
-    With a `reference` the policy that the run starts from stays in memory too.
+    With a `reference` the initial policy stays in memory too.
     """
     train, sampling, options = config.train, config.rollout, config.train_step
-    beside = {"start policy": device.bytes_of("auto") * shape.parameters} if reference else {}
+    extra_models = (
+        {"initial policy": device.bytes_of("auto") * shape.parameters} if reference else {}
+    )
     requests = -(-train.prompts_per_step // size) * sampling.num_generations
-    held = resting(shape, options, device, size) | beside
+    reserved_bytes = trainer_state(shape, options, device, size) | extra_models
     prompts = options.mini_batch_prompts or train.prompts_per_step
-    batch = Batch(
+    batch = UpdateSize(
         prompts * sampling.num_generations,
         prompt + sampling.max_new_tokens,
         sampling.max_new_tokens,
     )
     if registry.parse("rollout", sampling.engine)[0] == "vllm" and device.kind == "cuda":
-        beside["vLLM asleep"] = _VLLM_RESTING
-    left = dataclasses.replace(device, free=device.free - sum(beside.values()))
-    made = training(shape, options, left, batch, size=size)
+        extra_models["vLLM asleep"] = _VLLM_ASLEEP_BYTES
+    remaining = dataclasses.replace(device, free=device.free - sum(extra_models.values()))
+    update = training(shape, options, remaining, batch, size=size)
     return [
-        rollout(shape, sampling, device, prompt=prompt, requests=requests, held=held),
-        dataclasses.replace(made, parts=made.parts | beside),
+        rollout(
+            shape, sampling, device, prompt=prompt, requests=requests, reserved_bytes=reserved_bytes
+        ),
+        dataclasses.replace(update, parts=update.parts | extra_models),
     ]
-
-
-def require(policy: Policy, need: Requirement, device: Device) -> None:
-    """An error if a GPU has too little free memory; only a warning where it is the host's.
-
-    With RLVR_ANY_MEMORY set it is a warning too: an estimate can be wrong.
-    """
-    if need.total <= device.free:
-        return
-    listed = ", ".join(f"{name} {gib(value)}" for name, value in need.parts.items())
-    over = need.total - device.free
-    message = (
-        f"{need.phase} with `{policy.name}` needs {gib(need.total)}, {gib(over)} more than is "
-        f"free of {device.name}: {listed}"
-    )
-    if device.kind == "cpu" or os.environ.get("RLVR_ANY_MEMORY"):
-        tip = f"; try {need.remedy}" if need.remedy else ""
-        warnings.warn(message + tip, Advice, stacklevel=2)
-        return
-    hint = f"set {need.remedy}" if need.remedy else NOTHING_FITS
-    raise UserError(message, f"{hint}; `export RLVR_ANY_MEMORY=1` tries all the same")
-
-
-def gib(size: int) -> str:
-    return f"{size / 2**30:.3g} GiB" if size >= 1 << 28 else f"{size / 2**20:.3g} MiB"

@@ -1,4 +1,4 @@
-"""What a causal language model makes logits of: cap(scale * (hidden head^T + bias)).
+"""The output head of a causal language model: logits = cap(scale * (hidden head^T + bias)).
 
 Shapes: N tokens, H hidden, V vocabulary.
 """
@@ -6,14 +6,14 @@ Shapes: N tokens, H hidden, V vocabulary.
 from typing import Any, NamedTuple
 
 
-class Head(NamedTuple):
+class OutputHead(NamedTuple):
     weight_VH: Any
     bias_V: Any
     scale: float
     softcap: float | None  # cap(x) = softcap tanh(x / softcap)
 
     def options(self, temperature: float) -> dict[str, Any]:
-        """What the statistics at a temperature are of, beside the weight.
+        """The arguments of the statistics at a temperature, besides the weight.
 
         cap(scale x) / temperature = cap'(x) / (temperature / scale),  softcap' = softcap / scale
         """
@@ -38,31 +38,31 @@ class Head(NamedTuple):
         if hidden_NH.dtype == torch.float32:
             return self.logits(hidden_NH)
         if hidden_NH.is_cuda:
-            made_NV = torch.mm(hidden_NH, self.weight_VH.mT, out_dtype=torch.float32)
+            logits_NV = torch.mm(hidden_NH, self.weight_VH.mT, out_dtype=torch.float32)
         else:
-            made_NV = torch.nn.functional.linear(hidden_NH.float(), self.weight_VH.float())
+            logits_NV = torch.nn.functional.linear(hidden_NH.float(), self.weight_VH.float())
         if self.bias_V is not None:
-            made_NV += self.bias_V
+            logits_NV += self.bias_V
         if self.scale != 1:
-            made_NV *= self.scale
+            logits_NV *= self.scale
         if self.softcap is not None:
-            made_NV = made_NV.div_(self.softcap).tanh_().mul_(self.softcap)
-        return made_NV
+            logits_NV = logits_NV.div_(self.softcap).tanh_().mul_(self.softcap)
+        return logits_NV
 
 
-def of(model: Any) -> Head:
+def of(model: Any) -> OutputHead:
     """The output head of a model; Gemma caps its logits, Cohere and Granite scale them.
 
-    Under ZeRO-3 this gathers the head: call it in a forward pass, behind the layers below.
+    Under ZeRO-3 this gathers the head: call it in a forward pass, after the layers below.
     """
     module, config = model.get_output_embeddings(), model.config.get_text_config()
     scale = getattr(config, "logit_scale", None) or 1.0
     scale /= getattr(config, "logits_scaling", None) or 1.0
     softcap = getattr(config, "final_logit_softcapping", None)
-    return Head(module.weight, getattr(module, "bias", None), scale, softcap)
+    return OutputHead(module.weight, getattr(module, "bias", None), scale, softcap)
 
 
 def shared_vocab_logits(logits_NV: Any, memory_NV: Any) -> tuple[Any, Any]:
-    """The logits of the tokens that both heads have; those behind are padding, never sampled."""
+    """The logits of the tokens that both heads have; the others are padding, never sampled."""
     size = min(logits_NV.shape[-1], memory_NV.shape[-1])
     return logits_NV[:, :size], memory_NV[:, :size]

@@ -1,7 +1,7 @@
-"""The model of a policy, as all that samples, trains or evaluates it sees it.
+"""Loading the model of a policy, the same way for sampling, training and evaluation.
 
-What cannot be decoded has no probability, attention caps its scores where the configuration says
-so, and the logits are those of the output head as `heads` knows it; else the model is refused.
+Tokens that cannot be decoded get no probability, attention caps its scores where the configuration
+says so, and the logits must be those of the output head as `lm_head` computes them.
 """
 
 import functools
@@ -16,14 +16,14 @@ from rlvr_cli.models import lm_head
 def load(path: Path, name: str, decodable: int, device: Any) -> Any:
     """The causal language model of a directory, in float32 and evaluation mode.
 
-    Token ids from `decodable` on are of no token: they pad the output head.
+    Token ids from `decodable` on belong to no token: they pad the output head.
     """
     model = _read(path)
     if caps_attention(model):
         _cap_attention(model, name)
     model.eval().to(device)
     _check_head(model, path, decodable)
-    _leave_out(model, path, decodable)
+    _mask_padding(model, path, decodable)
     return model
 
 
@@ -56,15 +56,15 @@ def _read(path: Path) -> Any:
 def _cap_attention(model: Any, name: str) -> None:
     """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
 
-    With sdpa it leaves them as they are, in silence.
+    With sdpa transformers silently leaves them uncapped.
     """
     if model.config._attn_implementation == "sdpa":
         model.set_attn_implementation("eager")
-        _say_slower(name)
+        _warn_slower(name)
 
 
 @functools.cache
-def _say_slower(name: str) -> None:
+def _warn_slower(name: str) -> None:
     warnings.warn(
         f"`{name}` caps its attention scores, so its attention is eager: it takes longer",
         Advice,
@@ -73,31 +73,31 @@ def _say_slower(name: str) -> None:
 
 
 def _check_head(model: Any, path: Path, decodable: int) -> None:
-    """Refuses a model whose logits are no numbers, or not those of its head as `heads` knows it."""
+    """Refuses a model whose logits are NaN, or not those that `lm_head` computes."""
     import torch
 
     token_ids = torch.tensor([[0, 1]], device=model.device)
     with torch.no_grad():
         logits = model(token_ids).logits[..., :decodable]
         hidden = model.base_model(token_ids).last_hidden_state
-        made = lm_head.of(model).logits(hidden)[..., :decodable]
+        by_head = lm_head.of(model).logits(hidden)[..., :decodable]
     if not logits.isfinite().all():
         raise DataError(
-            f"`{path}` gives logits that are no numbers: its weights are damaged",
+            f"`{path}` gives logits that are NaN or infinite: its weights are damaged",
             "copy the model again, or go back to an earlier checkpoint",
         )
-    if not torch.allclose(logits, made, rtol=1e-4, atol=1e-4):
+    if not torch.allclose(logits, by_head, rtol=1e-4, atol=1e-4):
         raise UserError(
-            f"`{path}` makes its logits in a way that rlvr does not know",
+            f"`{path}` computes its logits in a way that rlvr does not support",
             "choose a model whose logits are its hidden state times its output head, scaled or "
             "capped",
         )
 
 
-def _leave_out(model: Any, path: Path, decodable: int) -> None:
-    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf.
+def _mask_padding(model: Any, path: Path, decodable: int) -> None:
+    """Gives the ids from `decodable` on, which pad the output head, a logit of -inf.
 
-    In place, by a bias that no checkpoint holds where the head has none of its own.
+    In place, by a bias; one that is added here is in no checkpoint.
     """
     import torch
 
@@ -107,9 +107,9 @@ def _leave_out(model: Any, path: Path, decodable: int) -> None:
         return
     if lm_head.of(model).softcap is not None:
         raise DataError(
-            f"`{path}` caps its logits, and {padding} of them are of no token: capped, they could "
-            "be sampled",
-            f"save it again behind `model.resize_token_embeddings({decodable})`",
+            f"`{path}` caps its logits, and {padding} of them belong to no token: "
+            "capped, they could be sampled",
+            f"save it again after `model.resize_token_embeddings({decodable})`",
         )
     if head.bias is None:
         bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)

@@ -21,7 +21,7 @@ _SMALL = 20_000_000  # parameters
 _THREADS = torch.get_num_threads()
 
 
-class Stats(NamedTuple):
+class CompletionStats(NamedTuple):
     mask_BT: Tensor
     logp_BT: Tensor  # nats, 0 where masked
     entropy_BT: Tensor  # nats, 0 where masked
@@ -37,8 +37,8 @@ class TopK(NamedTuple):
 def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
     """Indices of rows, longest first, in runs whose padded size stays within `tokens`.
 
-    One row at least. The cut depends on the lengths alone, so that a forward pass of the same rows
-    at another time, for their old log-probs say, has the same bits.
+    At least one row each. The cut depends on the lengths alone, so that another forward pass of the
+    same rows, for their old log-probs say, has the same bits.
     """
     lengths = [row.size for row in rows]
     order = sorted(range(len(rows)), key=lambda i: -lengths[i])
@@ -66,7 +66,7 @@ def dtype_of(precision: str, device: torch.device) -> torch.dtype:
 
 @contextlib.contextmanager
 def recomputing(model: Any, wanted: bool) -> Iterator[None]:
-    """Lets a model's layers keep their inputs alone and compute the rest again in backward."""
+    """Has a model's layers keep only their inputs and compute the rest again in backward."""
     if not wanted:
         yield
         return
@@ -89,7 +89,7 @@ def completion_stats(
     temperature: float,
     entropy_gradient: bool = False,
     top_k: int = 0,
-) -> Stats:
+) -> CompletionStats:
     """The statistics of each completion token, given the prompt and the tokens before it.
 
     With `top_k`, the policy's mass on a token's anchor set too: the reference policy's `top_k`
@@ -98,14 +98,16 @@ def completion_stats(
     return _stats(_states(model, rows), rows, temperature, entropy_gradient, top_k)
 
 
-def with_top_k(model: Any, rows: list[Row], k: int, *, temperature: float) -> tuple[Stats, TopK]:
-    """`completion_stats` and the k likeliest tokens at each place, from one forward pass."""
+def with_top_k(
+    model: Any, rows: list[Row], k: int, *, temperature: float
+) -> tuple[CompletionStats, TopK]:
+    """`completion_stats` and the k likeliest tokens at each position, from one forward pass."""
     states = _states(model, rows)
-    with _refusals():
+    with _kernel_errors():
         ids_NK, logp_NK = dispatch.top_k(
             states.hidden_NH, states.head.weight_VH, k, **states.head.options(temperature)
         )
-    top_k = TopK(_spread(ids_NK, states.mask_BT), _spread(logp_NK, states.mask_BT))
+    top_k = TopK(_scatter(ids_NK, states.mask_BT), _scatter(logp_NK, states.mask_BT))
     return _stats(states, rows, temperature, False, 0), top_k
 
 
@@ -113,14 +115,14 @@ class _States(NamedTuple):
     mask_BT: Tensor
     hidden_NH: Tensor  # what each completion token is predicted from
     target_N: Tensor
-    head: lm_head.Head
+    head: lm_head.OutputHead
 
 
 def _states(model: Any, rows: list[Row]) -> _States:
     """One forward pass of the model below its head.
 
     Rows are padded at the right, so a causal model's attention needs no mask: no token sees the
-    padding behind it. What counts is told from the stored lengths, never from a pad id.
+    padding that follows it. Padding is known from the stored lengths, never from a pad id.
     """
     fit_threads(model)
     device = next(model.parameters()).device
@@ -148,14 +150,14 @@ def _states(model: Any, rows: list[Row]) -> _States:
 
 def _stats(
     states: _States, rows: list[Row], temperature: float, entropy_gradient: bool, top_k: int
-) -> Stats:
+) -> CompletionStats:
     mask_BT = states.mask_BT
     topk_NK = None
     if top_k:
         topk_NK = _anchor_ids(rows, top_k)
         _check_ids(topk_NK, states.head.weight_VH.shape[0])
         topk_NK = topk_NK.to(mask_BT.device)
-    with _refusals():
+    with _kernel_errors():
         stats = dispatch.token_stats(
             states.hidden_NH,
             states.head.weight_VH,
@@ -164,15 +166,15 @@ def _stats(
             topk_NK=topk_NK,
             **states.head.options(temperature),
         )
-    logp_BT, entropy_BT, max_prob_BT = (_spread(value_N, mask_BT) for value_N in stats[:3])
+    logp_BT, entropy_BT, max_prob_BT = (_scatter(value_N, mask_BT) for value_N in stats[:3])
     anchor_N = stats.anchor_logp_N
-    anchor_BT = None if anchor_N is None else _spread(anchor_N, mask_BT)
-    return Stats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
+    anchor_BT = None if anchor_N is None else _scatter(anchor_N, mask_BT)
+    return CompletionStats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Says what the kernels refuse as every other error is said."""
+def _kernel_errors() -> Iterator[None]:
+    """Turns what the kernels refuse into errors with hints."""
     try:
         yield
     except dispatch.Unsupported as error:
@@ -185,7 +187,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _anchor_ids(rows: list[Row], top_k: int) -> Tensor:
-    """The reference policy's `top_k` likeliest tokens, -1 in place of the sampled one, [N, K]."""
+    """The reference policy's `top_k` likeliest tokens, -1 for the sampled one, [N, K]."""
     ids_NK = np.concatenate([row.ref_topk_ids[:, :top_k] for row in rows]).astype(np.int64)
     token_N = np.concatenate([np.asarray(row.token_ids, dtype=np.int64) for row in rows])
     ids_NK[ids_NK == token_N[:, None]] = -1
@@ -211,11 +213,11 @@ def anchor_ref_logp(rows: list[Row], mask_BT: Tensor, dtype: torch.dtype, *, top
     logp_NK = np.concatenate([row.ref_topk_logp[:, :top_k] for row in rows])
     anchor_NK = torch.from_numpy(logp_NK).to(dtype)
     anchor_NK = anchor_NK.masked_fill(_anchor_ids(rows, top_k) < 0, -torch.inf)
-    return _spread(anchor_NK.logsumexp(-1).to(mask_BT.device), mask_BT)
+    return _scatter(anchor_NK.logsumexp(-1).to(mask_BT.device), mask_BT)
 
 
-def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
-    """Values of tokens, [N] or [N, K], at their places in [B, T] or [B, T, K]; 0 elsewhere."""
+def _scatter(value_N: Tensor, mask_BT: Tensor) -> Tensor:
+    """Values of tokens, [N] or [N, K], at their positions in [B, T] or [B, T, K]; 0 elsewhere."""
     shape = (*mask_BT.shape, *value_N.shape[1:])
     zero = torch.zeros(shape, dtype=value_N.dtype, device=value_N.device)
     return zero.masked_scatter(mask_BT.view(*mask_BT.shape, *[1] * (value_N.ndim - 1)), value_N)
@@ -224,7 +226,7 @@ def _spread(value_N: Tensor, mask_BT: Tensor) -> Tensor:
 def pad(values: list[Floats], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
     """Per-token values of each row at the left of a [B, T] tensor, 0 elsewhere."""
     value_N = torch.from_numpy(np.concatenate([np.asarray(row, np.float64) for row in values]))
-    return _spread(value_N.to(mask_BT.device, dtype), mask_BT)
+    return _scatter(value_N.to(mask_BT.device, dtype), mask_BT)
 
 
 def unpad(value_BT: Tensor, rows: list[Row]) -> list[np.ndarray]:

@@ -2,8 +2,8 @@
 
     W x + (alpha / rank) B A x,   B = 0 at the start
 
-Their checkpoint is a peft adapter directory with a `base.json` beside: the base policy, its
-digest, and the names of the adapted modules as they were asked for.
+Their checkpoint is a peft adapter directory with a `base.json`: the base policy, its digest, and
+the names of the adapted modules as they were given.
 """
 
 import json
@@ -33,34 +33,34 @@ class Base:
 
 
 def base_of(path: Path) -> Base | None:
-    """The base of the adapters in a directory, None if it holds a whole policy."""
+    """The base of the adapters in a directory, None if it holds a full policy."""
     return Base(**_json(path / BASE)) if (path / BASE).exists() else None
 
 
 def rank_of(path: Path) -> int:
-    """The rank of the adapters in a directory, 0 if it holds a whole policy."""
-    return _json(path / _CONFIG)["r"] if base_of(path) else 0
+    """The rank of the adapters in a directory, 0 if it holds a full policy."""
+    return int(_json(path / _CONFIG)["r"]) if base_of(path) else 0
 
 
 def check(path: Path, options: UpdateOptions) -> None:
-    """Refuses adapters without peft, and others than those in the policy's directory."""
+    """Refuses adapters without peft, and options other than those of the policy's adapters."""
     rank, alpha = options.lora_rank, _alpha(options)
     if rank:
         _peft()
     elif options.lora_alpha or options.lora_targets != _ALL:
         raise UsageError(
             "--lora-alpha or --lora-targets is given, --lora-rank is 0",
-            "say with --lora-rank how large the adapters are",
+            "set the size of the adapters with --lora-rank",
         )
     if base := base_of(path):
-        held = _json(path / _CONFIG)
-        theirs = (held["r"], held["lora_alpha"], base.targets)
-        if theirs != (rank, alpha, options.lora_targets):
+        config = _json(path / _CONFIG)
+        recorded = (config["r"], config["lora_alpha"], base.targets)
+        if recorded != (rank, alpha, options.lora_targets):
             flags = "--lora-rank {} --lora-alpha {:g} --lora-targets {}"
             raise UsageError(
-                f"`{path}` holds adapters of {flags.format(*theirs)}, "
+                f"`{path}` holds adapters of {flags.format(*recorded)}, "
                 f"asked for is {flags.format(rank, alpha, options.lora_targets)}",
-                f"go on with `{flags.format(*theirs)}`",
+                f"resume with `{flags.format(*recorded)}`",
             )
 
 
@@ -99,7 +99,7 @@ def attach(model: Any, path: Path) -> None:
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the adapters in `{path}`: {str(error).partition(chr(10))[0][:200]}",
-            "copy them again, or make that update again",
+            "copy them again, or run that update again",
         ) from error
 
 
@@ -150,13 +150,13 @@ def _targets(model: Any, text: str) -> str | list[str]:
     names = [name.strip() for name in text.split(",")]
     ends = (model.get_input_embeddings(), model.get_output_embeddings())
     for name in names:
-        found = [m for path, m in model.named_modules() if f".{path}".endswith(f".{name}")]
-        if not name or not found:
+        modules = [m for path, m in model.named_modules() if f".{path}".endswith(f".{name}")]
+        if not name or not modules:
             raise UsageError(
                 f"--lora-targets is {text}: the policy has no module `{name}`",
                 f"name linear modules such as q_proj, or leave it out for {_ALL}",
             )
-        if any(module is end for module in found for end in ends):
+        if any(module is end for module in modules for end in ends):
             raise UsageError(
                 f"--lora-targets is {text}: `{name}` is the output head or the embedding",
                 f"name other modules, or leave it out for {_ALL}",
@@ -166,9 +166,10 @@ def _targets(model: Any, text: str) -> str | list[str]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(atomic.read_bytes(path))
+        values: dict[str, Any] = json.loads(atomic.read_bytes(path))
+        return values
     except ValueError as error:
-        raise DataError(f"`{path}` is broken: {error}", "make that update again") from error
+        raise DataError(f"`{path}` is broken: {error}", "run that update again") from error
 
 
 def _peft() -> Any:

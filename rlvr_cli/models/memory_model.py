@@ -11,28 +11,28 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage.shards import Shards
 
-AUTO = "auto"  # the name of one that is made of the policy's configuration
+AUTO = "auto"  # one built from the policy's configuration
 _FOLDER = "memory-model"
-_SHARE = 4  # a memory that is made has one in so many of the policy's layers
+_SHARE = 4  # one that is built has one in so many of the policy's layers
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
 
 
 def resolve(name: str, policy: Policy) -> Policy:
     """The memory model of a name; an error unless its tokenizer is the policy's."""
     memory = policies.resolve(name)
-    mine, other = (policies.load_tokenizer(each).get_vocab() for each in (policy, memory))
-    if mine != other:
-        token = next(iter(sorted(mine.items() ^ other.items())))
+    expected, other = (policies.load_tokenizer(each).get_vocab() for each in (policy, memory))
+    if expected != other:
+        token = next(iter(sorted(expected.items() ^ other.items())))
         raise UsageError(
             f"the tokenizer of `{memory.name}` is not that of `{policy.name}`: token {token[0]!r} "
-            f"is {other.get(token[0], 'missing')} there, {mine.get(token[0], 'missing')} here",
+            f"is {other.get(token[0], 'missing')} there, {expected.get(token[0], 'missing')} here",
             "name a memory model with the policy's tokenizer",
         )
     return memory
 
 
 def sampling(options: RolloutOptions, algo: str, *, decoupled: bool) -> RolloutOptions:
-    """How a run's steps are sampled: with `+dlc` from the policy less a memory model."""
+    """How a run's steps are sampled: with `+dlc` from the policy minus a memory model."""
     if decoupled and not options.memory_model:
         return replace(options, memory_model=AUTO)
     if options.memory_model and not decoupled:
@@ -45,39 +45,39 @@ def sampling(options: RolloutOptions, algo: str, *, decoupled: bool) -> RolloutO
 
 
 def check(options: RolloutOptions) -> None:
-    """Refuses what does not go with sampling from two models, or needs them."""
+    """Refuses options that do not work with sampling from two models, or that need them."""
     if not options.is_decoupled:
         if options.dlc_min_prob:
             raise UsageError(
-                f"--dlc-min-prob is {options.dlc_min_prob:g}, and nothing is taken off the policy",
+                f"--dlc-min-prob is {options.dlc_min_prob:g}, and no memory model is subtracted",
                 "name a --memory-model, with --mu above 0, or leave it out",
             )
         return
     if options.engine.partition(":")[0] == "vllm":
         raise UsageError(
-            "--engine vllm samples from one model, and DLC from the policy less a memory model",
+            "--engine vllm samples from one model, and DLC from the policy minus a memory model",
             "use --engine graph, or --engine transformers",
         )
     if options.temperature == 0 or options.top_k:
         raise UsageError(
             f"DLC samples at a temperature above 0 and of all tokens; temperature is "
             f"{options.temperature:g}, top_k {options.top_k}",
-            "leave --temperature 0 and --top-k out; --dlc-min-prob leaves unlikely tokens out",
+            "leave --temperature 0 and --top-k out; --dlc-min-prob excludes unlikely tokens",
         )
 
 
 def start(name: str, policy: Policy, folder: Path, seed: int) -> Policy:
-    """The memory model of a name; of `auto` a small random one, made in `folder` if need be."""
+    """The memory model of a name; for `auto` a small random one, built in `folder` if missing."""
     if name != AUTO:
         return resolve(name, policy)
-    made = folder / _FOLDER
-    if not made.exists():
-        make(policy, made, seed)
-    return resolve(str(made), policy)
+    path = folder / _FOLDER
+    if not path.exists():
+        make(policy, path, seed)
+    return resolve(str(path), policy)
 
 
 def chosen(options: RolloutOptions, policy: Policy, folder: Path, seed: int) -> Policy | None:
-    """The memory model that is taken off the policy, None where nothing is."""
+    """The memory model to subtract from the policy, None without one."""
     if not options.is_decoupled:
         return None
     return start(options.memory_model, policy, folder, seed)
@@ -110,12 +110,14 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     text.num_hidden_layers = layers
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            config, dtype=torch.float32
+        )
     temporary = out.with_name(f"_tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     model.save_pretrained(temporary)
     for path in sorted(source.iterdir()):
-        wanted = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
-        if wanted and not (temporary / path.name).exists():
+        companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
+        if companion and not (temporary / path.name).exists():
             shutil.copyfile(path, temporary / path.name)
     temporary.rename(out)

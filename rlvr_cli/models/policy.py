@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import loading, lora
-from rlvr_cli.runtime import device as devices, distributed
+from rlvr_cli.runtime import device
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
@@ -34,7 +34,7 @@ _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 class Policy:
     """A policy's directory and the name that a manifest may hold for it.
 
-    A policy that is in memory alone has an `identity`, and the directory of the one it came from.
+    A policy that exists only in memory has an `identity`, and the directory of its origin.
     """
 
     path: Path
@@ -49,17 +49,17 @@ class Policy:
         """
         if self.identity:
             return self.identity
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in sorted(self.path.iterdir()):
             if path.suffix in _SUFFIXES and path.name not in (TRAINER_STATE, lora.BASE):
-                whole.update(f"{path.name}\0{_sha256(path)}\n".encode())
+                digest.update(f"{path.name}\0{_sha256(path)}\n".encode())
         if base := lora.base_of(self.path):
-            whole.update(f"{lora.BASE}\0{base.digest}\n".encode())
-        return whole.hexdigest()
+            digest.update(f"{lora.BASE}\0{base.digest}\n".encode())
+        return digest.hexdigest()
 
     @functools.cached_property
     def base(self) -> "Policy | None":
-        """The policy that the adapters in this directory are for, None of a whole policy."""
+        """The policy that the adapters in this directory are for, None of a full policy."""
         recorded = lora.base_of(self.path)
         if recorded is None:
             return None
@@ -69,18 +69,18 @@ class Policy:
         except DataError as error:
             raise DataError(
                 f"{holds}, and {error}",
-                f"bring that policy back, or write in {lora.BASE} there where it is now",
+                f"bring that policy back, or write its new path in {lora.BASE} there",
             ) from error
         if base.digest != recorded.digest:
             raise DataError(
                 f"{holds}, whose content has changed",
-                "bring the policy back that they were trained on",
+                "restore the policy that they were trained on",
             )
         return base
 
     @property
     def lora_rank(self) -> int:
-        """The rank of the adapters in this directory, 0 of a whole policy."""
+        """The rank of the adapters in this directory, 0 of a full policy."""
         return lora.rank_of(self.path)
 
     @functools.cached_property
@@ -122,7 +122,7 @@ def resolve(name: str) -> Policy:
     if not any((path / file).exists() for file in _TOKENIZERS):
         raise DataError(
             f"`{path}` has no tokenizer",
-            "save one there with `tokenizer.save_pretrained(...)`, it must be the policy's own",
+            "save the policy's own there with `tokenizer.save_pretrained(...)`",
         )
     return Policy(path, str(path))
 
@@ -151,7 +151,7 @@ def recorded_in(folder: Path, name: str) -> Policy:
 
 
 def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
-    """Whether the policy that an update made is there as it was written.
+    """Whether the policy that an update wrote is there, unchanged.
 
     `train` removes old checkpoints (`--keep`) and leaves their steps.
     """
@@ -192,8 +192,8 @@ class Loaded:
 
 def load_tokenizer(policy: Policy) -> Any:
     """The policy's tokenizer; the checkpoints of a run share one in memory."""
-    kept = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
-    return _tokenizer(_Content("".join(f"{p.name}\0{_sha256(p)}\n" for p in kept), policy))
+    files = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
+    return _tokenizer(_Content("".join(f"{p.name}\0{_sha256(p)}\n" for p in files), policy))
 
 
 @dataclass(frozen=True)
@@ -221,15 +221,17 @@ def encode_prompt(tokenizer: Any, prompt_id: str, messages: str) -> list[int]:
     """The token ids of a prompt, given as JSON: raw text, or messages for the chat template."""
     prompt = json.loads(messages)
     if isinstance(prompt, str):
-        return tokenizer(prompt)["input_ids"]
+        token_ids: list[int] = tokenizer(prompt)["input_ids"]
+        return token_ids
     if not getattr(tokenizer, "chat_template", None):
         raise DataError(
             f"prompt `{prompt_id}` is a list of messages, the policy has no chat template",
             "give the prompt as text, or add a chat template to the policy's tokenizer",
         )
-    return tokenizer.apply_chat_template(
+    token_ids = tokenizer.apply_chat_template(
         prompt, add_generation_prompt=True, tokenize=True, return_dict=True
     )["input_ids"]
+    return token_ids
 
 
 def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
@@ -247,11 +249,11 @@ def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
 
 
 def quiet() -> None:
-    """Keeps transformers' own bars and notices out of the way."""
+    """Turns off transformers' own progress bars and notices."""
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
 
 
 def context_length(policy: Policy) -> int:
@@ -268,16 +270,6 @@ def context_length(policy: Policy) -> int:
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
-def device() -> Any:
-    """The GPU of this process, or the CPU where there is none."""
-    import torch
-
-    if not torch.cuda.is_available():
-        devices.check()
-        return torch.device("cpu")
-    return torch.device("cuda", distributed.current().local_rank % torch.cuda.device_count())
-
-
 def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     """The policy in float32, in evaluation mode, with every end-of-sequence id it declares.
 
@@ -288,7 +280,9 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     tokenizer = load_tokenizer(policy)
     eos_ids = end_ids(policy, tokenizer)
     base = policy.base or policy
-    model = loading.load(base.path, base.name, vocabulary(tokenizer, eos_ids), device())
+    model = loading.load(
+        base.path, base.name, vocabulary(tokenizer, eos_ids), device.torch_device()
+    )
     if policy.base:
         lora.attach(model, policy.path)
     if frozen and model.device.type == "cuda":
@@ -296,10 +290,12 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
 
         model.to(torch.bfloat16)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
-    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        eos_token_id=list(eos_ids), pad_token_id=pad_id
+    )
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
 
 
 def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
     """One more than the highest token id that can be decoded or ends a completion."""
-    return max(0, *tokenizer.get_vocab().values(), *eos_ids) + 1
+    return int(max(0, *tokenizer.get_vocab().values(), *eos_ids)) + 1

@@ -1,12 +1,16 @@
-"""The processors of this machine: their memory, and why torch cannot use a card that is there."""
+"""The devices of this machine: their memory, and why torch cannot use a GPU that is there."""
 
 import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlvr_cli.errors import UserError
 from rlvr_cli.runtime import distributed
+
+if TYPE_CHECKING:
+    import torch
 
 _DRIVER = Path("/proc/driver/nvidia")
 _MEMORY = Path("/proc/meminfo")
@@ -14,7 +18,7 @@ _MEMORY = Path("/proc/meminfo")
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU (`cuda`), or the host (`cpu`), and what can be had of its memory now, in bytes."""
+    """A GPU (`cuda`) or the host (`cpu`), with its total and its available memory in bytes."""
 
     kind: str
     total: int
@@ -22,7 +26,7 @@ class Device:
     name: str = "this machine"
 
     def bytes_of(self, precision: str) -> int:
-        """Bytes of a number that is computed with; `auto` is bfloat16 on a GPU alone."""
+        """Bytes of a number in a precision; `auto` is bfloat16 on a GPU, float32 elsewhere."""
         half = precision == "bfloat16" or (precision == "auto" and self.kind == "cuda")
         return 2 if half else 4
 
@@ -36,6 +40,16 @@ def here() -> Device:
     return host()
 
 
+def torch_device() -> "torch.device":
+    """The same device for torch; refuses the CPU where there is a GPU that torch cannot use."""
+    import torch
+
+    if not torch.cuda.is_available():
+        check()
+        return torch.device("cpu")
+    return torch.device("cuda", distributed.current().local_rank % torch.cuda.device_count())
+
+
 def gpu(index: int) -> Device:
     import torch
 
@@ -44,7 +58,7 @@ def gpu(index: int) -> Device:
 
 
 def host(meminfo: Path = _MEMORY) -> Device:
-    """The host; where the system does not say what is available, all of it counts as that."""
+    """The host; if the system does not report available memory, all of it counts as available."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not meminfo.exists():
         return Device("cpu", total, total)
@@ -55,21 +69,21 @@ def host(meminfo: Path = _MEMORY) -> Device:
 
 
 def free_unused() -> None:
-    """Gives memory that torch keeps for itself back to the GPU."""
+    """Returns the GPU memory that torch caches."""
     import torch
 
     torch.cuda.empty_cache()
 
 
-def check(found: "Unusable | None" = None) -> None:
-    """Refuses to compute on the CPU in silence where there is a card that torch cannot use."""
-    if found := found or unusable():
-        raise UserError(found.reason, found.hint)
+def check(trouble: "Unusable | None" = None) -> None:
+    """Refuses to compute on the CPU silently if there is a GPU that torch cannot use."""
+    if trouble := trouble or unusable():
+        raise UserError(trouble.reason, trouble.hint)
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """Why a card that is there is of no use, and what to do."""
+    """Why torch cannot use a GPU of this machine, and what to do."""
 
     reason: str
     hint: str
@@ -81,9 +95,9 @@ def unusable(
     built_for: str | None = None,
     supported: tuple[int, int] | None = None,
 ) -> Unusable | None:
-    """What is wrong if the driver lists a card and torch, made for CUDA, finds none.
+    """What is wrong if the driver lists a GPU and torch, built for CUDA, sees none.
 
-    None too where CUDA_VISIBLE_DEVICES hides the cards, or torch was made for CPUs.
+    Also None if CUDA_VISIBLE_DEVICES hides the GPUs, or torch was built for CPUs.
     """
     import torch
 
@@ -97,9 +111,9 @@ def unusable(
     start = f"this machine has a GPU that torch {torch.__version__} cannot use: "
     if supported and supported < (*needed[:1], 0):
         return Unusable(
-            f"{start}driver {version} knows CUDA {supported[0]}.{supported[1]}, and it was made "
-            f"for CUDA {built_for}",
-            f"install a newer driver, or a torch made for CUDA {supported[0]}; "
+            f"{start}driver {version} supports CUDA {supported[0]}.{supported[1]}, and it was "
+            f"built for CUDA {built_for}",
+            f"install a newer driver, or a torch built for CUDA {supported[0]}; "
             "`export CUDA_VISIBLE_DEVICES=` computes on the CPU",
         )
     return Unusable(
@@ -118,7 +132,7 @@ def driver_version(driver: Path = _DRIVER) -> str | None:
 
 
 def _supported() -> tuple[int, int] | None:
-    """The newest CUDA that the installed driver knows, None if it cannot be asked."""
+    """The newest CUDA that the installed driver supports, None if it cannot be asked."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,6 +1,6 @@
-"""The processes that share a stage's work: who they are, waiting for one another, starting them.
+"""The processes that share a stage's work: their ranks, barriers and broadcasts, starting them.
 
-A process learns its place from the variables that torchrun, deepspeed or srun set.
+A process learns its rank from the variables that torchrun, deepspeed or srun set.
 """
 
 import functools
@@ -19,14 +19,14 @@ _NAMES = {
     "WORLD_SIZE": ("SLURM_STEP_NUM_TASKS",),  # set by srun, and not in the batch script itself
     "LOCAL_RANK": ("SLURM_LOCALID",),
 }
-
-
-_WAITED = re.compile(r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout")
+_TIMED_OUT = re.compile(
+    r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout"
+)
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among all that work on the same command."""
+    """The rank of this process among all that run the same command."""
 
     rank: int = 0
     size: int = 1
@@ -34,15 +34,15 @@ class World:
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this is the process that writes what is written once."""
+        """Whether this process writes the files that are written once."""
         return self.rank == 0
 
 
 @functools.cache
 def current() -> World:
-    """What the launcher says; one process alone where there is none."""
-    found = {name: _variable(name, *others) for name, others in _NAMES.items()}
-    rank, size, local = (found[name] for name in _NAMES)
+    """The rank that the launcher set; without a launcher, a single process."""
+    values = {name: _variable(name, *others) for name, others in _NAMES.items()}
+    rank, size, local = (values[name] for name in _NAMES)
     if size is None or size == 1 or rank is None:
         return World()
     return World(rank, size, rank if local is None else local)
@@ -54,7 +54,7 @@ def _variable(*names: str) -> int | None:
 
 
 def start() -> World:
-    """Connects the processes; `torch.distributed` is ready afterwards, for a single one too."""
+    """Connects the processes; `torch.distributed` is ready afterwards, even for a single one."""
     import torch
     from torch import distributed
 
@@ -86,22 +86,22 @@ def start() -> World:
             **_store(world),
         )
     except (RuntimeError, distributed.DistError) as error:
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise UserError(
-            f"process {world.rank} of {world.size} cannot reach the others at {place}: "
+            f"process {world.rank} of {world.size} cannot reach the others at {address}: "
             f"{str(error).partition(chr(10))[0][:200]}",
-            "choose another MASTER_PORT if it is in use, and see that all processes were started",
+            "choose another MASTER_PORT if it is in use, and check that all processes were started",
         ) from error
     return world
 
 
 def _store(world: World) -> dict[str, Any]:
     """A single process needs no port."""
-    from torch import distributed
+    from torch.distributed import HashStore  # type: ignore[attr-defined]
 
     if world.size > 1:
         return {}
-    return {"store": distributed.HashStore(), "rank": 0, "world_size": 1}
+    return {"store": HashStore(), "rank": 0, "world_size": 1}
 
 
 def gather(value: Any) -> list[Any]:
@@ -129,13 +129,14 @@ def timeout_s() -> float:
 
 
 def lost(error: BaseException) -> UserError | None:
-    """What an error of torch means if a process waited for another one in vain, else None."""
-    if not _WAITED.search(str(error)):
+    """The error for a process that timed out waiting for others, None for other errors."""
+    if not _TIMED_OUT.search(str(error)):
         return None
     world = current()
     return UserError(
-        f"process {world.rank} of {world.size} waited {timeout_s():g} s for the others in vain",
-        "one of them hangs, or works longer than that: see what it does, or allow more with "
+        f"process {world.rank} of {world.size} timed out: it waited {timeout_s():g} s for "
+        "the others",
+        "one of them hangs or needs longer than that: see what it does, or allow more time with "
         "`export RLVR_TIMEOUT_S=7200`",
     )
 
@@ -146,19 +147,19 @@ def barrier() -> None:
 
 
 def broadcast(value: Any) -> Any:
-    """What the leading process gave; every process must call this."""
+    """The value of the main process; every process must call this."""
     return gather(value)[0]
 
 
 def is_launched() -> bool:
-    """Whether `launch` or torchrun started this process and will speak for it."""
+    """Whether `spawn` or torchrun started this process and reports its failure."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def spawn(processes: int, words: list[str]) -> int:
-    """Runs an `rlvr` command line in so many processes of this machine; the exit code of all.
+def spawn(processes: int, arguments: list[str]) -> int:
+    """Runs an `rlvr` command line in several processes of this machine; their exit code.
 
-    The first process that fails stops the others. If it died without a word, it is named here.
+    The first process that fails stops the others. If a signal killed it, the error names it.
     """
     import logging
     import uuid
@@ -182,7 +183,7 @@ def spawn(processes: int, words: list[str]) -> int:
     )
     code = "from rlvr_cli.cli.app import main; main()"
     try:
-        elastic_launch(configuration, sys.executable)("-P", "-c", code, *words)
+        elastic_launch(configuration, sys.executable)("-P", "-c", code, *arguments)
     except SignalException as error:
         raise Interrupted("interrupted; finished parts are kept") from error
     except ChildFailedError as error:
@@ -192,6 +193,6 @@ def spawn(processes: int, words: list[str]) -> int:
         name = signal.Signals(-failure.exitcode).name
         raise UserError(
             f"process {rank} of {processes} was killed by {name}; the others were stopped",
-            "run the same command again to go on; if it was out of memory, ask for less",
+            "run the same command again to resume; if it ran out of memory, use smaller batches",
         ) from error
     return 0

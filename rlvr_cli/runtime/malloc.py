@@ -1,4 +1,4 @@
-"""What this process keeps of freed memory, and takes of the cores."""
+"""How much freed memory this process keeps, and how many cores it uses."""
 
 import contextlib
 import ctypes
@@ -12,8 +12,9 @@ BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 def keep_freed() -> None:
     """Has this process keep up to KEPT_BYTES of freed memory for its next arrays.
 
-    glibc gives it back at once, and each page that is taken again costs a fault, about 2
-    microseconds: of clustering 256 completions that was a third. Other C libraries are left alone.
+    glibc returns it at once, and each page that is taken again costs a fault of about 2
+    microseconds: a third of the time of clustering 256 completions. Other C libraries are left
+    alone.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""Seeds that depend on what a row is, never on where or when it is made."""
+"""Seeds that depend on what a row is, never on where or when it is sampled."""
 
 import hashlib
 

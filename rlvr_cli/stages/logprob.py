@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
-from rlvr_cli.memory_estimate.model_size import Rows, shape_of
+from rlvr_cli.memory_estimate.model_size import PaddedRows, shape_of
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
@@ -82,7 +82,7 @@ def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     """The policy, if there is memory for a pass of it."""
     shape, place = shape_of(policy), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
-    rows = Rows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
+    rows = PaddedRows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
     phases.require(policy, phases.evaluation(shape, place, rows), place)
     return policies.load(policy)
 

@@ -154,7 +154,7 @@ def _load(
     """The policy in an engine of its own, if there is memory for it; with a memory model beside."""
     place = device.here()
     if memory_model:
-        held = phases.beside(shape_of(memory_model), place, trained=False)
+        held = phases.memory_model_bytes(shape_of(memory_model), place, trained=False)
         place = replace(place, free=place.free - held)
     need = phases.rollout(
         shape_of(policy),
@@ -164,7 +164,7 @@ def _load(
         requests=prompts.num_rows * options.num_generations,
     )
     phases.require(policy, need, place)
-    beside = {"memory": policies.load(memory_model, frozen=True)} if memory_model else {}
+    beside = {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
     return registry.build("rollout", options.engine)(policy, **beside)
 
 

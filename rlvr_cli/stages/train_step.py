@@ -122,7 +122,7 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
         shape, place = shape_of(policy, options), device.here()
-        batch = phases.Batch(len(rows), *lengths)
+        batch = phases.UpdateSize(len(rows), *lengths)
         need = phases.training(shape, options, place, batch, size=distributed.current().size)
         phases.require(policy, need, place)
 

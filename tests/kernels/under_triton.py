@@ -24,8 +24,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.rollout import _slots
-from rlvr_cli.engines.rollout.graph import Engine
+from rlvr_cli.engines.rollout import _batch
+from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import (
     attention,
@@ -470,17 +470,17 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, m
     torch.use_deterministic_algorithms(False)
     torch.set_default_device(None)
     monkeypatch.setenv(dispatch.VARIABLE, "triton")
-    monkeypatch.setitem(_slots.PACE, DEVICE, _slots.Pace(burst=3, late=1, worth=1))
+    monkeypatch.setitem(_batch.PACE, DEVICE, _batch.Pace(burst=3, lag=1, least_left=1))
     own, memory = (dataclasses.replace(loaded, model=m, eos_ids=(-1,)) for m in small_models())
     requests = [Request([20 + n, *range(n % 4)], n) for n in range(6)]
     limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
     found = []
     for least_rows in (1, 4):
-        engine = Engine(own, 4, least_rows=least_rows, fuse=fuse, memory=memory)
+        engine = GraphEngine(own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory)
         made = dict(engine.generate(requests, sampling, limits))
         found.append([made[i] for i in range(len(requests))])
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, found[0], strict=True)]
-    logps = local.Engine(own, UpdateOptions(), precision="float32").logp(rows, 1.5)
+    logps = local.LocalEngine(own, UpdateOptions(), precision="float32").logp(rows, 1.5)
     for few, all_, logp_T, limit in zip(*found, logps, limits, strict=True):
         assert few.token_ids == all_.token_ids and len(few.token_ids) == limit
         assert few.behaviour_logp == pytest.approx(all_.behaviour_logp, abs=1e-4)

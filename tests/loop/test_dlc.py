@@ -24,8 +24,10 @@ from rlvr_cli.storage.shards import Shards
 
 FLAGS = ["--prompts-per-step", "3", "-n", "4", "--max-new-tokens", "8", "--prompts-per-part", "2"]
 ENGINES = {
-    "transformers": lambda loaded, memory: transformers.Engine(loaded, memory=memory),
-    "graph": lambda loaded, memory: graph.Engine(loaded, 8, memory=memory),
+    "transformers": lambda loaded, memory: transformers.TransformersEngine(
+        loaded, memory_model=memory
+    ),
+    "graph": lambda loaded, memory: graph.GraphEngine(loaded, 8, memory_model=memory),
 }
 
 
@@ -115,7 +117,7 @@ def test_both_engines_sample_the_same_whatever_the_padding_and_stop_at_the_same_
         assert len(mine.policy_logp) == len(mine.token_ids)
         assert not any(token in ends for token in mine.token_ids[:-1])
         assert (mine.token_ids[-1] in ends) == (mine.finish_reason == "stop")
-    plain = sample(transformers.Engine(some), requests, SamplingParams(8, 1.5))
+    plain = sample(transformers.TransformersEngine(some), requests, SamplingParams(8, 1.5))
     assert [c.token_ids for c in plain] != [c.token_ids for c in one]
 
 
@@ -268,8 +270,8 @@ def test_samples_less_a_memory_are_refused_by_an_objective_of_samples_of_the_pol
     [
         (["--memory-model", "auto", "--temperature", "0", "-n1"], "temperature above 0"),
         (["--memory-model", "auto", "--top-k", "5"], "top_k 5"),
-        (["--dlc-min-prob", "0.1"], "nothing is taken off the policy"),
-        (["--memory-model", "auto", "--mu", "0", "--dlc-min-prob", "0.1"], "nothing is taken off"),
+        (["--dlc-min-prob", "0.1"], "no memory model is subtracted"),
+        (["--memory-model", "auto", "--mu", "0", "--dlc-min-prob", "0.1"], "no memory model is"),
     ],
 )
 def test_what_does_not_go_with_two_models_is_refused(refused, chain, words, found):

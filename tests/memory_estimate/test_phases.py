@@ -21,7 +21,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.cli import app
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
-from rlvr_cli.engines.rollout.transformers import Engine as Sampler
+from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.errors import Advice, UserError
 from rlvr_cli.kernels import reference, sizes
 from rlvr_cli.memory_estimate import model_size, phases
@@ -101,8 +101,8 @@ def measured(kind, vocabulary, folder, *, length=64, **options):
         engine.update(1e-4)
     with allocated() as passing:
         engine.accumulate(rows, goal, totals, 1.0)
-    rest = sum(phases.resting(numbers, options, ROOM).values())
-    need = phases.training(numbers, options, ROOM, phases.Batch(8, length, length - 8))
+    rest = sum(phases.trainer_state(numbers, options, ROOM).values())
+    need = phases.training(numbers, options, ROOM, phases.UpdateSize(8, length, length - 8))
     return at_rest.after, rest, at_rest.after + passing.peak, need.total
 
 
@@ -172,7 +172,7 @@ def test_sampling_allocates_what_was_said_within_a_fifth(tmp_path):
     options = RolloutOptions(max_new_tokens=16)
     requests = [Request(list(range(40)), seed) for seed in range(32)]
     with allocated() as found:
-        list(Sampler(loaded).generate(requests, SamplingParams(16)))
+        list(TransformersEngine(loaded).generate(requests, SamplingParams(16)))
     need = phases.rollout(numbers, options, ROOM, prompt=40, requests=32)
     assert found.peak <= need.total - need.parts["weights"] <= 1.2 * found.peak
 
@@ -186,7 +186,7 @@ def test_capped_scores_of_prompts_and_steps_are_in_what_was_said(engine, prompt,
     options = RolloutOptions(max_new_tokens=new, engine=engine)
     requests = [Request([seed, *range(prompt - 1)], seed) for seed in range(32)]
     with allocated() as found:
-        sampler = registry.module("rollout", engine).Engine(loaded)
+        sampler = registry.build("rollout", engine)(loaded.policy, loaded)
         list(sampler.generate(requests, SamplingParams(new)))
     need = phases.rollout(numbers, options, ROOM, prompt=prompt, requests=32)
     assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
@@ -196,7 +196,7 @@ def test_log_probs_with_capped_scores_take_what_was_said_within_a_tenth(tmp_path
     loaded, numbers = small("gemma", 300, tmp_path)
     with torch.no_grad(), allocated() as found:
         logprobs.completion_stats(loaded.model, rows_of(4, 400), temperature=1.0)
-    need = phases.evaluation(numbers, ROOM, model_size.Rows(1600, 400))
+    need = phases.evaluation(numbers, ROOM, model_size.PaddedRows(1600, 400))
     assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
 
 
@@ -213,7 +213,7 @@ def test_log_probs_with_capped_scores_are_said_for_the_longest_row_there_is(
     tables = Shards.open(known / "rollouts", "rollouts").table().to_pylist()
     longest = max(len(row["prompt_token_ids"]) + len(row["token_ids"]) for row in tables)
     numbers = model_size.shape_of(policy.Policy(folder, "policy"))
-    need = phases.evaluation(numbers, full, model_size.Rows(max(tokens, longest), longest))
+    need = phases.evaluation(numbers, full, model_size.PaddedRows(max(tokens, longest), longest))
     assert f"one pass {phases.gib(need.parts['one pass'])}" in err
 
 
@@ -229,7 +229,9 @@ def test_the_shape_is_the_models_and_adapters_alone_are_trained(loaded):
 
 
 def needed(device, **options):
-    return phases.training(LARGE, UpdateOptions(**options), device, phases.Batch(256, 1536, 1024))
+    return phases.training(
+        LARGE, UpdateOptions(**options), device, phases.UpdateSize(256, 1536, 1024)
+    )
 
 
 def test_a_model_with_all_its_state_is_18_bytes_a_parameter_on_a_gpu():
@@ -241,9 +243,9 @@ def test_a_model_with_all_its_state_is_18_bytes_a_parameter_on_a_gpu():
 @pytest.mark.parametrize("trainer", ["deepspeed:zero=2", "deepspeed:zero=3"])
 def test_zero_needs_less_on_more_devices_and_with_offload(trainer):
     options = UpdateOptions(trainer=trainer)
-    one, eight = (sum(phases.resting(LARGE, options, GPU, size).values()) for size in (1, 8))
+    one, eight = (sum(phases.trainer_state(LARGE, options, GPU, size).values()) for size in (1, 8))
     off = dataclasses.replace(options, trainer=f"{trainer},offload=optimizer")
-    assert eight < one and sum(phases.resting(LARGE, off, GPU, 1).values()) < one / 2
+    assert eight < one and sum(phases.trainer_state(LARGE, off, GPU, 1).values()) < one / 2
 
 
 @pytest.mark.parametrize(
@@ -293,8 +295,10 @@ needs_vllm = pytest.mark.skipif(not importlib.util.find_spec("vllm"), reason="no
 @needs_vllm
 def test_vllm_beside_a_trainer_is_given_the_share_that_is_left():
     options = RolloutOptions(max_new_tokens=1024, engine="vllm")
-    held = {"weights": 45 << 30}
-    need = phases.rollout(LARGE, options, GPU, prompt=512, requests=4096, held=held)
+    reserved_bytes = {"weights": 45 << 30}
+    need = phases.rollout(
+        LARGE, options, GPU, prompt=512, requests=4096, reserved_bytes=reserved_bytes
+    )
     assert need.total == 85 << 30 and need.remedy == "--engine vllm:gpu_memory=0.43"
 
 
@@ -302,7 +306,7 @@ def test_vllm_beside_a_trainer_is_given_the_share_that_is_left():
 def test_a_run_holds_its_start_policy_and_a_sleeping_vllm():
     given = RunConfig(rollout=RolloutOptions(engine="vllm"))
     _, update = phases.run(LARGE, given, GPU, prompt=512, reference=True)
-    assert update.parts["start policy"] == 2 * LARGE.parameters
+    assert update.parts["initial policy"] == 2 * LARGE.parameters
     assert update.parts["vLLM asleep"] == 2 << 30
 
 
@@ -335,7 +339,7 @@ def test_a_host_without_memory_is_a_line_and_the_command_goes_on(rlvr, copy, mon
 
 
 def test_a_memory_model_is_held_beside_the_policy_with_its_optimizer_where_it_is_trained():
-    made = [phases.beside(LARGE, GPU, trained=trained) for trained in (False, True)]
+    made = [phases.memory_model_bytes(LARGE, GPU, trained=trained) for trained in (False, True)]
     assert made == [2 * LARGE.parameters, (2 + 4 + 8) * LARGE.parameters]
 
 

@@ -73,14 +73,14 @@ def test_logits_made_in_an_unknown_way_are_refused(tmp_path, monkeypatch):
     model.save_pretrained(tmp_path)
     unscaled = lm_head.of(model)._replace(scale=1.0)
     monkeypatch.setattr(lm_head, "of", lambda model: unscaled)
-    with pytest.raises(UserError, match="makes its logits in a way that rlvr does not know"):
+    with pytest.raises(UserError, match="computes its logits in a way that rlvr does not support"):
         loading.load(tmp_path, "granite", TINY["vocab_size"], "cpu")
 
 
 def test_a_scale_and_a_cap_together_are_those_of_the_definition():
     rng = np.random.default_rng(0)
     hidden, weight = (torch.from_numpy(rng.normal(size=s)) for s in ((3, 4), (7, 4)))
-    head = lm_head.Head(weight, None, 0.3, 2.0)
+    head = lm_head.OutputHead(weight, None, 0.3, 2.0)
     made = reference.token_stats(hidden, weight, torch.tensor([0, 6, 2]), **head.options(0.7))
     truth = (head.logits(hidden) / 0.7).log_softmax(-1)[range(3), [0, 6, 2]]
     torch.testing.assert_close(made.logp_N, truth, rtol=1e-12, atol=0)

@@ -7,9 +7,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, Gemma2Config
 
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.rollout.graph import Engine as Graph
-from rlvr_cli.engines.rollout.transformers import Engine as Sampler
-from rlvr_cli.engines.training.local import Engine as Trainer
+from rlvr_cli.engines.rollout.graph import GraphEngine
+from rlvr_cli.engines.rollout.transformers import TransformersEngine
+from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import Advice, DataError
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -34,7 +34,7 @@ def test_weights_that_are_no_numbers_are_named_for_what_they_are(copied):
     weights = load_file(copied / "model.safetensors")
     weights["model.norm.weight"][:] = float("nan")
     save_file(weights, copied / "model.safetensors", {"format": "pt"})
-    with pytest.raises(DataError, match="no numbers: its weights are damaged"):
+    with pytest.raises(DataError, match="NaN or infinite: its weights are damaged"):
         policy.load(policy.resolve(str(copied)))
 
 
@@ -82,13 +82,13 @@ def test_rows_behind_the_tokenizers_vocabulary_change_no_log_prob_and_no_sample(
     assert torch.allclose(wanted.logp_BT, found.logp_BT, atol=1e-5)
     assert torch.allclose(wanted.entropy_BT, found.entropy_BT, atol=1e-5)
     requests = [Request([20, 30], seed) for seed in range(40)]
-    for _, completion in Sampler(padded).generate(requests, SamplingParams(12)):
+    for _, completion in TransformersEngine(padded).generate(requests, SamplingParams(12)):
         assert max(completion.token_ids) < 99
 
 
 def test_a_checkpoint_of_a_padded_policy_holds_its_rows_and_nothing_new(padded, tmp_path):
     before = load_file(padded.policy.path / "model.safetensors")
-    Trainer(padded, UpdateOptions()).save(tmp_path / "made")
+    LocalEngine(padded, UpdateOptions()).save(tmp_path / "made")
     after = load_file(tmp_path / "made" / "model.safetensors")
     assert after.keys() == before.keys()
     assert after["model.embed_tokens.weight"].shape == (128, 128)
@@ -102,7 +102,7 @@ def test_capped_logits_of_no_token_are_refused(copied):
         num_attention_heads=2, num_key_value_heads=1, head_dim=8, attn_logit_softcapping=None,
     )  # fmt: skip
     AutoModelForCausalLM.from_config(config).save_pretrained(copied)
-    with pytest.raises(DataError, match="caps its logits, and 29 of them are of no token") as said:
+    with pytest.raises(DataError, match="caps its logits, and 29 of them belong to no") as said:
         policy.load(policy.resolve(str(copied)))
     assert "resize_token_embeddings(99)" in said.value.hint
 
@@ -126,10 +126,10 @@ def test_attention_scores_are_capped_by_all_that_samples_trains_or_evaluates(cop
     assert len(said) == 1
 
     requests = [Request([5 + n, *range(2, 2 + n)], n) for n in range(8)]
-    for engine in (Sampler(own), Graph(own, 4)):
+    for engine in (TransformersEngine(own), GraphEngine(own, 4)):
         made = dict(engine.generate(requests, SamplingParams(12)))
         rows = [Row(r.prompt_token_ids, made[i].token_ids) for i, r in enumerate(requests)]
-        trained = Trainer(own, UpdateOptions()).logp(rows, 1.0)
+        trained = LocalEngine(own, UpdateOptions()).logp(rows, 1.0)
         for i, row in enumerate(rows):
             exact = {name: _logp(model, name, row) for name in ("eager", "sdpa")}
             assert made[i].behaviour_logp == pytest.approx(exact["eager"], abs=1e-5)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rlvr_cli.engines.rollout import vllm
+from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.runtime import device
 
@@ -22,8 +22,8 @@ def driver(tmp_path, monkeypatch):
 
 def test_a_driver_too_old_for_the_installed_torch_is_said(driver):
     found = device.unusable(driver, built_for="13.0", supported=(11, 4))
-    assert "driver 470.57.02 knows CUDA 11.4" in found.reason
-    assert "made for CUDA 13.0" in found.reason and "newer driver" in found.hint
+    assert "driver 470.57.02 supports CUDA 11.4" in found.reason
+    assert "built for CUDA 13.0" in found.reason and "newer driver" in found.hint
     with pytest.raises(UserError, match=r"470\.57\.02"):
         device.check(found)
 
@@ -62,6 +62,6 @@ def test_the_hosts_memory_is_what_the_kernel_says_is_available(tmp_path):
 )
 def test_a_build_of_vllm_for_another_machine_is_refused(version, has_gpu, found):
     if found is None:
-        return vllm.check_build(version, has_gpu=has_gpu)
+        return _vllm_install.check_build(version, has_gpu=has_gpu)
     with pytest.raises(UsageError, match=found):
-        vllm.check_build(version, has_gpu=has_gpu)
+        _vllm_install.check_build(version, has_gpu=has_gpu)

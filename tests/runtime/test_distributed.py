@@ -193,7 +193,7 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said():
     said = running[0].communicate(timeout=120)[1].strip().splitlines()[-1]
     running[1].kill()
     running[1].communicate()
-    assert "UserError: process 0 of 2 waited 3 s for the others in vain" in said
+    assert "UserError: process 0 of 2 timed out: it waited 3 s for the others" in said
 
 
 def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):

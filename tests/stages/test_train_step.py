@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from rlvr_cli.algorithms import objective
 from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.training.local import Engine
+from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import DataError
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Row
@@ -80,7 +80,7 @@ def test_the_shares_of_the_objective_are_columns_and_null_among_nothing(loaded):
 
     goal = replace(objective.build("grpo"), shares=(("gains", gains), ("never", never)))
     options = UpdateOptions(mini_batch_prompts=1, learning_rate=0.0, micro_batch_tokens=1)
-    made = updates.run(Engine(loaded, options), batch, goal, options, {}, 0)
+    made = updates.run(LocalEngine(loaded, options), batch, goal, options, {}, 0)
     by_tokens = dict(zip(made["tokens"].to_pylist(), made["gains"].to_pylist(), strict=True))
     assert by_tokens == {4: 0.75, 2: 0.0}
     assert made["never"].to_pylist() == [None, None]
@@ -92,7 +92,7 @@ def test_a_single_update_needs_no_pass_for_old_log_probs_and_is_the_same(rlvr, c
     rlvr("logprob", copy / "rollouts", "--columns", "old_logp", "--out", copy / "old")
     stored = ("--old-logprobs", "stored", "--logprobs", copy / "old", "--out", copy / "stored")
     rlvr("train-step", copy / "advantages", "--learning-rate", "1e-3", *stored)
-    monkeypatch.delattr(Engine, "logp")
+    monkeypatch.delattr(LocalEngine, "logp")
     rlvr("train-step", copy / "advantages", "--learning-rate", "1e-3", "--out", copy / "own")
     own, stored = weights_of(copy / "own"), weights_of(copy / "stored")
     assert all(torch.equal(own[name], stored[name]) for name in stored)
@@ -106,7 +106,7 @@ def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(l
     damaged = copying.deepcopy(loaded)
     next(damaged.model.parameters()).data[50] = torch.nan  # a logit, and no hidden state
     with pytest.raises(DataError, match="a log-prob of nan to a completion of `a`"):
-        updates.run(Engine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
+        updates.run(LocalEngine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
 
 
 def test_the_shares_are_in_the_summary(rlvr, copy):
@@ -212,7 +212,7 @@ def test_adapters_stand_for_a_policy_in_every_command(rlvr, adapted, tmp_path):
 def test_an_update_of_adapters_goes_on_from_the_checkpoint_before(rlvr, refused, adapted, tmp_path):
     words = ("--model", adapted / "update", "--off-policy", "--out", tmp_path / "made")
     err = refused(2, "train-step", adapted / "advantages", *words)
-    assert "holds adapters of --lora-rank 4" in err and "go on with `--lora-rank 4" in err
+    assert "holds adapters of --lora-rank 4" in err and "resume with `--lora-rank 4" in err
     assert rlvr("train-step", adapted / "advantages", *words, *LORA).code == 0
     made, before = (policy.resolve(str(path)) for path in (tmp_path / "made", adapted / "update"))
     assert made.base.name == before.base.name == "builtin"

@@ -1,10 +1,10 @@
-"""What the layers of a model attend to while it is sampled from: static caches, or whole prompts.
+"""What the layers of a model attend to during sampling: static caches, or full prompts.
 
-Any model of transformers whose attention goes through its AttentionInterface: what is registered
+For any transformers model whose attention goes through AttentionInterface: the function registered
 there takes the caches from the keyword arguments of the model's forward.
 
 Shapes: B rows that are decoded, P prompts, S tokens of the longest, R rows of either, H query
-heads, K key heads, D head size, L places of the cache.
+heads, K key heads, D head size, L positions of the cache.
 """
 
 import contextlib
@@ -29,23 +29,23 @@ class Heads(NamedTuple):
     key: Tensor
     value: Tensor
     scale: float
-    window: int  # the last so many places are seen; 0: all
+    window: int  # how many last positions are visible; 0: all
     softcap: float  # 0: none
 
 
 class Cached(NamedTuple):
-    """A new token of each row at its own place of one layer's cache."""
+    """A new token of each row at its own position in one layer's cache."""
 
     keys_BKLD: Tensor
     values_BKLD: Tensor
     position_B: Tensor
 
     def attend(self, layer: int | None, new: Heads) -> Tensor:
-        made_BHD = _attend(
+        attended_BHD: Tensor = _attend(
             *(value[:, :, 0] for value in (new.query, new.key, new.value)), *self,
             new.scale, new.window, new.softcap,
         )  # fmt: skip
-        return made_BHD[:, None]
+        return attended_BHD[:, None]
 
 
 @torch.library.custom_op("rlvr::attend", mutates_args=("keys_BKLD", "values_BKLD"))
@@ -67,20 +67,20 @@ def _(query_BHD: Tensor, *_: Any) -> Tensor:
 
 
 def causal(heads: Heads) -> Tensor:
-    """The attention of whole prompts, [P, S, H, D]; padding at the right is not seen before it."""
+    """The attention of full prompts, [P, S, H, D]; padding at the right is never attended to."""
     query_PHSD, key_PKSD, value_PKSD, scale, window, softcap = heads
     length = query_PHSD.shape[2]
-    place_S = torch.arange(length, device=query_PHSD.device)
-    seen_SS = place_S[:, None] >= place_S
+    position_S = torch.arange(length, device=query_PHSD.device)
+    seen_SS = position_S[:, None] >= position_S
     if window:
-        seen_SS &= place_S[:, None] - place_S < window
+        seen_SS &= position_S[:, None] - position_S < window
     if not softcap:
         narrow = 0 < window < length
-        made_PHSD = torch.nn.functional.scaled_dot_product_attention(
+        attended_PHSD = torch.nn.functional.scaled_dot_product_attention(
             query_PHSD, key_PKSD, value_PKSD, attn_mask=seen_SS if narrow else None,
             is_causal=not narrow, scale=scale, enable_gqa=True,
         )  # fmt: skip
-        return made_PHSD.transpose(1, 2)
+        return attended_PHSD.transpose(1, 2)
     group = query_PHSD.shape[1] // key_PKSD.shape[1]
     key_PHSD, value_PHSD = (v.repeat_interleave(group, 1) for v in (key_PKSD, value_PKSD))
     score_PHSS = (query_PHSD @ key_PHSD.mT).float() * scale
@@ -106,11 +106,11 @@ def _attention(
     """What transformers calls in every layer; [R, S, H, D]."""
     if static is None or s_aux is not None:
         raise UsageError(
-            f"the attention of {type(module).__name__} does not go with a static cache", INSTEAD
+            f"the attention of {type(module).__name__} does not work with a static cache", INSTEAD
         )
     scale = query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling
     heads = Heads(query_RHSD, key_RKSD, value_RKSD, scale, sliding_window or 0, softcap or 0.0)
-    # a layer that is compiled for all of them has its own cache, and its number is not looked at
+    # a compiled layer, shared by all, is given its cache and does not look at its number
     layer = None if isinstance(static, Cached) else module.layer_idx
     return static.attend(layer, heads), None
 
@@ -120,12 +120,12 @@ AttentionInterface.register(_NAME, _attention)
 
 @contextlib.contextmanager
 def attending(*models: Any) -> Iterator[None]:
-    """Lets models, which a trainer may hold too, attend to what they are given for a while."""
-    before = [model.config._attn_implementation for model in models]
+    """Switches models to this attention within the context; a trainer may share them."""
+    previous = [model.config._attn_implementation for model in models]
     for model in models:
         model.set_attn_implementation(_NAME)
     try:
         yield
     finally:
-        for model, name in zip(models, before, strict=True):
+        for model, name in zip(models, previous, strict=True):
             model.set_attn_implementation(name)

@@ -1,6 +1,6 @@
-"""Rows that are decoded together, each at its own place.
+"""Continuous batching: rows that are decoded together, each at its own position.
 
-A row that ends makes room for the next; when nothing waits, fewer rows are decoded as they end.
+A row that ends is refilled with the next job; when none waits, fewer rows are decoded.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.engines.rollout._attend import attending
-from rlvr_cli.engines.rollout._decoder import Decoder, sent
-from rlvr_cli.engines.rollout._step import State, Step
+from rlvr_cli.engines.rollout._decoder import Decoder, to_device
+from rlvr_cli.engines.rollout._step import DecodingStep, State
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
 _MOVED = 32  # rows of the cache that are copied together
@@ -23,17 +23,17 @@ _MOVED = 32  # rows of the cache that are copied together
 class Pace(NamedTuple):
     """How the host keeps up with a device."""
 
-    burst: int  # steps between two looks at which rows have ended
-    late: int  # looks that it is behind, so that the device always has a burst to do
-    worth: int  # tokens that a row must have left for fewer rows to be worth a capture
+    burst: int  # steps between two polls of which rows have ended
+    lag: int  # polls that it runs behind the device, which so always has a burst queued
+    least_left: int  # tokens that a row must have left for a capture of fewer rows to pay
 
 
-PACE = {"cuda": Pace(burst=4, late=1, worth=128), "cpu": Pace(burst=1, late=0, worth=1)}
+PACE = {"cuda": Pace(burst=4, lag=1, least_left=128), "cpu": Pace(burst=1, lag=0, least_left=1)}
 
 
 @dataclass(frozen=True)
 class GenerationJob:
-    """A completion to make, and the most tokens that it may have."""
+    """A completion to sample, and the most tokens that it may have."""
 
     index: int
     request: Request
@@ -41,30 +41,30 @@ class GenerationJob:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """What a row has to do, and the step before its first."""
+class _RunningJob:
+    """The job of a row, and the step before its first."""
 
     job: GenerationJob
     start: int
 
-    def places(self, steps: int) -> int:
-        """The most places that it has filled in the cache after so many steps."""
-        return len(self.job.request.prompt_token_ids) - 1 + self.made(steps)
+    def cached(self, steps: int) -> int:
+        """The most positions that it has filled in the cache after so many steps."""
+        return len(self.job.request.prompt_token_ids) - 1 + self.sampled(steps)
 
-    def made(self, steps: int) -> int:
+    def sampled(self, steps: int) -> int:
         return min(steps - self.start, self.job.limit)
 
 
 @dataclass(frozen=True)
 class DonePoll:
-    """Which rows had ended at a step, in the host's memory as soon as `event` has happened."""
+    """Which rows had ended at a step, in host memory once `event` has happened."""
 
     done_B: Tensor
     indices: dict[int, int]  # of the jobs, by the rows that had them
     event: Any
 
     def ended(self) -> set[int]:
-        """The jobs of rows that had ended; waits for the step."""
+        """The indices of jobs whose rows had ended; waits for the step."""
         if self.event:
             self.event.synchronize()
         is_done = self.done_B.tolist()
@@ -72,9 +72,9 @@ class DonePoll:
 
 
 class ContinuousBatch:
-    """At most `rows` completions on the device. A memory model behind the policy steps with it.
+    """At most `rows` completions on the device; a second decoder is the memory model (DLC).
 
-    No fewer than `least` rows are decoded together.
+    At least `least` rows are decoded together.
     """
 
     def __init__(
@@ -87,14 +87,18 @@ class ContinuousBatch:
         *,
         least: int = 1,
     ) -> None:
-        self._decoders, self._two, self._ends = decoders, len(decoders) > 1, set(ends)
+        self._decoders, self._has_memory, self._ends = decoders, len(decoders) > 1, set(ends)
         self._device = decoders[0].device
         self._pace = PACE[self._device.type]
         self._state = State.of(rows, width, self._device)
-        self._step = Step(decoders, self._state, sampling, sent(list(ends), self._device))
-        self._reader = torch.cuda.Stream() if self._device.type == "cuda" else None
-        self._jobs: dict[int, _Row] = {}
-        self._looks: deque[DonePoll] = deque()
+        self._step = DecodingStep(
+            decoders, self._state, sampling, to_device(list(ends), self._device)
+        )
+        self._read_stream: Any = None
+        if self._device.type == "cuda":
+            self._read_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._jobs: dict[int, _RunningJob] = {}
+        self._polls: deque[DonePoll] = deque()
         self.rows, self._least, self.steps = rows, least, 0
 
     @property
@@ -106,15 +110,15 @@ class ContinuousBatch:
         return bool(self._jobs)
 
     def add(self, jobs: Sequence[GenerationJob]) -> None:
-        """Gives free rows something to do. All but a prompt's last token go into the cache now."""
+        """Gives free rows their jobs. All but a prompt's last token go into the cache now."""
         rows = self.free[: len(jobs)]
         for row, job in zip(rows, jobs, strict=True):
-            self._jobs[row] = _Row(job, self.steps)
+            self._jobs[row] = _RunningJob(job, self.steps)
         prompts = [list(map(int, job.request.prompt_token_ids)) for job in jobs]
         with attending(*(decoder.model for decoder in self._decoders)):
             for decoder in self._decoders:
                 decoder.prefill([prompt[:-1] for prompt in prompts], rows)
-        row_R, state = sent(rows, self._device), self._state
+        row_R, state = to_device(rows, self._device), self._state
         for state_B, values in (
             (state.token_B, [prompt[-1] for prompt in prompts]),
             (state.position_B, [len(prompt) - 1 for prompt in prompts]),
@@ -123,33 +127,35 @@ class ContinuousBatch:
             (state.count_B, [0] * len(jobs)),
             (state.done_B, [False] * len(jobs)),
         ):
-            state_B[row_R] = sent(values, self._device, state_B.dtype)
+            state_B[row_R] = to_device(values, self._device, state_B.dtype)
 
     def compact(self) -> None:
-        """Halves the rows as often as those at work have room in half of them, and it pays."""
+        """Halves the rows as often as the busy ones fit into half of them, if it pays."""
         fewer = self.rows
         while len(self._jobs) <= (half := -(-fewer // 2)) >= self._least and half < fewer:
             fewer = half
-        left = max((row.job.limit - row.made(self.steps) for row in self._jobs.values()), default=0)
-        if fewer == self.rows or left < self._pace.worth:
+        remaining = max(
+            (row.job.limit - row.sampled(self.steps) for row in self._jobs.values()), default=0
+        )
+        if fewer == self.rows or remaining < self._pace.least_left:
             return
         outside = sorted(
             (row for row in self._jobs if row >= fewer),
-            key=lambda row: self._jobs[row].places(self.steps),
+            key=lambda row: self._jobs[row].cached(self.steps),
         )
         inside = [row for row in self.free if row < fewer]
         for start in range(0, len(outside), _MOVED):
             sources = outside[start : start + _MOVED]
             self._move(sources, inside[start : start + len(sources)])
         self.rows = fewer
-        if self._looks:  # one behind the moves: what is read next has moved by then
-            self._looks[-1] = self._look()
+        if self._polls:  # the next to be read must know the rows as they are after the moves
+            self._polls[-1] = self._poll()
 
     def _move(self, sources: list[int], rows: list[int]) -> None:
-        """Gives rows that have ended what others, in the order of their places, have."""
-        source_R, row_R = sent(sources, self._device), sent(rows, self._device)
+        """Moves rows to free ones; `sources` come in the order of their cached length."""
+        source_R, row_R = to_device(sources, self._device), to_device(rows, self._device)
         for decoder in self._decoders:
-            decoder.move(source_R, row_R, self._jobs[sources[-1]].places(self.steps))
+            decoder.move(source_R, row_R, self._jobs[sources[-1]].cached(self.steps))
         for value in self._state:
             value[row_R] = value[source_R]
         for source, row in zip(sources, rows, strict=True):
@@ -159,44 +165,48 @@ class ContinuousBatch:
         """Gives every row that has not ended its next tokens; on a GPU this does not wait."""
         self._step.run(self.rows, self._pace.burst)
         self.steps += self._pace.burst
-        self._looks.append(self._look())
+        self._polls.append(self._poll())
 
-    def _look(self) -> DonePoll:
+    def _poll(self) -> DonePoll:
         done_B = self._state.done_B[: self.rows].to("cpu", copy=True, non_blocking=True)
         event = None
-        if self._reader:
-            event = torch.cuda.Event()
+        if self._read_stream:
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
-        return DonePoll(done_B, {row: at.job.index for row, at in self._jobs.items()}, event)
+        return DonePoll(
+            done_B, {row: running.job.index for row, running in self._jobs.items()}, event
+        )
 
     def finished(self) -> list[tuple[int, Completion]]:
-        """The index and the completion of each row that had ended at the look before the last.
+        """The index and the completion of each row that had ended at the poll before the last.
 
-        Without a GPU, at the last. It is read beside the burst that is at work, which leaves ended
+        Without a GPU, at the last. They are read while the next burst runs, which leaves ended
         rows as they are.
         """
-        if len(self._looks) <= self._pace.late:
+        if len(self._polls) <= self._pace.lag:
             return []
-        ended = self._looks.popleft().ended()
-        rows = [row for row, at in self._jobs.items() if at.job.index in ended]
-        with torch.cuda.stream(self._reader) if self._reader else contextlib.nullcontext():
+        ended = self._polls.popleft().ended()
+        rows = [row for row, running in self._jobs.items() if running.job.index in ended]
+        with (
+            torch.cuda.stream(self._read_stream) if self._read_stream else contextlib.nullcontext()
+        ):
             return self._read(rows) if rows else []
 
     def _read(self, rows: list[int]) -> list[tuple[int, Completion]]:
-        row_R, state = sent(rows, self._device), self._state
+        row_R, state = to_device(rows, self._device), self._state
         counts = state.count_B[row_R].tolist()
         longest = max(counts)
         tokens, logps, policy_logps = (
             value_BT[row_R, :longest].tolist()
             for value_BT in (state.tokens_BT, state.logps_BT, state.policy_logps_BT)
         )
-        made = []
+        completions = []
         for i, (row, count) in enumerate(zip(rows, counts, strict=True)):
             completion = Completion(
                 tokens[i][:count],
                 logps[i][:count],
                 "stop" if tokens[i][count - 1] in self._ends else "length",
-                policy_logps[i][:count] if self._two else None,
+                policy_logps[i][:count] if self._has_memory else None,
             )
-            made.append((self._jobs.pop(row).job.index, completion))
-        return made
+            completions.append((self._jobs.pop(row).job.index, completion))
+        return completions

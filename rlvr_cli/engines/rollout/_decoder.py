@@ -1,7 +1,7 @@
 """A causal language model that decodes one token of each row at a time, over a static cache.
 
 Shapes: B rows that are decoded, R rows that get a prompt, P distinct prompts among them, S tokens
-of the longest, K key heads, D head size, L places of the cache, V vocabulary.
+of the longest, K key heads, D head size, L positions of the cache, V vocabulary.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Decoder:
         self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
         self.device = next(model.parameters()).device
         self._cache: dict[int, tuple[Tensor, Tensor]] = {}
-        with attending(model):  # its layers make their caches
+        with attending(model):  # lets its layers allocate their caches
             self._prefill([(0,)], [[0]])
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
@@ -38,7 +38,7 @@ class Decoder:
         return self._cache[index]
 
     def put(self, index: int, prompts: Heads, row_R: Tensor, source_R: Tensor) -> None:
-        """Puts a layer's keys and values of prompts [P, K, S, D] where rows have their own."""
+        """Writes a layer's keys and values of prompts [P, K, S, D] to the caches of rows."""
         both = (prompts.key, prompts.value)
         if index not in self._cache:
             shapes = [(self._rows, new.shape[1], self._length, new.shape[3]) for new in both]
@@ -49,9 +49,9 @@ class Decoder:
 
     @torch.no_grad()
     def prefill(self, prompts: list[list[int]], rows: list[int]) -> None:
-        """Puts the keys and values of each row's prompt where the row has its own, from place 0.
+        """Fills each row's cache with its prompt's keys and values, from position 0.
 
-        A prompt that several rows have is computed once.
+        A prompt that several rows share is computed once.
         """
         members: dict[tuple[int, ...], list[int]] = {}
         for prompt, row in zip(prompts, rows, strict=True):
@@ -69,43 +69,47 @@ class Decoder:
         longest = max(map(len, prompts))
         padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
         source = [i for i, members in enumerate(rows) for _ in members]
-        row_R = sent([row for members in rows for row in members], self.device)
-        place_PS = torch.arange(longest, device=self.device)[None].expand(len(prompts), -1)
-        prompts_of = _Prompts(self, row_R, sent(source, self.device))
-        _forward(self.model, sent(padded, self.device), place_PS, prompts_of)
+        row_R = to_device([row for members in rows for row in members], self.device)
+        position_PS = torch.arange(longest, device=self.device)[None].expand(len(prompts), -1)
+        prompts_of = _PromptTokens(self, row_R, to_device(source, self.device))
+        _forward(self.model, to_device(padded, self.device), position_PS, prompts_of)
 
     def logits(self, token_B: Tensor, position_B: Tensor) -> Tensor:
-        """The next-token logits [B, V] behind `token_B`, which takes the place `position_B`.
+        """The next-token logits [B, V] after `token_B`, which is written to `position_B`.
 
-        Of the first rows, as many as there are tokens.
+        For the first rows, as many as there are tokens.
         """
         with fused(self.model) if self._fuse else contextlib.nullcontext():
-            places = _Places(self, position_B)
-            hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], places)
-        return lm_head.of(self.model).wide_logits(hidden_B1H[:, 0])
+            caches = _NewTokens(self, position_B)
+            hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], caches)
+        logits_BV: Tensor = lm_head.of(self.model).wide_logits(hidden_B1H[:, 0])
+        return logits_BV
 
-    def move(self, source_R: Tensor, row_R: Tensor, places: int) -> None:
-        """Gives rows what other rows, none of them the same, have in their first places."""
+    def move(self, source_R: Tensor, row_R: Tensor, length: int) -> None:
+        """Copies the first positions of source rows to other rows; the two sets are disjoint."""
         for caches in self._cache.values():
             for cache_BKLD in caches:
-                cache_BKLD[row_R, :, :places] = cache_BKLD[source_R, :, :places]
+                cache_BKLD[row_R, :, :length] = cache_BKLD[source_R, :, :length]
 
 
-def sent(values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
-    """A tensor of numbers on the device; the host does not wait until a GPU has it."""
+def to_device(
+    values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64
+) -> Tensor:
+    """A tensor of numbers on the device; the host does not wait for the copy."""
     pinned = device.type == "cuda"
-    made = torch.tensor(values, dtype=dtype, device="cpu", pin_memory=pinned)
-    return made.to(device, non_blocking=True)
+    host = torch.tensor(values, dtype=dtype, device="cpu", pin_memory=pinned)
+    return host.to(device, non_blocking=True)
 
 
 def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
-    return model.base_model(
+    hidden_RSH: Tensor = model.base_model(
         input_ids=input_RS, position_ids=position_RS, use_cache=False, static=static
     ).last_hidden_state
+    return hidden_RSH
 
 
-class _Places:
-    """A new token of each row at its own place."""
+class _NewTokens:
+    """A new token of each row at its own position."""
 
     def __init__(self, decoder: Decoder, position_B: Tensor) -> None:
         self._decoder, self._position_B = decoder, position_B
@@ -119,8 +123,8 @@ class _Places:
         return self.of(layer).attend(layer, new)
 
 
-class _Prompts:
-    """Prompts from place 0, which take their places in the caches of rows."""
+class _PromptTokens:
+    """Prompts from position 0, which fill the caches of rows."""
 
     def __init__(self, decoder: Decoder, row_R: Tensor, source_R: Tensor) -> None:
         self._decoder, self._row_R, self._source_R = decoder, row_R, source_R
@@ -131,13 +135,13 @@ class _Prompts:
 
 
 def _check(model: Any) -> None:
-    """Refuses a model whose layers keep something else than keys and values of all tokens."""
+    """Refuses a model whose layers keep anything but keys and values of all tokens."""
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if others := sorted(kinds - {"full_attention", "sliding_attention"}):
         raise UsageError(
             f"layers of {type(model).__name__} are of kind {others[0]}, which the graph engine "
-            "does not know",
+            "does not support",
             INSTEAD,
         )
     rope = getattr(config, "rope_parameters", None) or {}

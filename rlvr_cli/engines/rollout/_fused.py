@@ -1,4 +1,4 @@
-"""One compiled decoder layer, which all layers of the same code share."""
+"""One compiled decoder layer, shared by all layers of the same code."""
 
 import contextlib
 import functools
@@ -23,7 +23,7 @@ def layers_of(model: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def fused(model: Any) -> Iterator[None]:
-    """Has torch.compile make fewer kernels of each decoder layer, for a while.
+    """Fuses the kernels of each decoder layer with torch.compile, within the context.
 
     The layers are compiled once, for any number of rows and length of the cache; again for layers
     of another kind, those with a window say. Values are rounded where eager torch rounds them.
@@ -31,26 +31,25 @@ def fused(model: Any) -> Iterator[None]:
     layers = layers_of(model)
     if not layers:
         raise UsageError(
-            f"{type(model).__name__} has no decoder layers that could be compiled one by one",
+            f"{type(model).__name__} has no decoder layers to compile one by one",
             _WITHOUT,
         )
     for layer in layers:
         number = next(m.layer_idx for m in layer.modules() if hasattr(m, "layer_idx"))
         layer.forward = functools.partial(_run, layer, number)
     try:
-        # sizes that happen to be equal, of rows and heads say, are not taken for the same
+        # sizes that happen to be equal, such as rows and heads, must not be unified
         with shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
             yield
     except TorchDynamoException as error:
         cause = getattr(error, "inner_exception", error)
         raise UserError(
-            f"torch.compile makes no kernels of a layer of {type(model).__name__}: "
-            f"{first_line(cause)}",
+            f"torch.compile cannot compile a layer of {type(model).__name__}: {first_line(cause)}",
             _WITHOUT,
         ) from error
     finally:
         for layer in layers:
-            del layer.forward  # that of its class is seen again
+            del layer.forward  # uncovers the one of its class
 
 
 def _run(layer: Any, number: int, hidden: Tensor, *, static: Any, **options: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The step that gives each of the first rows a token; on a GPU a CUDA graph for each row count.
+"""The decoding step: one token for each of the first rows; on a GPU one CUDA graph per row count.
 
-Shapes: B rows, V vocabulary, T tokens of the longest completion, E ends of a completion.
+Shapes: B rows, V vocabulary, T tokens of the longest completion, E end-of-sequence ids.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from rlvr_cli.kernels.reference import Sample, seeds_at
 from rlvr_cli.models import lm_head
 from rlvr_cli.protocols import SamplingParams
 
-_WARM = 2  # steps of a row count before it is captured
+_WARM_UP = 2  # steps of a row count before it is captured
 
 
 class State(NamedTuple):
-    """What is known of each row, on the device. Row first, so that a cut is of the first rows."""
+    """The state of each row, on the device. Rows come first, so that a slice takes first rows."""
 
-    token_B: Tensor  # the last one, which has no place in the cache yet
-    position_B: Tensor  # that place
-    count_B: Tensor  # of tokens made
+    token_B: Tensor  # the last one, which is not in the cache yet
+    position_B: Tensor  # its position in the cache
+    count_B: Tensor  # of tokens sampled
     limit_B: Tensor  # of tokens
     seed_B: Tensor
     done_B: Tensor
-    tokens_BT: Tensor  # those made; the last column is that of ended rows
+    tokens_BT: Tensor  # those sampled; ended rows write to the last column
     logps_BT: Tensor  # of what was sampled from
     policy_logps_BT: Tensor
 
@@ -55,11 +55,11 @@ class State(NamedTuple):
         return State(*(value[:rows] for value in self))
 
 
-class Step:
+class DecodingStep:
     """A step of a policy's rows, or of a policy's and a memory model's (DLC).
 
-    A row that has ended goes through the step as well; it reads nothing of its cache. On a GPU the
-    memory model takes the step beside the policy, within one graph.
+    A row that has ended goes through the step as well, but reads nothing of its cache. On a GPU the
+    memory model takes the step in parallel with the policy, within one graph.
     """
 
     def __init__(
@@ -71,23 +71,23 @@ class Step:
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._captures = self._policy.device.type == "cuda"
         if self._captures:
-            self._pool = torch.cuda.graph_pool_handle()  # one graph is at work at a time
-            self._side = torch.cuda.Stream()
+            self._pool = torch.cuda.graph_pool_handle()  # one graph runs at a time
+            self._memory_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, rows: int, steps: int) -> None:
         """Gives each of the first rows that has not ended `steps` tokens.
 
-        On a GPU this does not wait, but for the first time with so many rows: then the first steps
-        are taken one by one, which compiles what is to be compiled, and the next is captured.
+        On a GPU this does not wait, except the first time with so many rows: then the first steps
+        run one by one, which compiles what needs compiling, and the next is captured.
         """
         if not self._captures:
             with attending(*self._models):
                 self._repeat(rows, steps)
             return
         if rows not in self._graphs:
-            alone = min(_WARM, steps)
-            self._graphs[rows] = self._capture(rows, alone)
-            steps -= alone
+            warm_up = min(_WARM_UP, steps)
+            self._graphs[rows] = self._capture(rows, warm_up)
+            steps -= warm_up
         for _ in range(steps):
             self._graphs[rows].replay()
 
@@ -114,30 +114,31 @@ class Step:
         row.done_B.logical_or_(ended_B | (row.count_B >= row.limit_B))
 
     def _logits(self, token_B: Tensor, position_B: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Those of both models; on a GPU the memory's are made on a stream of their own."""
+        """The logits of both models; on a GPU the memory model has a stream of its own."""
         if self._memory is None:
             return self._policy.logits(token_B, position_B), None
         if not self._captures:
             logits_BV = self._policy.logits(token_B, position_B)
             return lm_head.shared_vocab_logits(logits_BV, self._memory.logits(token_B, position_B))
-        here = torch.cuda.current_stream()
-        self._side.wait_stream(here)
-        with torch.cuda.stream(self._side):
+        main = torch.cuda.current_stream()
+        self._memory_stream.wait_stream(main)
+        with torch.cuda.stream(self._memory_stream):
             memory_BV = self._memory.logits(token_B, position_B)
         logits_BV = self._policy.logits(token_B, position_B)
-        here.wait_stream(self._side)
+        main.wait_stream(self._memory_stream)
         return lm_head.shared_vocab_logits(logits_BV, memory_BV)
 
-    def _capture(self, rows: int, alone: int) -> torch.cuda.CUDAGraph:
-        """The step of the first rows as a graph, behind `alone` such steps.
+    def _capture(self, rows: int, warm_up: int) -> torch.cuda.CUDAGraph:
+        """The step of the first rows as a graph, after `warm_up` such steps.
 
-        Other threads, NCCL's among them, may ask after their own work meanwhile.
+        Other threads, NCCL's among them, may query their own work meanwhile.
         """
-        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        graph = torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
         with attending(*self._models):
             with torch.cuda.stream(stream):
-                self._repeat(rows, alone)
+                self._repeat(rows, warm_up)
             torch.cuda.current_stream().wait_stream(stream)
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 self._repeat(rows, 1)
@@ -158,9 +159,9 @@ def draw(
     policy.
     """
     if sampling.top_k:
-        kept = logits_BV.topk(min(sampling.top_k, logits_BV.shape[-1]), -1)
-        left_BV = torch.full_like(logits_BV, -torch.inf)
-        logits_BV = left_BV.scatter(-1, kept.indices, kept.values)
+        likeliest = logits_BV.topk(min(sampling.top_k, logits_BV.shape[-1]), -1)
+        excluded_BV = torch.full_like(logits_BV, -torch.inf)
+        logits_BV = excluded_BV.scatter(-1, likeliest.indices, likeliest.values)
     if sampling.temperature > 0:
         return dispatch.sample(
             logits_BV, seed_B, 0, temperature=sampling.temperature, top_p=sampling.top_p,

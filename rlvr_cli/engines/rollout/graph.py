@@ -1,12 +1,12 @@
-"""A static cache and one captured CUDA graph a token; rows are refilled as they end.
+"""A static cache and one captured CUDA graph per token; rows are refilled as they end.
 
-When no request waits any more, the rows at work move together and fewer are decoded. It samples
-from the weights that it is given, those of a trainer in the same process say, so there is nothing
-to hand over. Without a GPU the same steps run one by one.
+When no request waits any more, the busy rows are compacted and fewer are decoded. It samples from
+the model that it is given, such as a trainer's in the same process, so it needs no weight sync.
+Without a GPU the same steps run one by one.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from rlvr_cli.engines.rollout._batch import ContinuousBatch, GenerationJob
@@ -21,37 +21,39 @@ from rlvr_cli.runtime import device
 
 Fuse = Literal["auto", "true", "false"]
 ROWS, LEAST_ROWS = 256, 8
-_PLACES = 64  # what the length of the cache is rounded up to
+_LENGTH_STEP = 64  # what the length of the cache is rounded up to
 _SHARE = 0.9  # of the free memory, that may be filled
 _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 
-def build(*, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: Fuse = "auto"):
+def build(
+    *, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: Fuse = "auto"
+) -> Callable[..., "GraphEngine"]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
-    Down to `least_rows` as they end. `fuse` has torch.compile make fewer kernels of a decoder
-    layer, once a process; auto does so on a GPU.
+    Down to `least_rows` as they end. `fuse` has torch.compile fuse the kernels of a decoder layer,
+    once a process; auto does so on a GPU.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
             raise ValueError(f"{name} must be 1 or more")
-    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+    return lambda policy, loaded=None, lora_rank=0, memory_model=None: GraphEngine(
         loaded or policies.load(policy, frozen=True),
         rows,
         least_rows=least_rows,
         fuse={"auto": None, "true": True, "false": False}[fuse],
-        memory=memory,
+        memory_model=memory_model,
     )
 
 
-class Engine:
+class GraphEngine:
     """A completion depends on its prompt and seed, not on its row or on what the other rows have.
 
     Its last bits, and with them now and then a token, depend on the shapes that it is computed in:
-    the prompts that are taken up together with its own, and how many rows are decoded, which are
-    fewer as others end. The same requests have the same completions on the same machine. A run
-    that is resumed leaves out the requests that were answered, so that what is sampled then may
-    differ; on the CPU it does not, as each part of a directory is asked for by itself.
+    the prompts that are prefilled together with its own, and how many rows are decoded, which are
+    fewer as others end. The same requests have the same completions on the same machine. A resumed
+    run leaves out the requests that have completions already, so that new samples may differ; on
+    the CPU they do not, as each part of a directory is requested by itself.
     """
 
     needs_weight_sync = False
@@ -63,10 +65,10 @@ class Engine:
         *,
         least_rows: int = LEAST_ROWS,
         fuse: bool | None = False,
-        memory: Loaded | None = None,
+        memory_model: Loaded | None = None,
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
-        self._fuse, self._memory = fuse, memory
+        self._fuse, self._memory_model = fuse, memory_model
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
 
     def generate(
@@ -82,7 +84,7 @@ class Engine:
         limits = limits or [sampling.max_new_tokens] * len(requests)
         waiting = deque(map(GenerationJob, range(len(requests)), requests, limits))
         batch = self._batch(requests, sampling, max(limits))
-        made: list[tuple[int, Completion]] = []
+        completions: list[tuple[int, Completion]] = []
         while waiting or batch.busy:
             free = len(batch.free)
             if waiting and (not batch.busy or free * _REFILL >= batch.rows):
@@ -90,44 +92,44 @@ class Engine:
             if not waiting:
                 batch.compact()
             batch.run()
-            yield from made  # a GPU is at work meanwhile
-            made = batch.finished()
-        yield from made
+            yield from completions  # a GPU works meanwhile
+            completions = batch.finished()
+        yield from completions
 
     def _batch(
         self, requests: list[Request], sampling: SamplingParams, width: int
     ) -> ContinuousBatch:
         longest = max(len(request.prompt_token_ids) for request in requests)
-        length = -(-(longest + width) // _PLACES) * _PLACES
+        length = -(-(longest + width) // _LENGTH_STEP) * _LENGTH_STEP
         rows = min(self._most, 1 << (len(requests) - 1).bit_length())
         models = [self._loaded.model]
         if sampling.mu:
-            assert self._memory, "the stage gives one"
-            models.append(self._memory.model)
+            assert self._memory_model, "the stage gives one"
+            models.append(self._memory_model.model)
         rows = self._fitting(models, rows, length)
         decoders = [Decoder(model, rows, length, fuse=self._fuses(model)) for model in models]
         ends = self._loaded.eos_ids
         return ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
 
     def _fuses(self, model: Any) -> bool:
-        """What was asked for; if nothing was, whether it is on a GPU and has layers to compile."""
+        """The option; if it is auto, whether the model is on a GPU and has layers to compile."""
         if self._fuse is None:
             return model.device.type == "cuda" and bool(layers_of(model))
         return self._fuse
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:
         """As many rows as there is memory for, halved until it is enough."""
-        place = device.here()
-        if place.kind != "cuda":
+        accelerator = device.here()
+        if accelerator.kind != "cuda":
             return rows
         device.free_unused()
         free = _SHARE * device.here().free
-        each = sum(row_bytes(model, length) for model in models)
-        while rows * each > free:
+        bytes_per_row = sum(row_bytes(model, length) for model in models)
+        while rows * bytes_per_row > free:
             if rows == 1:
                 raise UserError(
-                    f"a completion of {length} tokens needs {each >> 20} MiB, "
-                    f"{int(free) >> 20} MiB of {place.name} are free",
+                    f"a completion of {length} tokens needs {bytes_per_row >> 20} MiB, "
+                    f"{int(free) >> 20} MiB of {accelerator.name} are free",
                     "lower --max-new-tokens",
                 )
             rows //= 2
@@ -135,10 +137,10 @@ class Engine:
 
 
 def row_bytes(model: Any, length: int) -> int:
-    """What a row takes of the device: keys and values, logits, and what samples from those."""
+    """The bytes of a row on the device: keys and values, logits, and what sampling needs."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     number = next(model.parameters()).element_size()
     cache = 2 * config.num_hidden_layers * heads * size * number * length
-    return cache + 8 * config.vocab_size
+    return int(cache + 8 * config.vocab_size)

@@ -1,6 +1,6 @@
 """Rollouts that another rollout stored, for tests and for dry runs of a pipeline."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rlvr_cli.errors import DataError
@@ -8,16 +8,16 @@ from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.storage.shards import Shards
 
 
-def build(*, path: str = ""):
+def build(*, path: str = "") -> Callable[..., "ReplayEngine"]:
     """An engine that answers each request with the completion stored under its seed."""
     if not path:
         raise ValueError("path must name a rollouts directory, as in `replay:path=run/rollouts`")
-    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
+    return lambda policy, loaded=None, lora_rank=0, memory_model=None: ReplayEngine(
         Shards.open(Path(path), "rollouts")
     )
 
 
-class Engine:
+class ReplayEngine:
     supports_continuous_batching = False
     needs_weight_sync = False
 

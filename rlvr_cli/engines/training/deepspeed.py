@@ -1,14 +1,14 @@
 """DeepSpeed: ZeRO 0 to 3 with offload, on one process or many.
 
-Every process is given all rows and takes its share of them; losses, metrics and log-probs are those
-of all. One process and many give the same, up to the order of sums.
+Every process gets all rows and computes its share of them; losses, metrics and log-probs cover all
+rows. One process and many give the same results, up to the order of summation.
 """
 
 import contextlib
 import importlib.util
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,8 +37,8 @@ def build(
     zero: int = 2,
     offload: Offload = "none",
     precision: Precision = "auto",
-):
-    """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to the host's memory.
+) -> Callable[..., "DeepSpeedEngine"]:
+    """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to host memory.
 
     Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32.
     """
@@ -54,7 +54,7 @@ def build(
             "pip install 'rlvr[deepspeed]', or train with --trainer local",
         )
 
-    def make(loaded: Loaded, options: UpdateOptions, seed: int = 0) -> Engine:
+    def engine_of(loaded: Loaded, options: UpdateOptions, seed: int = 0) -> DeepSpeedEngine:
         distributed.start()
         dtype = logprobs.dtype_of(precision, loaded.model.device)
         if not zero and dtype == torch.bfloat16:
@@ -63,15 +63,15 @@ def build(
                 "use deepspeed:zero=1, which on one process is the same, or precision=float32",
             )
         configuration = _configuration(options, zero, offload, dtype)
-        bucket = min(BUCKET, loaded.model.num_parameters())  # allocated, however little is sent
+        bucket = min(BUCKET, loaded.model.num_parameters())  # allocated in full
         configuration["zero_optimization"]["reduce_bucket_size"] = bucket
-        return Engine(loaded, options, seed, configuration)
+        return DeepSpeedEngine(loaded, options, seed, configuration)
 
-    return make
+    return engine_of
 
 
 def _import() -> Any:
-    """DeepSpeed, told not to compile what makes sums over a few CPU processes quicker."""
+    """DeepSpeed, without the extension for faster CPU reductions, which it would compile."""
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
     with contextlib.redirect_stdout(io.StringIO()):
         import deepspeed
@@ -114,8 +114,8 @@ class _Policy(torch.nn.Module):
         return tuple(logprobs.completion_stats(self.model, rows, **options))
 
 
-class Engine:
-    """The policy and its optimizer, divided among the processes."""
+class DeepSpeedEngine:
+    """The policy and its optimizer, sharded across the processes."""
 
     def __init__(
         self, loaded: Loaded, options: UpdateOptions, seed: int, configuration: dict[str, Any]
@@ -126,14 +126,14 @@ class Engine:
         self._recompute = options.recompute_activations
         self._trained = TrainableWeights(loaded, options, seed)
         optimizer = _batch.adamw(self._trained.named.values(), options)
-        whole = {n: p.detach().cpu().clone() for n, p in self._named}
+        float32_weights = {n: p.detach().cpu().clone() for n, p in self._named}
         with contextlib.redirect_stdout(io.StringIO()):
             self._engine, self._optimizer, _, _ = _import().initialize(
                 model=_Policy(loaded.model), optimizer=optimizer, config=configuration
             )
         if self._engine.bfloat16_enabled():
             loaded.model.get_output_embeddings().to(torch.bfloat16)  # its buffers too, if any
-            self._set_master(whole)
+            self._set_master_weights(float32_weights)
         self._restore(self._trained.state())
 
     @property
@@ -143,14 +143,15 @@ class Engine:
     @property
     def _adam(self) -> torch.optim.AdamW:
         """The torch optimizer below ZeRO's, over flat float32 shares."""
-        return getattr(self._optimizer, "optimizer", self._optimizer)
+        adam: torch.optim.AdamW = getattr(self._optimizer, "optimizer", self._optimizer)
+        return adam
 
     @property
     def updates(self) -> int:
         return max((int(state["step"]) for state in self._adam.state.values()), default=0)
 
-    def _mine(self, rows: list[Row]) -> list[list[int]]:
-        """This process' micro-batches, as many as any other's; those too many are empty.
+    def _local_batches(self, rows: list[Row]) -> list[list[int]]:
+        """This process' micro-batches, padded with empty ones to the largest count of any process.
 
         Rows are dealt longest first, so the processes have nearly the same number of tokens.
         """
@@ -166,45 +167,47 @@ class Engine:
             for share in shares
         ]
         most = max(map(len, cuts))
-        mine = cuts[self._world.rank]
-        return mine + [[]] * (most - len(mine))
+        own = cuts[self._world.rank]
+        return own + [[]] * (most - len(own))
 
     @torch.no_grad()
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         ends = np.cumsum([len(row.token_ids) for row in rows])
         logp_N = np.zeros(int(ends[-1]), np.float32)
-        found = np.split(logp_N, ends[:-1])  # views
-        for indices in self._mine(rows):
+        logps = np.split(logp_N, ends[:-1])  # views
+        for indices in self._local_batches(rows):
             batch = [rows[i] for i in indices] or [_shortest(rows)]
             stats = self._stats(batch, temperature=temperature)
             for i, value_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=False):
-                found[i][:] = value_T
+                logps[i][:] = value_T
         if self._world.size > 1:
-            whole_N = torch.from_numpy(logp_N).to(self._engine.device)
-            torch.distributed.all_reduce(whole_N)
-            found = np.split(whole_N.cpu().numpy(), ends[:-1])
-        return found
+            all_N = torch.from_numpy(logp_N).to(self._engine.device)
+            torch.distributed.all_reduce(all_N)
+            logps = np.split(all_N.cpu().numpy(), ends[:-1])
+        return logps
 
-    def _stats(self, rows: list[Row], **options: object) -> logprobs.Stats:
-        return logprobs.Stats(*self._engine(rows, options))
+    def _stats(self, rows: list[Row], **options: object) -> logprobs.CompletionStats:
+        return logprobs.CompletionStats(*self._engine(rows, options))
 
     def accumulate(
-        self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+        self, rows: list[Row], objective: Objective, totals: Totals, temperature: float
     ) -> dict[str, float]:
         """Adds the gradient of all of an update's rows: call it once before `update`."""
-        made = []
-        cuts = self._mine(rows)
+        batch_metrics = []
+        cuts = self._local_batches(rows)
         for number, indices in enumerate(cuts):
             # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
             self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
             batch = [rows[i] for i in indices] or [_shortest(rows)]
             with logprobs.recomputing(self.loaded.model, self._recompute):
-                loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
-                # DeepSpeed takes the mean over processes; a batch that fills up adds nothing.
+                loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
+                # DeepSpeed averages over processes; a padding batch adds nothing.
                 self._engine.backward(loss * (self._world.size if indices else 0))
             if indices:
-                made.append(metrics)
-        return _batch.merge(metrics for part in distributed.gather(made) for metrics in part)
+                batch_metrics.append(metrics)
+        return _batch.merge(
+            metrics for part in distributed.gather(batch_metrics) for metrics in part
+        )
 
     def update(self, learning_rate: float) -> float:
         for group in self._optimizer.param_groups:
@@ -220,8 +223,10 @@ class Engine:
     def _norm_without_zero(self) -> Tensor | None:
         """The gradient's norm where DeepSpeed leaves the gradients with the weights."""
         gradients = [p.grad for p in self._trained.named.values() if p.grad is not None]
-        whole = self._engine.zero_optimization_stage() == 0 and not self._engine.bfloat16_enabled()
-        return torch.nn.utils.get_total_norm(gradients) if whole else None
+        unpartitioned = (
+            self._engine.zero_optimization_stage() == 0 and not self._engine.bfloat16_enabled()
+        )
+        return torch.nn.utils.get_total_norm(gradients) if unpartitioned else None
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         from deepspeed.runtime.zero import GatheredParameters
@@ -235,7 +240,7 @@ class Engine:
         return list(self._trained.named.items())
 
     def save(self, path: Path) -> None:
-        """Every process must call this; the leading one writes."""
+        """Every process must call this; the main process writes."""
         from deepspeed.utils import safe_get_full_fp32_param
 
         weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
@@ -255,12 +260,12 @@ class Engine:
             return _host(safe_get_full_optimizer_state(parameter, key), parameter)
         return _host(self._adam.state[parameter][key], parameter)
 
-    def _set_master(self, whole: dict[str, Tensor]) -> None:
-        """Undoes the rounding of the master weights, which DeepSpeed takes from bfloat16 ones."""
+    def _set_master_weights(self, weights: dict[str, Tensor]) -> None:
+        """Restores the master weights, which DeepSpeed derives from rounded bfloat16 ones."""
         from deepspeed.utils import safe_set_full_fp32_param
 
         for name, parameter in self._named:
-            safe_set_full_fp32_param(parameter, whole[name])
+            safe_set_full_fp32_param(parameter, weights[name])
 
     def _restore(self, state: dict[str, dict[str, Tensor]]) -> None:
         """Gives every process its share of AdamW's moments."""
@@ -285,7 +290,7 @@ class Engine:
 
 
 def _host(value: Tensor | None, parameter: Any) -> Tensor:
-    """A whole value in the host's memory; without ZeRO there is none but the parameter's."""
+    """A full value in host memory; without ZeRO, `value` is None and the parameter is the value."""
     return (parameter if value is None else value).detach().float().cpu().clone()
 
 

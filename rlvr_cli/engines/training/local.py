@@ -1,7 +1,7 @@
 """Plain torch on one device: AdamW on float32 master weights."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +19,15 @@ from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 
 
-def build(*, precision: Precision = "auto"):
+def build(*, precision: Precision = "auto") -> Callable[..., "LocalEngine"]:
     """An engine that computes in a precision: by default in bfloat16 on a GPU, else in float32."""
-    return lambda loaded, options, seed=0: Engine(loaded, options, seed=seed, precision=precision)
+    return lambda loaded, options, seed=0: LocalEngine(
+        loaded, options, seed=seed, precision=precision
+    )
 
 
-class Engine:
-    """The policy and its optimizer; in bfloat16 beside float32 master weights and gradients."""
+class LocalEngine:
+    """The policy and its optimizer; in bfloat16 with float32 master weights and gradients."""
 
     is_sharded = False
 
@@ -55,20 +57,20 @@ class Engine:
             }
 
     def _keep_gradients_in_float32(self) -> None:
-        """Moves each gradient to its master weight as soon as it is made."""
+        """Moves each gradient to its master weight as soon as it is computed."""
         for name, parameter in self._trained.named.items():
             master = self._master[name]
 
-            def move(made: Parameter, master: Tensor = master) -> None:
-                assert made.grad is not None
-                gradient = made.grad.float()
+            def move(updated: Parameter, master: Tensor = master) -> None:
+                assert updated.grad is not None
+                gradient = updated.grad.float()
                 master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-                made.grad = None
+                updated.grad = None
 
-            parameter.register_post_accumulate_grad_hook(move)
+            parameter.register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
 
     @contextlib.contextmanager
-    def _offering_the_head_its_sum(self) -> Iterator[None]:
+    def _sharing_head_gradient(self) -> Iterator[None]:
         """Lets the kernels add the output head's gradient to that of its master weight at once."""
         head = self.loaded.model.get_output_embeddings().weight
         for name, parameter in self._trained.named.items():
@@ -96,19 +98,19 @@ class Engine:
         return logps
 
     def accumulate(
-        self, rows: list[Row], goal: Objective, totals: Totals, temperature: float
+        self, rows: list[Row], objective: Objective, totals: Totals, temperature: float
     ) -> dict[str, float]:
-        made = []
+        batch_metrics = []
         for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
             batch = [rows[i] for i in indices]
             recomputing = logprobs.recomputing(self.loaded.model, self._recompute)
-            with recomputing, self._offering_the_head_its_sum():
-                loss, metrics = _batch.loss(self._stats, batch, goal, totals, temperature)
-                loss.backward()
-            made.append(metrics)
-        return _batch.merge(made)
+            with recomputing, self._sharing_head_gradient():
+                loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
+                loss.backward()  # type: ignore[no-untyped-call]
+            batch_metrics.append(metrics)
+        return _batch.merge(batch_metrics)
 
-    def _stats(self, rows: list[Row], **options: object) -> logprobs.Stats:
+    def _stats(self, rows: list[Row], **options: object) -> logprobs.CompletionStats:
         return logprobs.completion_stats(self.loaded.model, rows, **options)  # type: ignore[arg-type]
 
     def update(self, learning_rate: float) -> float:

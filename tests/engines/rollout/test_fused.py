@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
 from rlvr_cli import registry
 from rlvr_cli.engines.rollout import _fused
-from rlvr_cli.engines.rollout.graph import Engine
+from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Request, SamplingParams
 
@@ -46,7 +46,7 @@ def sample(engine, limits, length=3, sampling=SamplingParams(40, 1.5)):
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile makes C++ here, g++ is missing")
 def test_a_layer_is_compiled_once_for_all_layers_row_counts_lengths_and_weights(loaded):
     own = random(loaded, Qwen2Config(**SIZES), torch.bfloat16)
-    plain, fused = (Engine(own, 8, least_rows=2, fuse=fuse) for fuse in (False, True))
+    plain, fused = (GraphEngine(own, 8, least_rows=2, fuse=fuse) for fuse in (False, True))
     for limits, length in (([3, 5, 9, 2, 2, 2, 4, 12], 3), ([40, 3, 1, 2, 30], 90)):
         made, expected = (sample(engine, limits, length) for engine in (fused, plain))
         assert made == expected  # to the bit: values are rounded where eager torch rounds them
@@ -78,7 +78,11 @@ def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch)
     memory = random(loaded, Qwen2Config(**SIZES | {"hidden_size": 16, "num_hidden_layers": 3}))
     limits, sampling = [3, 5, 9, 2, 2, 2, 30, 40], SamplingParams(40, 1.5, mu=0.5)
     made, expected = (
-        sample(Engine(own, 8, least_rows=2, fuse=fuse, memory=memory), limits, sampling=sampling)
+        sample(
+            GraphEngine(own, 8, least_rows=2, fuse=fuse, memory_model=memory),
+            limits,
+            sampling=sampling,
+        )
         for fuse in (True, False)
     )
     assert counters["stats"]["unique_graphs"] == 3
@@ -95,7 +99,7 @@ def test_a_compiler_that_fails_is_said_with_the_way_without_it(loaded, monkeypat
     monkeypatch.setattr(_fused, "_compiled", lambda: compiled)
     own = random(loaded, Qwen2Config(**SIZES))
     with pytest.raises(UserError, match="there is no compiler") as caught:
-        sample(Engine(own, 4, fuse=True), [3, 2])
+        sample(GraphEngine(own, 4, fuse=True), [3, 2])
     assert "graph:fuse=false" in caught.value.hint
 
 
@@ -115,6 +119,6 @@ def test_the_model_is_left_as_it_was(loaded, monkeypatch, fails):
     monkeypatch.setattr(_fused, "_compiled", lambda: compiled)
     before, logits = facts(), model(ids).logits
     with pytest.raises(AssertionError) if fails else contextlib.nullcontext():
-        sample(Engine(own, 4, fuse=True), [3, 2])
+        sample(GraphEngine(own, 4, fuse=True), [3, 2])
     assert facts() == before
     assert torch.equal(model(ids).logits, logits)

@@ -9,8 +9,8 @@ from scipy import stats
 from transformers import Gemma2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from rlvr_cli import config, registry
-from rlvr_cli.engines.rollout.graph import Engine
-from rlvr_cli.engines.rollout.transformers import Engine as Plain
+from rlvr_cli.engines.rollout.graph import GraphEngine
+from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training import local
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import lm_head, policy
@@ -25,7 +25,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def engine(loaded):
-    return Engine(loaded, rows=8)
+    return GraphEngine(loaded, rows=8)
 
 
 def requests_of(loaded, seeds=range(100, 130)):
@@ -61,14 +61,18 @@ def assert_same(made, expected, tolerance=1e-5):
 )
 def test_it_samples_what_transformers_own_generate_samples(loaded, engine, sampling):
     requests = requests_of(loaded)
-    assert_same(sample(engine, requests, sampling), sample(Plain(loaded), requests, sampling), 1e-4)
+    assert_same(
+        sample(engine, requests, sampling),
+        sample(TransformersEngine(loaded), requests, sampling),
+        1e-4,
+    )
 
 
 def test_its_log_probs_are_the_trainers_within_a_ten_thousandth_of_a_nat(loaded, engine):
     requests = requests_of(loaded)
     made = sample(engine, requests, SamplingParams(12, temperature=0.8))
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, made, strict=True)]
-    logps = local.Engine(loaded, config.UpdateOptions()).logp(rows, 0.8)
+    logps = local.LocalEngine(loaded, config.UpdateOptions()).logp(rows, 0.8)
     for completion, logp_T in zip(made, logps, strict=True):
         assert completion.behaviour_logp == pytest.approx(logp_T, abs=1e-4)
 
@@ -86,14 +90,14 @@ def test_a_completion_is_the_same_to_the_bit_in_any_row_and_with_any_batch_mates
 
 def test_more_requests_than_rows_are_taken_up_as_rows_end(loaded, engine):
     requests = requests_of(loaded, range(30))
-    few, sampling = Engine(loaded, rows=3), SamplingParams(12)
+    few, sampling = GraphEngine(loaded, rows=3), SamplingParams(12)
     assert_same(sample(few, requests, sampling), sample(engine, requests, sampling))
     order = [index for index, _ in few.generate(requests, sampling)]
     assert sorted(order) == list(range(30)) and order != sorted(order)
 
 
 def test_each_request_may_have_a_limit_of_its_own(loaded):
-    never = Engine(dataclasses.replace(loaded, eos_ids=(98,)), rows=4)
+    never = GraphEngine(dataclasses.replace(loaded, eos_ids=(98,)), rows=4)
     limits = [1 + 7 * i % 11 for i in range(12)]
     made = sample(never, requests_of(loaded, range(12)), SamplingParams(20), limits=limits)
     assert [len(c.token_ids) for c in made] == limits
@@ -103,7 +107,7 @@ def test_each_request_may_have_a_limit_of_its_own(loaded):
 def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
     digits = loaded.tokenizer("13579")["input_ids"]
     ends = (loaded.eos_ids[0], *digits)
-    engine = Engine(dataclasses.replace(loaded, eos_ids=ends), rows=16)
+    engine = GraphEngine(dataclasses.replace(loaded, eos_ids=ends), rows=16)
     made = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
     assert len({c.token_ids[-1] for c in made if c.finish_reason == "stop"}) > 2
     for completion in made:
@@ -122,7 +126,7 @@ def test_a_stop_at_the_last_token_of_the_budget_is_a_stop(loaded, engine):
 
 def test_it_samples_from_what_the_trainer_holds_and_leaves_it_as_it_is(loaded):
     own = policy.load(policy.resolve("builtin"))
-    engine, requests = Engine(own, rows=8), requests_of(loaded)
+    engine, requests = GraphEngine(own, rows=8), requests_of(loaded)
     attention = own.model.config._attn_implementation
     before = sample(engine, requests, SamplingParams(12))
     assert own.model.config._attn_implementation == attention
@@ -130,7 +134,7 @@ def test_it_samples_from_what_the_trainer_holds_and_leaves_it_as_it_is(loaded):
         own.model.get_output_embeddings().weight.mul_(0.5)
     after = sample(engine, requests, SamplingParams(12))
     assert [c.token_ids for c in after] != [c.token_ids for c in before]
-    assert_same(after, sample(Plain(own), requests, SamplingParams(12)), 1e-4)
+    assert_same(after, sample(TransformersEngine(own), requests, SamplingParams(12)), 1e-4)
 
 
 KINDS = {
@@ -158,7 +162,7 @@ def test_models_of_other_kinds_give_the_log_probs_of_their_own_forward_pass(load
     generator = torch.Generator().manual_seed(1)
     prompts = [torch.randint(98, (n,), generator=generator).tolist() for n in (1, 5, 70, 20, 90)]
     requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
-    made = sample(Engine(other, rows=2), requests, SamplingParams(30))
+    made = sample(GraphEngine(other, rows=2), requests, SamplingParams(30))
     for request, completion in zip(requests, made, strict=True):
         token_ids = torch.tensor([[*request.prompt_token_ids, *completion.token_ids]])
         with torch.no_grad():
@@ -171,13 +175,13 @@ def test_models_of_other_kinds_give_the_log_probs_of_their_own_forward_pass(load
 def test_layers_without_keys_and_values_of_all_tokens_are_refused(loaded, monkeypatch):
     monkeypatch.setattr(loaded.model.config, "layer_types", ["linear_attention"], raising=False)
     with pytest.raises(UsageError, match="linear_attention"):
-        sample(Engine(loaded), requests_of(loaded), SamplingParams(2))
+        sample(GraphEngine(loaded), requests_of(loaded), SamplingParams(2))
 
 
 def test_tokens_are_as_frequent_as_the_policy_says(loaded):
     prompt, count = loaded.tokenizer("47=")["input_ids"], 20_000
     requests = [Request(prompt, seed) for seed in range(count)]
-    made = sample(Engine(loaded, rows=1024), requests, SamplingParams(1, temperature=1.5))
+    made = sample(GraphEngine(loaded, rows=1024), requests, SamplingParams(1, temperature=1.5))
     with torch.no_grad():
         logits_V = loaded.model(torch.tensor([prompt])).logits[0, -1]
     expected_V = torch.softmax(logits_V.double() / 1.5, -1) * count
@@ -190,9 +194,9 @@ def test_tokens_are_as_frequent_as_the_policy_says(loaded):
 
 
 def test_wide_logits_of_halves_are_those_of_float32(loaded):
-    head = lm_head.Head(torch.randn(9, 4).bfloat16(), torch.randn(9).bfloat16(), 2.0, 3.0)
+    head = lm_head.OutputHead(torch.randn(9, 4).bfloat16(), torch.randn(9).bfloat16(), 2.0, 3.0)
     hidden = torch.randn(5, 4).bfloat16()
-    wide = lm_head.Head(head.weight_VH.float(), head.bias_V.float(), 2.0, 3.0)
+    wide = lm_head.OutputHead(head.weight_VH.float(), head.bias_V.float(), 2.0, 3.0)
     torch.testing.assert_close(head.wide_logits(hidden), wide.logits(hidden.float()))
 
 
@@ -204,7 +208,7 @@ def test_the_folder_builds_it_for_a_policy(loaded):
     made = registry.build("rollout", "graph:rows=2")(policy.resolve("builtin"))
     requests = requests_of(loaded)[:3]
     sampling = SamplingParams(4)
-    assert_same(sample(made, requests, sampling), sample(Engine(loaded), requests, sampling))
+    assert_same(sample(made, requests, sampling), sample(GraphEngine(loaded), requests, sampling))
 
 
 def test_a_number_of_rows_below_one_is_refused():

@@ -10,14 +10,14 @@ from rlvr_cli import registry
 from rlvr_cli.engines.rollout import _batch
 from rlvr_cli.engines.rollout._batch import Pace
 from rlvr_cli.engines.rollout._decoder import Decoder
-from rlvr_cli.engines.rollout._step import Step
-from rlvr_cli.engines.rollout.graph import Engine
+from rlvr_cli.engines.rollout._step import DecodingStep
+from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import Request, SamplingParams
 
 PACES = {
-    "a look at each step": Pace(1, 0, 1),
-    "as a GPU is kept up with": Pace(3, 1, 1),
+    "a poll at each step": Pace(1, 0, 1),
+    "polled as on a GPU": Pace(3, 1, 1),
 }
 LIMITS = {
     "unlike": [1 + 7 * i % 23 for i in range(16)],
@@ -37,13 +37,13 @@ def pace(request, monkeypatch):
 @pytest.fixture
 def decoded(monkeypatch):
     """How many rows each run of steps had."""
-    found, run = [], Step.run
+    found, run = [], DecodingStep.run
 
     def watched(self, rows, steps):
         found.append(rows)
         run(self, rows, steps)
 
-    monkeypatch.setattr(Step, "run", watched)
+    monkeypatch.setattr(DecodingStep, "run", watched)
     return found
 
 
@@ -101,9 +101,13 @@ def assert_same(made, expected):
 def test_it_samples_what_it_samples_with_all_rows(endless, memory, decoded, pace, name, mu):
     requests, limits = requests_of(endless, 16), LIMITS[name]
     sampling = SamplingParams(max(limits), 1.5, mu=mu)
-    made = sample(Engine(endless, 16, least_rows=1, memory=memory), requests, sampling, limits)
+    made = sample(
+        GraphEngine(endless, 16, least_rows=1, memory_model=memory), requests, sampling, limits
+    )
     fewer, decoded[:] = list(decoded), []
-    expected = sample(Engine(endless, 16, least_rows=16, memory=memory), requests, sampling, limits)
+    expected = sample(
+        GraphEngine(endless, 16, least_rows=16, memory_model=memory), requests, sampling, limits
+    )
     assert_same(made, expected)
     assert [len(c.token_ids) for c in made] == limits
     assert set(decoded) == {16} and fewer == sorted(fewer, reverse=True)
@@ -114,9 +118,9 @@ def test_rows_are_refilled_first_and_become_fewer_when_nothing_waits(endless, de
     requests = requests_of(endless, 40)
     limits = [1 + 5 * i % 19 for i in range(39)] + [60]
     sampling = SamplingParams(60, 1.5)
-    made = sample(Engine(endless, 12, least_rows=2), requests, sampling, limits)
+    made = sample(GraphEngine(endless, 12, least_rows=2), requests, sampling, limits)
     assert [count for count, _ in _runs(decoded)] == [12, 6, 3, 2]
-    assert_same(made, sample(Engine(endless, 64, least_rows=64), requests, sampling, limits))
+    assert_same(made, sample(GraphEngine(endless, 64, least_rows=64), requests, sampling, limits))
 
 
 def _runs(values):
@@ -132,15 +136,15 @@ def _runs(values):
 def test_rows_that_end_by_themselves_become_fewer_too(policy, decoded, pace):
     some = dataclasses.replace(policy, eos_ids=(98, *range(7)))
     requests, sampling = requests_of(some, 32), SamplingParams(24, 1.5)
-    made = sample(Engine(some, 32, least_rows=1), requests, sampling)
+    made = sample(GraphEngine(some, 32, least_rows=1), requests, sampling)
     assert {c.finish_reason for c in made} == {"stop", "length"}
     assert len(set(decoded)) > 2
-    assert_same(made, sample(Engine(some, 32, least_rows=32), requests, sampling))
+    assert_same(made, sample(GraphEngine(some, 32, least_rows=32), requests, sampling))
 
 
 def test_as_many_rows_as_are_asked_for_stay(endless, decoded, pace):
     sampling, limits = SamplingParams(30), [1 + i for i in range(30)]
-    sample(Engine(endless, 32, least_rows=8), requests_of(endless, 30), sampling, limits)
+    sample(GraphEngine(endless, 32, least_rows=8), requests_of(endless, 30), sampling, limits)
     assert [count for count, _ in _runs(decoded)] == [32, 16, 8]
 
 
@@ -152,13 +156,13 @@ def test_rows_stay_where_too_few_tokens_are_left_to_pay_for_a_capture(
 ):
     monkeypatch.setitem(_batch.PACE, "cpu", Pace(1, 0, 20))
     sampling, limits = SamplingParams(40), [2] * 4 + [15] * 2 + [longest]
-    sample(Engine(endless, 8, least_rows=1), requests_of(endless, 7), sampling, limits)
+    sample(GraphEngine(endless, 8, least_rows=1), requests_of(endless, 7), sampling, limits)
     assert _runs(decoded) == runs
 
 
 def test_the_same_requests_have_the_same_bits_again(policy, pace):
     requests, sampling = requests_of(policy, 24), SamplingParams(20, 1.5)
-    engine = Engine(policy, 16, least_rows=1)
+    engine = GraphEngine(policy, 16, least_rows=1)
     assert sample(engine, requests, sampling) == sample(engine, requests, sampling)
 
 
@@ -180,7 +184,7 @@ def test_no_place_that_is_read_is_left_behind(endless, pace, monkeypatch):
     """All that is not copied is damaged when rows move."""
     requests, limits = requests_of(endless, 16), LIMITS["the last rows longest"]
     sampling, move = SamplingParams(40, 1.5), Decoder.move
-    expected = sample(Engine(endless, 16, least_rows=16), requests, sampling, limits)
+    expected = sample(GraphEngine(endless, 16, least_rows=16), requests, sampling, limits)
 
     def poisoned(self, source_R, row_R, places):
         move(self, source_R, row_R, places)
@@ -190,7 +194,9 @@ def test_no_place_that_is_read_is_left_behind(endless, pace, monkeypatch):
                 cache[row_R, :, places:] = 1e30
 
     monkeypatch.setattr(Decoder, "move", poisoned)
-    assert_same(sample(Engine(endless, 16, least_rows=1), requests, sampling, limits), expected)
+    assert_same(
+        sample(GraphEngine(endless, 16, least_rows=1), requests, sampling, limits), expected
+    )
 
 
 def test_fewer_rows_than_one_are_refused():

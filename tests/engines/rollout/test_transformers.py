@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from rlvr_cli import registry
-from rlvr_cli.engines.rollout.transformers import Engine, GumbelSampler
+from rlvr_cli.engines.rollout.transformers import GumbelSampler, TransformersEngine
 from rlvr_cli.kernels.reference import gumbel
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -17,7 +17,7 @@ PROMPTS = ["2=", "47=", "113=", "9*9-1", "8="]
 
 @pytest.fixture(scope="module")
 def engine(loaded):
-    return Engine(loaded)
+    return TransformersEngine(loaded)
 
 
 def requests_of(loaded, seeds=range(100, 112)):
@@ -57,7 +57,7 @@ def test_a_rows_sample_does_not_depend_on_its_batch_mates_or_the_batch_size(load
     alone = [sample(engine, [request], sampling)[0] for request in requests]
     assert_same(alone, together)
     assert_same(sample(engine, requests[::-1], sampling)[::-1], together)
-    assert_same(sample(Engine(loaded, batch_size=5), requests, sampling), together)
+    assert_same(sample(TransformersEngine(loaded, batch_size=5), requests, sampling), together)
 
 
 def test_a_shorter_budget_gives_the_start_of_the_same_sample(loaded, engine):
@@ -180,7 +180,7 @@ def test_a_sample_is_the_argmax_of_the_log_probs_plus_the_rows_noise():
 def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
     digits = loaded.tokenizer("13579")["input_ids"]
     ends = (loaded.eos_ids[0], *digits)
-    engine = Engine(dataclasses.replace(loaded, eos_ids=ends))
+    engine = TransformersEngine(dataclasses.replace(loaded, eos_ids=ends))
     made = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
     stopped = [c for c in made if c.finish_reason == "stop"]
     assert len({c.token_ids[-1] for c in stopped}) > 2
@@ -192,7 +192,7 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
 
 
 def test_a_completion_that_does_not_stop_is_cut_at_its_budget(loaded):
-    never = Engine(dataclasses.replace(loaded, eos_ids=(98,)))
+    never = TransformersEngine(dataclasses.replace(loaded, eos_ids=(98,)))
     made = sample(never, requests_of(loaded), SamplingParams(3, temperature=0.0))
     assert {(len(c.token_ids), c.finish_reason) for c in made} == {(3, "length")}
 
@@ -224,5 +224,5 @@ def test_the_folder_builds_it_for_a_policy(loaded):
     requests = requests_of(loaded)[:3]
     assert_same(
         sample(made, requests, SamplingParams(4)),
-        sample(Engine(loaded), requests, SamplingParams(4)),
+        sample(TransformersEngine(loaded), requests, SamplingParams(4)),
     )

@@ -7,7 +7,7 @@ import torch
 
 from rlvr_cli import registry
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.training.local import Engine as Trainer
+from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -26,7 +26,7 @@ def own():
 
 @pytest.fixture(scope="module")
 def trainer(own):
-    return Trainer(own, UpdateOptions())
+    return LocalEngine(own, UpdateOptions())
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,9 @@ def test_weights_that_were_not_handed_over_are_noticed_and_then_handed_over(read
     assert fresh.largest < 1e-4 and fresh.outside == 0
 
 
-def test_nothing_is_sampled_between_a_rest_and_a_hand_over(ready, own):
+def test_nothing_is_sampled_between_sleep_and_the_next_weight_sync(ready, own):
     ready.sleep()
-    with pytest.raises(AssertionError, match="handed over"):
+    with pytest.raises(AssertionError, match="sync_weights comes before sampling"):
         sample(ready, requests_of(own))
 
 
@@ -155,7 +155,7 @@ def test_the_command_streams_parts_and_a_spool_of_a_killed_run_is_used(
                 yield made
 
     limits = iter([5, 1000])
-    monkeypatch.setattr(vllm, "Engine", lambda *a, **k: Stopping(next(limits)))
+    monkeypatch.setattr(vllm, "VLLMEngine", lambda *a, **k: Stopping(next(limits)))
     words = ["rollout", chain / "prompts", "-n", 4, "--max-new-tokens", 8, "--engine", "vllm"]
     words += ["--prompts-per-part", 1, "--out", tmp_path / "made"]
     assert rlvr(*words).code == 75

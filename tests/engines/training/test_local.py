@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.training.local import Engine
+from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Row
@@ -25,7 +25,7 @@ def start(path=None, *, tokens=1000, weight_decay=0.0, max_grad_norm=1.0):
     options = UpdateOptions(
         micro_batch_tokens=tokens, weight_decay=weight_decay, max_grad_norm=max_grad_norm
     )
-    return Engine(loaded, options)
+    return LocalEngine(loaded, options)
 
 
 def rows_of(engine, *, drift=0.0):

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.training.local import Engine
+from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import logprobs, lora, policy
 from rlvr_cli.protocols import Row
@@ -23,7 +23,7 @@ ROWS = [Row([20, 30, 40], [9, 8, 7, 6, 1], 1.5), Row([3], [4, 1], -1.5)]
 
 
 def start(name="builtin", options=LORA, seed=0):
-    return Engine(policy.load(policy.resolve(str(name))), options, seed=seed)
+    return LocalEngine(policy.load(policy.resolve(str(name))), options, seed=seed)
 
 
 def train(engine, steps):

