@@ -1,4 +1,4 @@
-"""What every implementation refuses, in one place, so that all refuse the same.
+"""The checks of all implementations, so that all refuse the same inputs.
 
 Shapes: N tokens, H hidden, V vocabulary, K top-k.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class BadInput(ValueError):
-    """What a kernel was given is wrong; the message says what, where and the value."""
+    """An input of a kernel is wrong; the message says what, where and the value."""
 
 
 def token_stats(
@@ -23,7 +23,7 @@ def token_stats(
     softcap: float | None,
     vocabulary: int | None,
 ) -> int:
-    """The number of tokens in the vocabulary; BadInput for what cannot have statistics."""
+    """The number of tokens in the vocabulary; BadInput for inputs without statistics."""
     size = logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
     count = len(hidden_NH)
     if target_N.shape != (count,) or target_N.is_floating_point():
@@ -46,7 +46,7 @@ def logits(
     softcap: float | None,
     vocabulary: int | None,
 ) -> int:
-    """The number of tokens in the vocabulary; BadInput for what makes no logits."""
+    """The number of tokens in the vocabulary; BadInput for operands that give no logits."""
     if hidden_NH.ndim != 2 or head_VH.ndim != 2 or hidden_NH.shape[1] != head_VH.shape[1]:
         raise BadInput(
             f"hidden_NH has shape {list(hidden_NH.shape)}, head_VH {list(head_VH.shape)}: "

@@ -1,7 +1,7 @@
 """Statistics of rows and their gradients in plain torch, in little more memory than the logits.
 
-Shapes: N tokens, H hidden, V vocabulary, K top-k. All that is as wide as the vocabulary, beside the
-logits themselves, is made of an eighth of the rows at a time, and the gradient in their place.
+Shapes: N tokens, H hidden, V vocabulary, K top-k. Temporaries as wide as the vocabulary, besides
+the logits, are computed for an eighth of the rows at a time; the gradient overwrites the logits.
 """
 
 import math
@@ -16,8 +16,8 @@ _PIECES = 8
 _MM_WIDENS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 8)  # on a GPU
 
 
-class Head(NamedTuple):
-    """What makes logits of hidden states."""
+class HeadOptions(NamedTuple):
+    """The output head and what is applied to its logits."""
 
     weight_VH: Tensor
     bias_V: Tensor | None
@@ -25,23 +25,23 @@ class Head(NamedTuple):
     softcap: float | None
 
 
-def logits(hidden_NH: Tensor, head: Head) -> Tensor:
-    """In float32 or wider; what is widened is so by columns, so that it is not there twice."""
+def logits(hidden_NH: Tensor, head: HeadOptions) -> Tensor:
+    """In float32 or wider; operands are widened by columns, so that no full copy is in memory."""
     wide = torch.promote_types(hidden_NH.dtype, torch.float32)
     if wide == hidden_NH.dtype:
-        made_NV = torch.nn.functional.linear(hidden_NH, head.weight_VH, head.bias_V)
+        logits_NV = torch.nn.functional.linear(hidden_NH, head.weight_VH, head.bias_V)
     elif hidden_NH.is_cuda and _MM_WIDENS:
-        made_NV = torch.mm(hidden_NH, head.weight_VH.T, out_dtype=wide)
+        logits_NV = torch.mm(hidden_NH, head.weight_VH.T, out_dtype=wide)
         if head.bias_V is not None:
-            made_NV += head.bias_V
+            logits_NV += head.bias_V
     else:
-        made_NV = hidden_NH.new_empty(len(hidden_NH), len(head.weight_VH), dtype=wide)
+        logits_NV = hidden_NH.new_empty(len(hidden_NH), len(head.weight_VH), dtype=wide)
         for cut in _columns(head.weight_VH, wide):
             bias_W = None if head.bias_V is None else head.bias_V[cut]
-            made_NV[:, cut] = torch.nn.functional.linear(hidden_NH, head.weight_VH[cut], bias_W)
+            logits_NV[:, cut] = torch.nn.functional.linear(hidden_NH, head.weight_VH[cut], bias_W)
     if head.softcap is not None:
-        made_NV.div_(head.softcap).tanh_().mul_(head.softcap)
-    return made_NV if head.temperature == 1 else made_NV.div_(head.temperature)
+        logits_NV.div_(head.softcap).tanh_().mul_(head.softcap)
+    return logits_NV if head.temperature == 1 else logits_NV.div_(head.temperature)
 
 
 def pieces(count: int) -> Iterator[slice]:
@@ -50,15 +50,15 @@ def pieces(count: int) -> Iterator[slice]:
 
 
 def _columns(head_VH: Tensor, wide: torch.dtype) -> Iterator[slice]:
-    """All columns at once, or pieces of them where the values are to be widened."""
+    """All columns at once, or pieces of them if the values need widening."""
     return iter([slice(None)]) if head_VH.dtype == wide else pieces(len(head_VH))
 
 
-class Stats(torch.autograd.Function):
+class StatsFunction(torch.autograd.Function):
     """logp_N, entropy_N, max_prob_N, logsumexp_N and, with top-k ids, anchor_logp_N.
 
-    `cuts` are the chunks of rows. The logits of a single one stay for the backward pass, those of
-    more are made again there.
+    `cuts` are the chunks of rows. The logits of a single chunk are kept for the backward pass,
+    those of several are computed again there.
     """
 
     @staticmethod
@@ -73,26 +73,26 @@ class Stats(torch.autograd.Function):
         entropy_gradient: bool,
         cuts: list[slice],
     ) -> tuple[Tensor, ...]:
-        head = Head(head_VH, bias_V, *numbers)
+        head = HeadOptions(head_VH, bias_V, *numbers)
         parts: list[tuple[Tensor, ...]] = []
         logits_NV: Tensor | None = None
         for cut in cuts:
-            logits_NV = None  # before there are others
+            logits_NV = None  # frees them before the next are allocated
             logits_NV = logits(hidden_NH[cut], head)
             target, topk = target_N[cut], None if topk_NK is None else topk_NK[cut]
             for rows in pieces(len(logits_NV)):
-                anchors = None if topk is None else topk[rows]
-                parts.append(_statistics(logits_NV[rows], target[rows], anchors))
-        most_N, total_N, *made = (torch.cat(values) for values in zip(*parts, strict=True))
-        anchor_N = made[4] if topk_NK is not None else None
+                anchor_ids = None if topk is None else topk[rows]
+                parts.append(_statistics(logits_NV[rows], target[rows], anchor_ids))
+        most_N, total_N, *outputs = (torch.cat(values) for values in zip(*parts, strict=True))
+        anchor_N = outputs[4] if topk_NK is not None else None
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*([] if entropy_gradient else [made[1]]), made[2])
+        ctx.mark_non_differentiable(*([] if entropy_gradient else [outputs[1]]), outputs[2])
         ctx.save_for_backward(
-            hidden_NH, head_VH, bias_V, target_N, topk_NK, most_N, total_N, made[1], anchor_N
+            hidden_NH, head_VH, bias_V, target_N, topk_NK, most_N, total_N, outputs[1], anchor_N
         )
         ctx.numbers, ctx.cuts = numbers, cuts
-        ctx.kept_NV = logits_NV if len(cuts) == 1 and any(ctx.needs_input_grad) else None
-        return tuple(made)
+        ctx.saved_NV = logits_NV if len(cuts) == 1 and any(ctx.needs_input_grad) else None
+        return tuple(outputs)
 
     @staticmethod
     @once_differentiable
@@ -104,22 +104,22 @@ class Stats(torch.autograd.Function):
             by_anchor_N = by_anchor_N.masked_fill(saved[-1].isneginf(), 0.0)
         values: list[Any] = [*saved, by_logp_N, by_entropy_N, by_sum_N, by_anchor_N]
         rows = _Rows(*values)
-        head = Head(head_VH, bias_V, *ctx.numbers)
+        head = HeadOptions(head_VH, bias_V, *ctx.numbers)
         gradients = _Gradients(hidden_NH, head, ctx.needs_input_grad, len(ctx.cuts) > 1)
         for cut in ctx.cuts:
-            made_NV, ctx.kept_NV = ctx.kept_NV, None
-            if made_NV is None:
-                made_NV = logits(hidden_NH[cut], head)
-            some = rows.at(cut)
-            for piece in pieces(len(made_NV)):
-                _differentiate(made_NV[piece], some.at(piece), head)
-            gradients.add(made_NV, cut)
-            del made_NV  # before there are others
-        return (*gradients.made(), *[None] * 5)
+            logits_NV, ctx.saved_NV = ctx.saved_NV, None
+            if logits_NV is None:
+                logits_NV = logits(hidden_NH[cut], head)
+            chunk_rows = rows.at(cut)
+            for piece in pieces(len(logits_NV)):
+                _differentiate(logits_NV[piece], chunk_rows.at(piece), head)
+            gradients.add(logits_NV, cut)
+            del logits_NV  # frees them before the next are allocated
+        return (*gradients.result(), *[None] * 5)
 
 
 class _Rows(NamedTuple):
-    """What the gradient of a row by its logits is made of."""
+    """The terms of the gradient of each row by its logits."""
 
     target_N: Tensor
     topk_NK: Tensor | None
@@ -145,19 +145,19 @@ def _statistics(logits_NV: Tensor, target_N: Tensor, topk_NK: Tensor | None) -> 
     entropy_N = torch.special.entr(power_NV.div_(sum_N[:, None]), out=power_NV).sum(-1)
     total_N = sum_N.log()
     logp_N = log_probs(logits_NV, target_N[:, None], most_N, total_N)[:, 0]
-    made = most_N, total_N, logp_N, entropy_N, (-total_N).exp(), most_N + total_N
+    outputs = most_N, total_N, logp_N, entropy_N, (-total_N).exp(), most_N + total_N
     if topk_NK is None:
-        return made
+        return outputs
     logp_NK = log_probs(logits_NV, topk_NK.clamp(min=0), most_N, total_N)
-    return (*made, logp_NK.masked_fill(topk_NK < 0, -torch.inf).logsumexp(-1))
+    return (*outputs, logp_NK.masked_fill(topk_NK < 0, -torch.inf).logsumexp(-1))
 
 
 def log_probs(logits_NV: Tensor, ids_NK: Tensor, most_N: Tensor, total_N: Tensor) -> Tensor:
     return logits_NV.gather(-1, ids_NK) - most_N[:, None] - total_N[:, None]
 
 
-def _differentiate(logits_NV: Tensor, rows: _Rows, head: Head) -> None:
-    """Puts the gradient by hidden head^T + bias in place of the logits.
+def _differentiate(logits_NV: Tensor, rows: _Rows, head: HeadOptions) -> None:
+    """Overwrites the logits with the gradient by hidden head^T + bias.
 
     d logit_v = p_v (d logsumexp - d logp - d anchor - d entropy (log p_v + entropy))
                 + d logp [v = target] + d anchor p_v / mass of the anchors [v in anchors]
@@ -199,7 +199,7 @@ class _Gradients:
     """By hidden states, weight and bias, summed over chunks in float32 or wider."""
 
     def __init__(
-        self, hidden_NH: Tensor, head: Head, needs: tuple[bool, ...], several: bool
+        self, hidden_NH: Tensor, head: HeadOptions, needs: tuple[bool, ...], several: bool
     ) -> None:
         head_VH, bias_V = head.weight_VH, head.bias_V
         wide = torch.promote_types(hidden_NH.dtype, torch.float32)
@@ -214,15 +214,15 @@ class _Gradients:
     def add(self, by_logits_NV: Tensor, cut: slice) -> None:
         hidden_NH = self._hidden_NH[cut]
         for columns in _columns(self._head_VH, self._wide):
-            made_NW = by_logits_NV[:, columns].to(hidden_NH.dtype)
+            by_logits_NW = by_logits_NV[:, columns].to(hidden_NH.dtype)
             if self._by_hidden_NH is not None:
-                _add(self._by_hidden_NH[cut], made_NW, self._head_VH[columns])
+                _add(self._by_hidden_NH[cut], by_logits_NW, self._head_VH[columns])
             if self._by_head_VH is not None:
-                _add(self._by_head_VH[columns], made_NW.T, hidden_NH)
+                _add(self._by_head_VH[columns], by_logits_NW.T, hidden_NH)
         if self._by_bias_V is not None:
             self._by_bias_V += by_logits_NV.sum(0)
 
-    def made(self) -> Iterator[Tensor | None]:
+    def result(self) -> Iterator[Tensor | None]:
         dtype = self._hidden_NH.dtype
         for value in (self._by_hidden_NH, self._by_head_VH, self._by_bias_V):
             yield None if value is None else value.to(dtype)

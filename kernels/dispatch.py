@@ -1,7 +1,7 @@
-"""The functions of `reference` and `attention`, by Triton's kernels where those can be had.
+"""The functions of `reference` and `attention`, by Triton kernels where those can run.
 
-RLVR_KERNELS=auto, the default, takes the kernels on a GPU and says once, aloud, why it does not;
-triton takes them or raises Unsupported with the reason; reference never takes them. With
+RLVR_KERNELS=auto, the default, uses the kernels on a GPU and warns once, with the reason, if it
+cannot; triton uses them or raises Unsupported with the reason; reference never uses them. With
 TRITON_INTERPRET=1, triton runs on a CPU too, slowly.
 """
 
@@ -29,7 +29,7 @@ _MOST_K = 64
 
 
 class Unsupported(RuntimeError):
-    """What was asked for with RLVR_KERNELS cannot be had; the message says why."""
+    """The choice of RLVR_KERNELS cannot run; the message says why."""
 
 
 def token_stats(hidden_NH: Tensor, head_VH: Tensor, target_N: Tensor, **options: Any) -> TokenStats:
@@ -37,24 +37,29 @@ def token_stats(hidden_NH: Tensor, head_VH: Tensor, target_N: Tensor, **options:
     topk_NK = options.get("topk_NK")
     k = 0 if topk_NK is None else topk_NK.shape[-1]
     module = _module("triton_stats", hidden_NH, k)
-    return module.token_stats(hidden_NH, head_VH, target_N, **options)
+    stats: TokenStats = module.token_stats(hidden_NH, head_VH, target_N, **options)
+    return stats
 
 
 def top_k(hidden_NH: Tensor, head_VH: Tensor, k: int, **options: Any) -> tuple[Tensor, Tensor]:
     """See `reference.top_k`."""
-    return _module("triton_stats", hidden_NH, k).top_k(hidden_NH, head_VH, k, **options)
+    module = _module("triton_stats", hidden_NH, k)
+    likeliest: tuple[Tensor, Tensor] = module.top_k(hidden_NH, head_VH, k, **options)
+    return likeliest
 
 
 def sample(policy_BV: Tensor, seed_B: Tensor, position: int, **options: Any) -> Sample:
     """See `reference.sample`."""
-    return _module("triton_sample", policy_BV).sample(policy_BV, seed_B, position, **options)
+    module = _module("triton_sample", policy_BV)
+    sampled: Sample = module.sample(policy_BV, seed_B, position, **options)
+    return sampled
 
 
 def attend(query_BHD: Tensor, *values: Tensor, **options: Any) -> Tensor:
     """See `attention.attend`."""
-    return _module("triton_attention", query_BHD, plain=attention).attend(
-        query_BHD, *values, **options
-    )
+    module = _module("triton_attention", query_BHD, plain=attention)
+    attended_BHD: Tensor = module.attend(query_BHD, *values, **options)
+    return attended_BHD
 
 
 def choice() -> str:

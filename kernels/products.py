@@ -12,7 +12,7 @@ def times_unit(value: Tensor, unit: Tensor | None) -> Tensor:
 
 
 def wide_product(left: Tensor, right: Tensor) -> Tensor:
-    """The product with float32 sums and result; cuBLAS may else add parts of it in half."""
+    """The product with float32 sums and result; otherwise cuBLAS may add parts of it in half."""
     if left.dtype == torch.float32:
         return left @ right
     if left.is_cuda:
@@ -30,9 +30,9 @@ def add_product(total: Tensor, left: Tensor, right: Tensor, unit: Tensor | None 
         total.addmm_(left.float(), right.float())
 
 
-def set_product(made: Tensor, left: Tensor, right: Tensor, unit: Tensor | None) -> None:
-    """made = unit left right, rounded once."""
-    if unit is None and made.dtype == left.dtype and left.is_cuda:
-        torch.mm(left, right, out=made)
+def set_product(out: Tensor, left: Tensor, right: Tensor, unit: Tensor | None) -> None:
+    """out = unit left right, rounded once."""
+    if unit is None and out.dtype == left.dtype and left.is_cuda:
+        torch.mm(left, right, out=out)
     else:
-        made.copy_(times_unit(wide_product(left, right), unit))
+        out.copy_(times_unit(wide_product(left, right), unit))

@@ -39,12 +39,12 @@ def token_stats(
         logits = cap(hidden head^T + bias) / temperature,  cap(x) = softcap tanh(x / softcap)
         anchor_logp = log sum_k softmax(logits)[topk_k]
 
-    In float32 or wider. Made in chunks of rows, so that [N, V] is never whole in memory; more
-    than one chunk is computed again in the backward pass. Gradients flow through the log-probs
-    and the logsumexp, and through the entropy if asked. Rows of the head from `vocabulary` on are
-    padding and no tokens. A logit of -inf adds nothing to the entropy. The ids of a row of
-    `topk_NK` differ from each other and from the target, a negative one is an empty place, and a
-    row without any has -inf. BadInput for anything else, and for NaN in a hidden state.
+    In float32 or wider. Computed in chunks of rows, so that [N, V] is never in memory at once; if
+    there are several chunks, the backward pass computes them again. Gradients flow through the
+    log-probs and the logsumexp, and through the entropy if asked. Rows of the head from
+    `vocabulary` on are padding and no tokens. A logit of -inf adds nothing to the entropy. The ids
+    of a row of `topk_NK` differ from each other and from the target, a negative one is an empty
+    slot, and a row without any has -inf. BadInput for anything else, and for NaN in a hidden state.
     """
     size = checks.token_stats(
         hidden_NH, head_VH, target_N, bias_V, topk_NK, temperature, softcap, vocabulary
@@ -53,16 +53,17 @@ def token_stats(
     head = _head(head_VH, bias_V, temperature, softcap, size)
     cuts = _cuts(len(hidden_NH), head.weight_VH)
     values = hidden_NH, *head[:2], target_N, topk_NK, head[2:], entropy_gradient, cuts
-    return TokenStats(*chunks.Stats.apply(*values))
+    stats: tuple[Tensor, ...] = chunks.StatsFunction.apply(*values)  # type: ignore[no-untyped-call]
+    return TokenStats(*stats)
 
 
 def _head(
     head_VH: Tensor, bias_V: Tensor | None, temperature: float, softcap: float | None, size: int
-) -> chunks.Head:
+) -> chunks.HeadOptions:
     if size < len(head_VH):
         head_VH = head_VH[:size]
         bias_V = None if bias_V is None else bias_V[:size]
-    return chunks.Head(head_VH, bias_V, temperature, softcap)
+    return chunks.HeadOptions(head_VH, bias_V, temperature, softcap)
 
 
 def _cuts(count: int, head_VH: Tensor) -> list[slice]:
@@ -85,13 +86,13 @@ def top_k(
 ) -> tuple[Tensor, Tensor]:
     """The ids [N, K] of the k likeliest tokens and their log-probs over the whole vocabulary.
 
-    Likeliest first, of equals the lower id first. In nats, float32 or wider, made in chunks of
-    rows. A row with a NaN among its logits has NaN log-probs.
+    Likeliest first, of equals the lower id first. In nats, float32 or wider, computed in chunks
+    of rows. A row with a NaN among its logits has NaN log-probs.
     """
     size = checks.logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
     checks.count(k, size)
     head = _head(head_VH, bias_V, temperature, softcap, size)
-    made = []
+    parts = []
     for cut in _cuts(len(hidden_NH), head.weight_VH):
         logits_NV = chunks.logits(hidden_NH[cut], head)
         for piece in chunks.pieces(len(logits_NV)):
@@ -99,8 +100,8 @@ def top_k(
             ids_NK = _likeliest(part_NV.masked_fill(part_NV.isnan(), torch.inf), k)
             most_N = part_NV.amax(-1)
             total_N = (part_NV - most_N[:, None]).exp_().sum(-1).log()
-            made.append((ids_NK, chunks.log_probs(part_NV, ids_NK, most_N, total_N)))
-    ids, logps = zip(*made, strict=True)
+            parts.append((ids_NK, chunks.log_probs(part_NV, ids_NK, most_N, total_N)))
+    ids, logps = zip(*parts, strict=True)
     return torch.cat(ids), torch.cat(logps)
 
 
@@ -175,7 +176,7 @@ def sample(
     top_p: float = 1.0,
     min_prob: float = 0.0,
 ) -> Sample:
-    """A token of each row from the policy, or from the policy less a memory (DLC).
+    """A token of each row from the policy, or from the policy minus a memory model (DLC).
 
         pi_sample = softmax((policy - mu memory) / temperature)
 

@@ -13,29 +13,29 @@ from rlvr_cli.kernels.triton_tiles import INTERPRETED, capped
 
 
 @triton.jit
-def attend_kernel(
+def attend_kernel(  # type: ignore[no-untyped-def]
     query, key, value, keys, values, position, out, scale, softcap, window, L,
     K: tl.constexpr, G: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     BLOCK: tl.constexpr, WINDOW: tl.constexpr, CAP: tl.constexpr, WIDEN: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    place = row * K + tl.program_id(1)
+    head = row * K + tl.program_id(1)
     g = tl.arange(0, GP)
     d = tl.arange(0, DP)
     at = tl.load(position + row)
     used = (g < G)[:, None] & (d < D)[None, :]
-    queries = (place * G + g)[:, None] * D + d[None, :]
+    queries = (head * G + g)[:, None] * D + d[None, :]
     q = tl.load(query + queries, mask=used, other=0.0)
-    k_new = tl.load(key + place * D + d, mask=d < D, other=0.0)
-    v_new = tl.load(value + place * D + d, mask=d < D, other=0.0)
-    keys += place * L * D
-    values += place * L * D
+    k_new = tl.load(key + head * D + d, mask=d < D, other=0.0)
+    v_new = tl.load(value + head * D + d, mask=d < D, other=0.0)
+    keys += head * L * D
+    values += head * L * D
     tl.store(keys + at * D + d, k_new, mask=d < D)
     tl.store(values + at * D + d, v_new, mask=d < D)
     own = tl.sum(q.to(tl.float32) * k_new.to(tl.float32)[None, :], 1) * scale
     most = capped(own, softcap, CAP) * 1.4426950408889634  # in units of log 2
     total = tl.full((GP,), 1.0, tl.float32)
-    made = tl.zeros((GP, DP), tl.float32) + v_new.to(tl.float32)[None, :]
+    sum_v = tl.zeros((GP, DP), tl.float32) + v_new.to(tl.float32)[None, :]
     first = tl.zeros((), tl.int64)
     if WINDOW:
         first = tl.maximum(at - window + 1, 0) // BLOCK * BLOCK
@@ -44,10 +44,10 @@ def attend_kernel(
         seen = column < at
         if WINDOW:
             seen = seen & (column > at - window)
-        there = column[:, None] * D + d[None, :]
+        offsets = column[:, None] * D + d[None, :]
         known = seen[:, None] & (d < D)[None, :]
-        k = tl.load(keys + there, mask=known, other=0.0)
-        v = tl.load(values + there, mask=known, other=0.0)
+        k = tl.load(keys + offsets, mask=known, other=0.0)
+        v = tl.load(values + offsets, mask=known, other=0.0)
         if WIDEN:  # the interpreter multiplies halves as if they were integers
             k, v = k.to(tl.float32), v.to(tl.float32)
         score = tl.dot(q.to(k.dtype), tl.trans(k), input_precision="ieee") * scale
@@ -59,9 +59,9 @@ def attend_kernel(
         weight = tl.exp2(score - higher[:, None])
         total = total * shrink + tl.sum(weight, 1)
         part = tl.dot(weight.to(v.dtype), v, input_precision="ieee")
-        made = made * shrink[:, None] + part
+        sum_v = sum_v * shrink[:, None] + part
         most = higher
-    tl.store(out + queries, (made / total[:, None]).to(out.dtype.element_ty), mask=used)
+    tl.store(out + queries, (sum_v / total[:, None]).to(out.dtype.element_ty), mask=used)
 
 
 @torch.no_grad()
@@ -80,13 +80,13 @@ def attend(
     """See `attention.attend`."""
     attention.check(query_BHD, key_BKD, value_BKD, keys_BKLD, values_BKLD, position_B)
     count, heads, size = query_BHD.shape
-    kinds, length = keys_BKLD.shape[1:3]
+    key_heads, length = keys_BKLD.shape[1:3]
     query_BHD = query_BHD.contiguous()
     out_BHD = torch.empty_like(query_BHD)
     if not count:
         return out_BHD
     wide = max(16, triton.next_power_of_2(size))
-    attend_kernel[(count, kinds)](
+    attend_kernel[(count, key_heads)](
         query_BHD,
         key_BKD.contiguous(),
         value_BKD.contiguous(),
@@ -98,9 +98,9 @@ def attend(
         softcap,
         window,
         length,
-        K=kinds,
-        G=heads // kinds,
-        GP=max(16, triton.next_power_of_2(heads // kinds)),
+        K=key_heads,
+        G=heads // key_heads,
+        GP=max(16, triton.next_power_of_2(heads // key_heads)),
         D=size,
         DP=wide,
         BLOCK=16 if INTERPRETED else attention.BLOCK,

@@ -1,4 +1,4 @@
-"""Kernels that make the gradients of the statistics by the logits; triton_gradients.py has the why.
+"""Kernels for the gradients of the statistics by the logits; triton_gradients.py has the equations.
 
 Shapes: N tokens, V vocabulary, W columns of a slice.
 """
@@ -6,13 +6,13 @@ Shapes: N tokens, V vocabulary, W columns of a slice.
 import triton
 import triton.language as tl
 
-from rlvr_cli.kernels.triton_tiles import log2_of_share, logits_tile, place, store_tile
+from rlvr_cli.kernels.triton_tiles import log2_of_share, logits_tile, store_tile, tile_origin
 
 _LEAST_LOG2 = tl.constexpr(-200.0)  # of a probability that is 0 in float32, and finite
 
 
 @triton.jit
-def _slope(logits, by_cap, inverse, CAP: tl.constexpr):
+def _slope(logits, by_cap, inverse, CAP: tl.constexpr):  # type: ignore[no-untyped-def]
     """d logit / d (hidden head^T): 1 / temperature, times 1 - tanh^2 under a soft cap."""
     slope = inverse
     if CAP:
@@ -22,7 +22,7 @@ def _slope(logits, by_cap, inverse, CAP: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["N"])
-def stash_kernel(
+def stash_kernel(  # type: ignore[no-untyped-def]
     stash, stride, source, count, largest, logsumexp2, a, b, N, V, by_cap, inverse,
     ENTROPY: tl.constexpr, CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr, J: tl.constexpr,
 ):  # fmt: skip
@@ -56,15 +56,15 @@ def stash_kernel(
 
 
 @triton.jit(do_not_specialize=["N", "first"])
-def slice_kernel(
+def slice_kernel(  # type: ignore[no-untyped-def]
     x, w, stride_x, stride_w, bias, scale, cap, N, V,
-    made, stride_d, target, target_logit, logsumexp2, a, b, g, first, W, by_cap, inverse,
+    out, stride_d, target, target_logit, logsumexp2, a, b, g, first, W, by_cap, inverse,
     H: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     TMA: tl.constexpr, BIAS: tl.constexpr, CAP: tl.constexpr, WIDEN: tl.constexpr,
     DTYPE: tl.constexpr,
 ):  # fmt: skip
     """The gradients by the logits of columns first to first + W, but for the anchors' own."""
-    row, column = place(N, W, BM, BN, GROUP)
+    row, column = tile_origin(N, W, BM, BN, GROUP)
     logits = logits_tile(
         x, w, stride_x, stride_w, bias, scale, cap, N, V, row, first + column,
         H, BM, BN, BK, TMA, BIAS, CAP, WIDEN,
@@ -85,12 +85,12 @@ def slice_kernel(
         logit = tl.load(target_logit + rows, mask=inside, other=0.0)
         g_rows = tl.load(g + rows, mask=inside, other=0.0) * _slope(logit, by_cap, inverse, CAP)
         d += tl.where(at[:, None] == tl.arange(0, BN)[None, :], g_rows[:, None], 0.0)
-    store_tile(made, stride_d, d.to(DTYPE), row, column, N, W, BM, BN, TMA)
+    store_tile(out, stride_d, d.to(DTYPE), row, column, N, W, BM, BN, TMA)
 
 
 @triton.jit(do_not_specialize=["first"])
-def chosen_kernel(
-    made, stride, source, count, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit,
+def chosen_kernel(  # type: ignore[no-untyped-def]
+    out, stride, source, count, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit,
     first, W, by_cap, inverse,
     K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr, TARGET: tl.constexpr,
 ):  # fmt: skip
@@ -98,7 +98,7 @@ def chosen_kernel(
     row = tl.program_id(0).to(tl.int64)
     if row < tl.load(count):
         origin = tl.load(source + row)
-        write = made + row * stride
+        write = out + row * stride
         lse2 = tl.load(logsumexp2 + origin)
         a_row = tl.load(a + origin)
         b_row = tl.load(b + origin)
@@ -109,14 +109,14 @@ def chosen_kernel(
             p = tl.exp2(logp2)
             d = tl.where(p > 0, p * (a_row + b_row * logp2), 0.0) + tl.load(g + origin)
             d *= _slope(logit, by_cap, inverse, CAP)
-            tl.store(write + at, d.to(made.dtype.element_ty), mask=(at >= 0) & (at < W))
+            tl.store(write + at, d.to(out.dtype.element_ty), mask=(at >= 0) & (at < W))
         if K > 0:
-            place_k = tl.arange(0, KP)
-            id_k = tl.load(topk + origin * K + place_k, mask=place_k < K, other=-1)
-            logit_k = tl.load(anchor_logit + origin * K + place_k, mask=id_k >= 0, other=-1.0e30)
+            index_k = tl.arange(0, KP)
+            id_k = tl.load(topk + origin * K + index_k, mask=index_k < K, other=-1)
+            logit_k = tl.load(anchor_logit + origin * K + index_k, mask=id_k >= 0, other=-1.0e30)
             logp2_k = tl.minimum(logit_k - lse2, 0.0)
             p_k = tl.exp2(logp2_k)
             d_k = p_k * (a_row + b_row * logp2_k + tl.load(q + origin))
             d_k = tl.where(p_k > 0, d_k, 0.0) * _slope(logit_k, by_cap, inverse, CAP)
             mask = (id_k >= first) & (id_k < first + W)
-            tl.store(write + (id_k - first), d_k.to(made.dtype.element_ty), mask=mask)
+            tl.store(write + (id_k - first), d_k.to(out.dtype.element_ty), mask=mask)

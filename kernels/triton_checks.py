@@ -1,4 +1,4 @@
-"""`checks.values` by one kernel, so that the host is soon ahead of the GPU again.
+"""`checks.values` by one kernel, so that the host does not wait for several.
 
 Shapes: N tokens, H hidden, K top-k.
 """
@@ -17,20 +17,20 @@ _ROWS, _COLUMNS = 8, 512
 
 
 @triton.jit(do_not_specialize=["N"])
-def values_kernel(
+def values_kernel(  # type: ignore[no-untyped-def]
     hidden, stride, target, topk, wrong, N, size,
     H: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, BR: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
     """1 in `wrong` if a row has a NaN, or ids that `checks.values` refuses."""
     rows = tl.program_id(0) * BR + tl.arange(0, BR)
     inside = rows < N
-    found = tl.zeros((BR, BH), tl.int32)
+    has_nan = tl.zeros((BR, BH), tl.int32)
     for first in range(0, H, BH):
         columns = first + tl.arange(0, BH)
         at = hidden + rows.to(tl.int64)[:, None] * stride + columns[None, :]
         value = tl.load(at, mask=inside[:, None] & (columns < H)[None, :], other=0.0)
-        found |= (value.to(tl.float32) != value.to(tl.float32)).to(tl.int32)
-    bad = tl.max(found, 1)
+        has_nan |= (value.to(tl.float32) != value.to(tl.float32)).to(tl.int32)
+    bad = tl.max(has_nan, 1)
     sampled = tl.load(target + rows, mask=inside, other=0)
     bad |= ((sampled < 0) | (sampled >= size)).to(tl.int32)
     if K:
@@ -49,7 +49,7 @@ def values_kernel(
 def values(
     hidden_NH: Tensor, target_N: Tensor, topk_NK: Tensor | None, size: int
 ) -> Callable[[], None]:
-    """Starts to look at values whose rows lie side by side; what it returns waits, and raises."""
+    """Starts the check of values with contiguous rows; the returned function waits, and raises."""
     wrong_1 = torch.zeros(1, dtype=torch.int32, device=hidden_NH.device)
     k = 0 if topk_NK is None else topk_NK.shape[1]
     values_kernel[(triton.cdiv(len(hidden_NH), _ROWS),)](
@@ -61,7 +61,7 @@ def values(
 
     def wait() -> None:
         if seen():
-            checks.values(hidden_NH, target_N, topk_NK, size)  # which says what and where
+            checks.values(hidden_NH, target_N, topk_NK, size)  # whose message says what and where
             raise AssertionError("the kernel refuses what `checks.values` takes")
 
     return wait

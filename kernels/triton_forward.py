@@ -12,13 +12,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rlvr_cli.kernels.triton_tiles import Product, capped, logits_tile, place, store_tile
+from rlvr_cli.kernels.triton_tiles import Product, capped, logits_tile, store_tile, tile_origin
 
 GROUP_COLUMNS = 32  # whose largest logit is kept to find the likeliest tokens
 
 
-class Rows(NamedTuple):
-    """What the forward pass leaves of each row; logits in units of log 2."""
+class ForwardRows(NamedTuple):
+    """The results of the forward pass for each row; logits in units of log 2."""
 
     logp_N: Tensor  # nats
     entropy_N: Tensor  # nats
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 
 @triton.jit(do_not_specialize=["N"])
-def _forward_kernel(
+def _forward_kernel(  # type: ignore[no-untyped-def]
     x, w, stride_x, stride_w, bias, scale, cap, N, V,
     target, stash, stride_e, target_logit, largest, total, weighted, group_max, groups,
     H: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
@@ -40,7 +40,7 @@ def _forward_kernel(
     DTYPE: tl.constexpr, STASH: tl.constexpr, TARGET: tl.constexpr,
     GROUP_MAX: tl.constexpr, GC: tl.constexpr,
 ):  # fmt: skip
-    row, column = place(N, V, BM, BN, GROUP)
+    row, column = tile_origin(N, V, BM, BN, GROUP)
     logits = logits_tile(
         x, w, stride_x, stride_w, bias, scale, cap, N, V, row, column,
         H, BM, BN, BK, TMA, BIAS, CAP, WIDEN,
@@ -61,8 +61,8 @@ def _forward_kernel(
     if GROUP_MAX:
         parts = tl.max(tl.reshape(logits, [BM, BN // GC, GC]), 2)
         group = column // GC + tl.arange(0, BN // GC)
-        place_g = group_max + rows.to(tl.int64)[:, None] * groups + group[None, :]
-        tl.store(place_g, parts, mask=inside[:, None] & (group < groups)[None, :])
+        at_group = group_max + rows.to(tl.int64)[:, None] * groups + group[None, :]
+        tl.store(at_group, parts, mask=inside[:, None] & (group < groups)[None, :])
     partial = (column // BN).to(tl.int64) * N + rows
     tl.store(largest + partial, most, mask=inside)
     tl.store(total + partial, tl.sum(power, 1), mask=inside)
@@ -70,7 +70,7 @@ def _forward_kernel(
 
 
 @triton.jit(do_not_specialize=["N"])
-def _join_kernel(
+def _join_kernel(  # type: ignore[no-untyped-def]
     largest, total, weighted, target_logit, logp, entropy, max_prob, logsumexp, logsumexp2,
     N, J: tl.constexpr, BJ: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
@@ -109,7 +109,7 @@ def forward(
     *,
     stash: bool = False,
     group_max: bool = False,
-) -> Rows:
+) -> ForwardRows:
     """One pass over the head; `stash` keeps exponentials in the hidden states' dtype for backward.
 
     float16 and bfloat16 exponentials are of the tile's largest, so their error is relative.
@@ -144,29 +144,29 @@ def forward(
     _join_kernel[(triton.cdiv(count, 32),)](
         *partial_3JN, out_6N[5], *out_6N[:5], count, count_J, BJ=128, BR=32, num_warps=4
     )
-    made: list[Any] = [*out_6N, partial_3JN[0], stash_NV, group_max_NG]
-    return Rows(*made)
+    values: list[Any] = [*out_6N, partial_3JN[0], stash_NV, group_max_NG]
+    return ForwardRows(*values)
 
 
 def stash_buffer(product: Product) -> Tensor:
     """[N, V] in the hidden states' dtype, its rows at multiples of 128 bytes."""
     hidden_NH = product.hidden_NH
     width = triton.cdiv(product.size, 64) * 64
-    whole = torch.empty(len(hidden_NH), width, dtype=hidden_NH.dtype, device=hidden_NH.device)
-    return whole[:, : product.size]
+    padded_NV = torch.empty(len(hidden_NH), width, dtype=hidden_NH.dtype, device=hidden_NH.device)
+    return padded_NV[:, : product.size]
 
 
 @triton.jit
-def _logits_at_kernel(
+def _logits_at_kernel(  # type: ignore[no-untyped-def]
     x, w, stride_x, stride_w, bias, scale, cap, V, ids, logits, logsumexp2, log_mass, K,
     H: tl.constexpr, KP: tl.constexpr, BH: tl.constexpr, GC: tl.constexpr,
     BIAS: tl.constexpr, CAP: tl.constexpr, MASS: tl.constexpr,
 ):  # fmt: skip
     """The logits of a row at its ids, or at GC columns from each of its ids times GC."""
     row = tl.program_id(0).to(tl.int64)
-    place_k = tl.program_id(1) * KP + tl.arange(0, KP)
-    listed = tl.load(ids + row * (K // GC) + place_k // GC, mask=place_k < K, other=-1)
-    id_k = tl.where(listed >= 0, listed.to(tl.int64) * GC + place_k % GC, -1)
+    index_k = tl.program_id(1) * KP + tl.arange(0, KP)
+    listed = tl.load(ids + row * (K // GC) + index_k // GC, mask=index_k < K, other=-1)
+    id_k = tl.where(listed >= 0, listed.to(tl.int64) * GC + index_k % GC, -1)
     given = (id_k >= 0) & (id_k < V)
     acc = tl.zeros((KP, BH), tl.float32)
     for h in range(0, H, BH):
@@ -182,7 +182,7 @@ def _logits_at_kernel(
     if BIAS:
         value += tl.load(bias + id_k, mask=given, other=0.0).to(tl.float32)
     value = tl.where(given, capped(value, cap, CAP) * scale, -float("inf"))
-    tl.store(logits + row * K + place_k, value, mask=place_k < K)
+    tl.store(logits + row * K + index_k, value, mask=index_k < K)
     if MASS:
         lse2 = tl.load(logsumexp2 + row)
         most = tl.max(value, 0)

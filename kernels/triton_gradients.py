@@ -6,9 +6,9 @@ Shapes: N tokens, H hidden, V vocabulary, K top-k, J tiles of columns, W columns
     a = d logsumexp - d logp - d entropy * entropy - d anchor,  b = -log(2) d entropy
     g = d logp,  q = d anchor / mass of the anchors
 
-all of it times 1 / temperature and the slope of the soft cap. `stash` forms it in place of the
-exponentials that the forward pass kept (3 products in all), `recompute` makes the logits again in
-slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
+all of it times 1 / temperature and the slope of the soft cap. `stash` overwrites the
+exponentials that the forward pass kept (3 products in all), `recompute` computes the logits again
+in slices of the vocabulary (4 products). Both round it once, to the dtype of the hidden states.
 """
 
 from typing import NamedTuple
@@ -43,8 +43,8 @@ def stash(
 ) -> Gradients:
     """From the exponentials that the forward pass kept, which are overwritten.
 
-    Rows without gradient are left out: their number is known to the GPU first, and waited for
-    when the gradient by the logits is under way.
+    Rows without gradient are left out: the GPU computes their number, and the host waits for it
+    only when the gradient by the logits is running.
     """
     active_N = upstream.active_N
     source_N, count_1 = sources(active_N)
@@ -52,19 +52,21 @@ def stash(
     unit = upstream.unit(product.hidden_NH.dtype)
     form_in_place(product, upstream.over(unit), stash_NV, largest_JN, source_N, count_1)
     count = waited()
-    made_NV, source_N = stash_NV[:count], source_N[:count]
+    by_logits_NV, source_N = stash_NV[:count], source_N[:count]
     hidden_NH = product.hidden_NH if count == len(active_N) else product.hidden_NH[source_N]
-    whole = Gradients(None, None, None)
+    gradients = Gradients(None, None, None)
     if needs[0]:
-        by_hidden_NH = times_unit(wide_product(made_NV, product.head_VH[: product.size]), unit)
+        by_hidden_NH = times_unit(wide_product(by_logits_NV, product.head_VH[: product.size]), unit)
         by_hidden_NH = by_hidden_NH.to(product.hidden_NH.dtype)
-        whole = whole._replace(hidden_NH=_spread(by_hidden_NH, source_N, len(active_N)))
+        gradients = gradients._replace(hidden_NH=_spread(by_hidden_NH, source_N, len(active_N)))
     if needs[1]:
-        whole = whole._replace(head_VH=_by_head(product, made_NV, hidden_NH, unit, main_VH))
+        gradients = gradients._replace(
+            head_VH=_by_head(product, by_logits_NV, hidden_NH, unit, main_VH)
+        )
     if needs[2]:
-        by_bias_V = times_unit(made_NV.sum(0, dtype=torch.float32), unit)
-        whole = whole._replace(bias_V=_padded(product, by_bias_V))
-    return whole
+        by_bias_V = times_unit(by_logits_NV.sum(0, dtype=torch.float32), unit)
+        gradients = gradients._replace(bias_V=_padded(product, by_bias_V))
+    return gradients
 
 
 def form_in_place(
@@ -105,7 +107,7 @@ def form_in_place(
 def _put_chosen(
     product: Product,
     rows: Upstream,
-    made_NW: Tensor,
+    by_logits_NW: Tensor,
     source_N: Tensor,
     count_1: Tensor,
     first: int,
@@ -116,13 +118,13 @@ def _put_chosen(
     if not (k or target):
         return
     chosen_kernel[(len(source_N),)](
-        made_NW,
-        made_NW.stride(0),
+        by_logits_NW,
+        by_logits_NW.stride(0),
         source_N,
         count_1,
         *rows[:9],
         first,
-        made_NW.shape[1],
+        by_logits_NW.shape[1],
         _by_cap(product),
         1.0 / product.temperature,
         K=k,
@@ -139,7 +141,7 @@ def recompute(
     needs: tuple[bool, bool, bool],
     main_VH: Tensor | None,
 ) -> Gradients:
-    """From logits made again, a slice of the vocabulary at a time.
+    """From logits computed again, a slice of the vocabulary at a time.
 
     Rows without gradient are left out.
     """
@@ -166,33 +168,33 @@ def recompute(
     for first in range(0, size if len(hidden_NH) else 0, width):
         wide = min(width, size - first)
         # The copy engine needs rows at multiples of 16 bytes.
-        made_NW = buffer.view(len(hidden_NH), width)[:, :wide]
-        _make_slice(product, rows, made_NW, first)
-        _put_chosen(product, rows, made_NW, every_N, count_1, first, target=False)
+        by_logits_NW = buffer.view(len(hidden_NH), width)[:, :wide]
+        _fill_slice(product, rows, by_logits_NW, first)
+        _put_chosen(product, rows, by_logits_NW, every_N, count_1, first, target=False)
         cut = slice(first, first + wide)
         if by_hidden_NH is not None:
-            add_product(by_hidden_NH, made_NW, head_VH[cut])
+            add_product(by_hidden_NH, by_logits_NW, head_VH[cut])
         if main_VH is not None and needs[1]:
-            add_product(main_VH[cut], made_NW.t(), hidden_NH, unit)
+            add_product(main_VH[cut], by_logits_NW.t(), hidden_NH, unit)
         elif by_head_VH is not None:
-            set_product(by_head_VH[cut], made_NW.t(), hidden_NH, unit)
+            set_product(by_head_VH[cut], by_logits_NW.t(), hidden_NH, unit)
         if by_bias_V is not None:
-            by_bias_V[cut] = made_NW.sum(0, dtype=torch.float32)
+            by_bias_V[cut] = by_logits_NW.sum(0, dtype=torch.float32)
     del buffer
     if by_hidden_NH is not None:
-        made = times_unit(by_hidden_NH, unit).to(dtype)
-        by_hidden_NH = _spread(made, source_N, count)
+        hidden_grad_NH = times_unit(by_hidden_NH, unit).to(dtype)
+        by_hidden_NH = _spread(hidden_grad_NH, source_N, count)
     if by_bias_V is not None:
         by_bias_V = _padded(product, times_unit(by_bias_V, unit))
     return Gradients(by_hidden_NH, by_head_VH, by_bias_V)
 
 
-def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -> None:
-    wide = made_NW.shape[1]
+def _fill_slice(product: Product, rows: Upstream, by_logits_NW: Tensor, first: int) -> None:
+    wide = by_logits_NW.shape[1]
     slice_kernel[product.grid(wide)](
         *product.arguments(),
-        product.output(made_NW),
-        made_NW.stride(0),
+        product.output(by_logits_NW),
+        by_logits_NW.stride(0),
         rows.target_N,
         rows.target_logit_N,
         rows.logsumexp2_N,
@@ -209,9 +211,9 @@ def _make_slice(product: Product, rows: Upstream, made_NW: Tensor, first: int) -
 
 
 def _slice_width(product: Product) -> int:
-    """Whole tiles: 8,192 columns, or what takes 128 to 256 MiB; 2,048 at least.
+    """A multiple of the tile: 8,192 columns, or what takes 128 to 256 MiB; 2,048 at least.
 
-    Few rows have wider ones, which are fewer launches, as long as a float32 gradient of the head's
+    Few rows get wider slices, for fewer launches, as long as a float32 gradient of the head's
     slice takes no more than 256 MiB.
     """
     columns, (count, hidden) = product.tiles.columns, product.hidden_NH.shape
@@ -227,7 +229,7 @@ def _by_cap(product: Product) -> float:
 
 def _by_head(
     product: Product,
-    made_NV: Tensor,
+    by_logits_NV: Tensor,
     hidden_NH: Tensor,
     unit: Tensor | None,
     main_VH: Tensor | None,
@@ -235,29 +237,31 @@ def _by_head(
     """Into `main_VH`, a float32 sum of gradients, if there is one, else a new tensor."""
     head_VH, size = product.head_VH, product.size
     if main_VH is not None:
-        add_product(main_VH[:size], made_NV.t(), hidden_NH, unit)
+        add_product(main_VH[:size], by_logits_NV.t(), hidden_NH, unit)
         return None
-    made_VH = torch.empty_like(head_VH, dtype=_head_dtype(head_VH))
-    made_VH[size:] = 0
-    set_product(made_VH[:size], made_NV.t(), hidden_NH, unit)
-    return made_VH
+    by_head_VH = torch.empty_like(head_VH, dtype=_head_dtype(head_VH))
+    by_head_VH[size:] = 0
+    set_product(by_head_VH[:size], by_logits_NV.t(), hidden_NH, unit)
+    return by_head_VH
 
 
 def _head_dtype(head_VH: Tensor) -> torch.dtype:
-    """What a gradient of the head is made in: float32 where the parameter asks for it."""
+    """The dtype of the head's gradient: float32 where the parameter asks for it."""
     asked = getattr(head_VH, "grad_dtype", None)
     return asked if head_VH.is_leaf and asked is not None else head_VH.dtype
 
 
 def _padded(product: Product, value_V: Tensor) -> Tensor:
-    made_V = torch.zeros(len(product.head_VH), dtype=product.hidden_NH.dtype, device=value_V.device)
-    made_V[: product.size] = value_V
-    return made_V
+    padded_V = torch.zeros(
+        len(product.head_VH), dtype=product.hidden_NH.dtype, device=value_V.device
+    )
+    padded_V[: product.size] = value_V
+    return padded_V
 
 
 def _spread(value_NH: Tensor, rows_N: Tensor, count: int) -> Tensor:
     if len(rows_N) == count:
         return value_NH
-    made_NH = torch.zeros(count, value_NH.shape[1], dtype=value_NH.dtype, device=value_NH.device)
-    made_NH[rows_N] = value_NH
-    return made_NH
+    out_NH = torch.zeros(count, value_NH.shape[1], dtype=value_NH.dtype, device=value_NH.device)
+    out_NH[rows_N] = value_NH
+    return out_NH

@@ -14,7 +14,7 @@ from rlvr_cli.kernels.triton_tiles import INTERPRETED, LOG2E
 
 
 @triton.jit
-def _mix(value):
+def _mix(value):  # type: ignore[no-untyped-def]
     """The finaliser of splitmix64."""
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9
     value = (value ^ (value >> 27)) * 0x94D049BB133111EB
@@ -22,7 +22,7 @@ def _mix(value):
 
 
 @triton.jit
-def _gumbel(key, token):
+def _gumbel(key, token):  # type: ignore[no-untyped-def]
     """See `reference.gumbel`."""
     bits = _mix(key + (token.to(tl.uint64) + 1) * 0x9E3779B97F4A7C15)
     u = ((bits >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16
@@ -30,23 +30,25 @@ def _gumbel(key, token):
 
 
 @triton.jit
-def _logits(
+def _logits(  # type: ignore[no-untyped-def]
     policy, memory, columns, scale, mu, least, V: tl.constexpr,
     MEMORY: tl.constexpr, PLAUSIBLE: tl.constexpr,
 ):  # fmt: skip
     """Those to sample from, -inf where the policy's own are below `least`."""
-    mine = tl.load(policy + columns, mask=columns < V, other=-float("inf")).to(tl.float32) * scale
-    made = mine
+    policy_logits = (
+        tl.load(policy + columns, mask=columns < V, other=-float("inf")).to(tl.float32) * scale
+    )
+    logits = policy_logits
     if MEMORY:
         other = tl.load(memory + columns, mask=columns < V, other=0.0).to(tl.float32) * scale
-        made = tl.where(mine > -float("inf"), mine - mu * other, mine)
+        logits = tl.where(policy_logits > -float("inf"), policy_logits - mu * other, policy_logits)
     if PLAUSIBLE:
-        made = tl.where(mine >= least, made, -float("inf"))
-    return made
+        logits = tl.where(policy_logits >= least, logits, -float("inf"))
+    return logits
 
 
 @triton.jit
-def _logsumexp(
+def _logsumexp(  # type: ignore[no-untyped-def]
     policy, memory, scale, mu, least, V: tl.constexpr, BLOCK: tl.constexpr,
     MEMORY: tl.constexpr, PLAUSIBLE: tl.constexpr,
 ):  # fmt: skip
@@ -63,14 +65,14 @@ def _logsumexp(
 
 
 @triton.jit
-def _ordered(value):
+def _ordered(value):  # type: ignore[no-untyped-def]
     """Integers from 0 to 2^32 - 1 in the order of float32 values."""
     bits = value.to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64) + 2147483648
 
 
 @triton.jit
-def _nucleus(
+def _nucleus(  # type: ignore[no-untyped-def]
     policy, memory, scale, mu, least, lse2, top_p, V: tl.constexpr, BLOCK: tl.constexpr,
     MEMORY: tl.constexpr, PLAUSIBLE: tl.constexpr,
 ):  # fmt: skip
@@ -92,7 +94,7 @@ def _nucleus(
 
 
 @triton.jit(do_not_specialize=["position"])
-def _sample_kernel(
+def _sample_kernel(  # type: ignore[no-untyped-def]
     policy, stride, memory, stride_m, seeds, token, logp, policy_logp, position,
     scale, mu, spread, top_p,
     V: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
@@ -131,11 +133,11 @@ def _sample_kernel(
         best = tl.maximum(best, top)
     if NUCLEUS:
         lse2 += tl.log2(tl.sum(mass, 0))
-    made = _logits(policy, memory, chosen, scale, mu, least, V, MEMORY, PLAUSIBLE)
-    mine = _logits(policy, memory, chosen, scale, mu, least, V, False, False)
+    sampled = _logits(policy, memory, chosen, scale, mu, least, V, MEMORY, PLAUSIBLE)
+    policy_logit = _logits(policy, memory, chosen, scale, mu, least, V, False, False)
     tl.store(token + row, chosen.to(tl.int64))
-    tl.store(logp + row, tl.minimum(made - lse2, 0.0) * 0.6931471805599453)
-    tl.store(policy_logp + row, tl.minimum(mine - own, 0.0) * 0.6931471805599453)
+    tl.store(logp + row, tl.minimum(sampled - lse2, 0.0) * 0.6931471805599453)
+    tl.store(policy_logp + row, tl.minimum(policy_logit - own, 0.0) * 0.6931471805599453)
 
 
 @torch.no_grad()

@@ -42,8 +42,8 @@ def token_stats(
     """See `reference.token_stats`. The sums are of float32, whatever the inputs are.
 
     If [N, V] in the hidden states' dtype takes at most `stash_bytes`, by default 1/16 of the
-    card's memory, it is kept for the backward pass, which then makes no logits again. A head with
-    a float32 `main_grad` has its gradient added there, and no other; one whose `grad_dtype` is
+    GPU's memory, it is kept for the backward pass, which then computes no logits again. A head
+    with a float32 `main_grad` has its gradient added there, and no other; one whose `grad_dtype` is
     float32 gets it in that.
     """
     size = checks.token_stats(
@@ -54,7 +54,7 @@ def token_stats(
             hidden_NH, head_VH, target_N, bias_V=bias_V, entropy_gradient=entropy_gradient,
             topk_NK=topk_NK,
         )  # fmt: skip
-    made = _TokenStats.apply(
+    stats = _TokenStats.apply(  # type: ignore[no-untyped-call]
         hidden_NH,
         head_VH,
         bias_V,
@@ -65,11 +65,11 @@ def token_stats(
         _stash_bytes(hidden_NH) if stash_bytes is None else stash_bytes,
         torch.is_grad_enabled(),
     )
-    return TokenStats(*cast(tuple[Tensor, ...], made))
+    return TokenStats(*cast(tuple[Tensor, ...], stats))
 
 
 def _stash_bytes(hidden_NH: Tensor) -> int:
-    """A share of all memory, not of what is free: the gradient's bits must not depend on that."""
+    """A share of total memory, not of free memory, on which the gradient's bits must not depend."""
     if not hidden_NH.is_cuda:
         return 1 << 30
     return torch.cuda.get_device_properties(hidden_NH.device).total_memory // STASH_SHARE
@@ -85,14 +85,14 @@ def _product(
 
 
 def _rows(value: Tensor) -> Tensor:
-    """The values without gradient, those of a row side by side."""
+    """The values without gradient, with contiguous rows."""
     value = value.detach()
     return value if value.stride(1) == 1 else value.contiguous()
 
 
 @contextlib.contextmanager
-def _beside(device: torch.device, ready: torch.cuda.Event | None) -> Iterator[None]:
-    """Work that waits for an event but not for the kernels since, and goes before their rest."""
+def _overlapping(device: torch.device, ready: torch.cuda.Event | None) -> Iterator[None]:
+    """Runs work that waits for an event but not for later kernels, and takes priority over them."""
     if ready is None:
         yield
         return
@@ -104,7 +104,7 @@ def _beside(device: torch.device, ready: torch.cuda.Event | None) -> Iterator[No
 
 @functools.cache
 def _urgent(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device, priority=-1)
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
 class _TokenStats(torch.autograd.Function):
@@ -129,33 +129,35 @@ class _TokenStats(torch.autograd.Function):
         stash = needed and buffer_bytes <= stash_bytes
         ready = torch.cuda.current_stream().record_event() if hidden_NH.is_cuda else None
         rows = triton_forward.forward(product, target_N, stash=stash)
-        with _beside(hidden_NH.device, ready):
+        with _overlapping(hidden_NH.device, ready):
             refuse = triton_checks.values(product.hidden_NH, target_N, topk_NK, product.size)
-        made: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
+        outputs: tuple[Tensor, ...] = rows.logp_N, rows.entropy_N, rows.max_prob_N, rows.logsumexp_N
         anchor_NK = None
         if topk_NK is not None:
             anchor_NK, anchor_N = triton_forward.anchors(product, topk_NK, rows.logsumexp2_N)
-            made = (*made, anchor_N)
+            outputs = (*outputs, anchor_N)
         refuse()
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*([] if entropy_gradient else [made[1]]), made[2])
+        ctx.mark_non_differentiable(*([] if entropy_gradient else [outputs[1]]), outputs[2])
         if needed:
             # The head itself is saved, not a view: ZeRO-3 fills it again for the backward pass.
-            ctx.save_for_backward(hidden_NH, head_VH, bias_V, target_N, topk_NK, anchor_NK, *made)
+            ctx.save_for_backward(
+                hidden_NH, head_VH, bias_V, target_N, topk_NK, anchor_NK, *outputs
+            )
             ctx.rows = rows._replace(largest_JN=rows.largest_JN if stash else rows.target_N)
             ctx.numbers, ctx.stash = numbers, stash
-        return made
+        return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *by: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden_NH, head_VH, bias_V, target_N, topk_NK, anchor_NK, *made = ctx.saved_tensors
+        hidden_NH, head_VH, bias_V, target_N, topk_NK, anchor_NK, *outputs = ctx.saved_tensors
         rows, ctx.rows = ctx.rows, None
         if rows is None:
             raise RuntimeError("the gradient of token_stats was asked for twice")
         product = _product(hidden_NH, head_VH, bias_V, ctx.numbers)
         upstream = triton_upstream.upstream(
-            by, rows, target_N, topk_NK, anchor_NK, made[4] if made[4:] else None
+            by, rows, target_N, topk_NK, anchor_NK, outputs[4] if outputs[4:] else None
         )
         needs = ctx.needs_input_grad[:3]
         main_VH = getattr(head_VH, "main_grad", None)
@@ -185,7 +187,7 @@ def top_k(
     """See `reference.top_k`; k is 64 at most.
 
     A likeliest token lies in one of the k groups of 32 columns with the largest logits: one pass
-    over the head finds them, and only their logits are made again.
+    over the head finds them, and only their logits are computed again.
     """
     size = checks.logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
     checks.count(k, size)

@@ -1,4 +1,4 @@
-"""One tile of logits, [rows, columns] of hidden head^T, as all kernels make it.
+"""One tile of logits, [rows, columns] of hidden head^T, as all kernels compute it.
 
 Shapes: N tokens, H hidden, V vocabulary. Within kernels logits are in units of log 2, for exp2.
 """
@@ -16,7 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-_PLAIN = tl.constexpr(INTERPRETED)  # no instructions of the card
+_PLAIN = tl.constexpr(INTERPRETED)  # no instructions of the GPU
 
 
 class Tiles(NamedTuple):
@@ -36,7 +36,7 @@ _DTYPES = {
     torch.float32: tl.float32,
 }
 _INTERPRETED = Tiles(16, 32, 16, 2, 1, 1)
-_SHALLOW = Tiles(128, 128, 64, 32, 4, 3)  # its epilogue weighs more: two blocks go side by side
+_SHALLOW = Tiles(128, 128, 64, 32, 4, 3)  # its epilogue weighs more: two blocks run in parallel
 _FLOAT32 = Tiles(64, 128, 16, 8, 8, 2)
 _AMPERE = Tiles(128, 128, 32, 8, 8, 3)
 
@@ -58,7 +58,7 @@ def choose(hidden_NH: Tensor) -> Tiles:
 
 
 class Product(NamedTuple):
-    """The operands of a product and what becomes of it, as kernels take them."""
+    """The operands of a product and what is applied to it, as kernels take them."""
 
     hidden_NH: Tensor
     head_VH: Tensor
@@ -95,12 +95,12 @@ class Product(NamedTuple):
         cap = 1.0 if self.softcap is None else self.softcap
         return [*operands, *strides, bias_V, self.scale, cap, len(hidden_NH), self.size]
 
-    def output(self, made_NV: Tensor) -> Any:
+    def output(self, out_NV: Tensor) -> Any:
         """A buffer that tiles are stored to, as `store_tile` takes it."""
         if not self.by_descriptor():
-            return made_NV
+            return out_NV
         block = [self.tiles.rows, self.tiles.columns]
-        return TensorDescriptor(made_NV, list(made_NV.shape), [made_NV.stride(0), 1], block)
+        return TensorDescriptor(out_NV, list(out_NV.shape), [out_NV.stride(0), 1], block)
 
     @property
     def dtype(self) -> Any:
@@ -132,8 +132,8 @@ class Product(NamedTuple):
 
 
 @triton.jit
-def place(N, columns, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
-    """The first row and column of this program's tile; GROUP tiles of rows go side by side."""
+def tile_origin(N, columns, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The first row and column of this program's tile; GROUP tiles of rows are adjacent."""
     pid = tl.program_id(0)
     tall = tl.cdiv(N, BM)
     width = GROUP * tl.cdiv(columns, BN)
@@ -143,7 +143,7 @@ def place(N, columns, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
 
 
 @triton.jit
-def log2_of_share(value, HALF: tl.constexpr):
+def log2_of_share(value, HALF: tl.constexpr):  # type: ignore[no-untyped-def]
     """log2 of values from 0 to 1, finite at 0 so that 0 log2 0 is 0.
 
     Those that are rounded to halves afterwards take one instruction of the card, off by 2^-22 at
@@ -158,7 +158,7 @@ def log2_of_share(value, HALF: tl.constexpr):
 
 
 @triton.jit
-def capped(raw, cap, CAP: tl.constexpr):
+def capped(raw, cap, CAP: tl.constexpr):  # type: ignore[no-untyped-def]
     """cap tanh(raw / cap)."""
     if CAP:
         raw = cap * (1.0 - 2.0 / (tl.exp2(raw * (2.0 * 1.4426950408889634 / cap)) + 1.0))
@@ -166,12 +166,12 @@ def capped(raw, cap, CAP: tl.constexpr):
 
 
 @triton.jit
-def logits_tile(
+def logits_tile(  # type: ignore[no-untyped-def]
     x, w, stride_x, stride_w, bias, scale, cap, N, V, row, column,
     H: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     TMA: tl.constexpr, BIAS: tl.constexpr, CAP: tl.constexpr, WIDEN: tl.constexpr,
 ):  # fmt: skip
-    """[BM, BN] of logits / log 2; -1e30 for -inf and beyond V, so that no NaN is made of them.
+    """[BM, BN] of logits / log 2; -1e30 for -inf and beyond V, so that no NaN arises.
 
     By the copy engine if TMA, else by pointers. The interpreter cannot multiply bfloat16: WIDEN.
     """
@@ -209,14 +209,14 @@ def logits_tile(
 
 
 @triton.jit
-def store_tile(
-    made, stride, tile, row, column, N, V, BM: tl.constexpr, BN: tl.constexpr, TMA: tl.constexpr
+def store_tile(  # type: ignore[no-untyped-def]
+    out, stride, tile, row, column, N, V, BM: tl.constexpr, BN: tl.constexpr, TMA: tl.constexpr
 ):
     """Stores a tile where it belongs in [N, V]."""
     if TMA:
-        made.store([row, column], tile)
+        out.store([row, column], tile)
     else:
         rows = row + tl.arange(0, BM)
         columns = column + tl.arange(0, BN)
-        at = made + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+        at = out + rows.to(tl.int64)[:, None] * stride + columns[None, :]
         tl.store(at, tile, mask=(rows < N)[:, None] & (columns < V)[None, :])

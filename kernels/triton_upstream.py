@@ -1,7 +1,7 @@
-"""What is known of a row before its gradient by the logits is made, in few launches.
+"""The terms of each row that its gradient by the logits needs, in few launches.
 
 Shapes: N tokens, K top-k. Logits and logsumexps in units of log 2. Backward starts when the GPU has
-little else to do, so what stands before its first large kernel costs what its launches take.
+little else to do, so the work before its first large kernel costs as much as its launches.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rlvr_cli.kernels.triton_forward import Rows
+from rlvr_cli.kernels.triton_forward import ForwardRows
 
 _BLOCK = 256
 
 
 class Upstream(NamedTuple):
-    """What a row's gradient needs; logits in units of log 2."""
+    """The terms of a row's gradient; logits in units of log 2."""
 
     target_N: Tensor
     target_logit_N: Tensor
@@ -52,7 +52,7 @@ class Upstream(NamedTuple):
 
 
 @triton.jit(do_not_specialize=["N"])
-def upstream_kernel(
+def upstream_kernel(  # type: ignore[no-untyped-def]
     by_logp, by_entropy, by_sum, by_anchor, entropy, anchor, a, b, g, q, active, N,
     LOGP: tl.constexpr, ENTROPY: tl.constexpr, SUM: tl.constexpr, ANCHOR: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -89,7 +89,7 @@ def upstream_kernel(
 
 def upstream(
     by: tuple[Tensor | None, ...],
-    rows: Rows,
+    rows: ForwardRows,
     target_N: Tensor,
     topk_NK: Tensor | None,
     anchor_NK: Tensor | None,
@@ -127,11 +127,11 @@ def upstream(
 
 
 @triton.jit(do_not_specialize=["N"])
-def source_kernel(active, rank, source, N, steps, BLOCK: tl.constexpr):
-    """source[i] of the first rows, as many as are active: i, or an active row from behind them.
+def source_kernel(active, rank, source, N, steps, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """source[i] of the first rows, as many as are active: i, or an active row from after them.
 
     rank[i] counts the active rows up to i, so i + 1 - rank[i] counts the holes. The k-th active row
-    from behind looks for the k-th hole by halves.
+    after them finds the k-th hole by bisection.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     some = tl.load(active + row, mask=row < N, other=0) != 0
@@ -152,7 +152,7 @@ def source_kernel(active, rank, source, N, steps, BLOCK: tl.constexpr):
 
 
 def sources(active_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each of the first rows is made from, so that no row is read after it is written.
+    """The source of each of the first rows, so that no row is read after it is written.
 
     [N], of which the first count are set, and count as [1] of int32.
     """
@@ -166,12 +166,12 @@ def sources(active_N: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def later(value_1: Tensor) -> Callable[[], int]:
-    """The value on the host, waited for when it is asked for, and for no later work."""
+    """The value on the host; the returned function waits for it, and for no later work."""
     if not value_1.is_cuda:
         return lambda: int(value_1)
     host_1 = torch.empty_like(value_1, device="cpu", pin_memory=True)
     host_1.copy_(value_1, non_blocking=True)
-    event = torch.cuda.Event()
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record()
 
     def wait() -> int:

@@ -33,7 +33,9 @@ def std(value_N: Tensor, group_N: Tensor, *, ddof: int) -> Tensor:
     return (squares_N / (size_N - ddof).clamp(min=1)).sqrt()
 
 
-def statistics(reward_N: Tensor, group_N: Tensor, present_N: Tensor) -> tuple:
+def statistics(
+    reward_N: Tensor, group_N: Tensor, present_N: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Size, mean and standard deviation (ddof 1) over the present rows, at every row.
 
     NaN where a group has no present row; the deviation of one is 0.

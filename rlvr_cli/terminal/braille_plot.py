@@ -30,7 +30,7 @@ def line_plot(
     """The named lines over one pair of axes, in `width` columns and `height` lines.
 
     The legend has the last value of each line; a NaN or infinite point leaves a gap. Never
-    drawn smaller than 40 columns, or than 3 lines beside title, legend and x axis.
+    drawn smaller than 40 columns, or than 3 lines besides title, legend and x axis.
     """
     drawn = [p for points in series.values() for p in points if plottable(p)]
     if not drawn:
@@ -89,11 +89,11 @@ def to_dots(
 ) -> list[tuple[int, int] | None]:
     """The dot of each point, counted from the top left; None where there is nothing to draw."""
 
-    def place(value: float, ends: tuple[float, float], dots: int) -> int:
+    def position(value: float, ends: tuple[float, float], dots: int) -> int:
         return round((value - ends[0]) / (ends[1] - ends[0]) * (dots - 1))
 
     return [
-        (place(x, x_span, size[0]), size[1] - 1 - place(y, y_span, size[1]))
+        (position(x, x_span, size[0]), size[1] - 1 - position(y, y_span, size[1]))
         if plottable((x, y))
         else None
         for x, y in points
@@ -124,10 +124,10 @@ def drawn_at(distance: int, index: int) -> bool:
     return distance % period < on
 
 
-def cell(canvas: Canvas, place: tuple[int, int], colour: bool) -> str:
-    if place not in canvas:
+def cell(canvas: Canvas, position: tuple[int, int], colour: bool) -> str:
+    if position not in canvas:
         return " "
-    bits, index = canvas[place]
+    bits, index = canvas[position]
     return painted(chr(BLANK + bits), index, colour)
 
 

@@ -1,4 +1,4 @@
-"""What a command says: its result on stdout, all else on stderr."""
+"""What a command prints: its result on stdout, everything else on stderr."""
 
 import contextlib
 import functools
@@ -34,7 +34,7 @@ def stdout() -> "Console":
 
 @contextlib.contextmanager
 def results_alone() -> Iterator[None]:
-    """Leaves stdout to results; what libraries print there meanwhile goes to stderr."""
+    """Reserves stdout for results; what libraries print there goes to stderr."""
     token = _RESULTS.set(sys.stdout)
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 
 def mute() -> None:
-    """Leaves the speaking to another process; errors are still said."""
+    """Silences this process where another one reports; errors are still printed."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     stderr().quiet = True
 
@@ -71,7 +71,7 @@ def _escape(text: str) -> str:
 
 
 def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
-    """The one thing on stdout: the path of what was made, or its summary."""
+    """The one thing on stdout: the path of the output, or its summary as JSON."""
     if as_json:
         _results().write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
     else:
@@ -82,7 +82,7 @@ def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
 class Parts:
     """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere.
 
-    With `rows`, progress is counted in them: `advance` hears of every few.
+    With `rows`, progress is counted in rows: `advance` is called every few rows.
     """
 
     def __init__(self, name: str, parts: int, rows: int = 0, unit: str = "rows") -> None:
@@ -90,7 +90,7 @@ class Parts:
         self.counts = {"kept": 0, "written": 0, "rewritten": 0}
         self._parts, self._rows, self._unit = parts, rows, unit
         self._done = 0
-        self._start = self._said = time.monotonic()
+        self._start = self._reported = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
 
@@ -113,25 +113,25 @@ class Parts:
         self.counts[state] += 1
         done = sum(self.counts.values())
         if state == "rewritten":
-            say(f"part-{index:05d} did not match its checksum and was made again")
+            say(f"part-{index:05d} did not match its checksum and was written again")
         if self._rows:
             return
         if self._bar:
             self._bar.update(self._task, completed=done)
-        elif done < self._parts and time.monotonic() - self._said > _PLAIN_EVERY_S:
-            self._said = time.monotonic()
-            rate = (done - self.counts["kept"]) / (self._said - self._start)
+        elif done < self._parts and time.monotonic() - self._reported > _PLAIN_EVERY_S:
+            self._reported = time.monotonic()
+            rate = (done - self.counts["kept"]) / (self._reported - self._start)
             say(f"{self.name}: {done} of {self._parts} parts, {rate:.2g} parts/s")
 
     def advance(self, rows: int) -> None:
-        """Hears of rows that are done."""
+        """Counts rows that are done."""
         self._done += rows
         now = time.monotonic()
         rate = self._done / max(now - self._start, 1e-9)
         if self._bar:
             self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}/s")
-        elif now - self._said > _PLAIN_EVERY_S:
-            self._said = now
+        elif now - self._reported > _PLAIN_EVERY_S:
+            self._reported = now
             left = (self._rows - self._done) / rate
             say(
                 f"{self.name}: {self._done:,} of {self._rows:,} {self._unit}, "
@@ -150,23 +150,23 @@ def remark(name: str, *remarks: str) -> None:
 
 
 def conclude(
-    parts: Parts, out: Path, made: Any, text: str, *, as_json: bool, rate: str | None = None
+    parts: Parts, out: Path, shards: Any, text: str, *, as_json: bool, rate: str | None = None
 ) -> None:
-    """The last words of a stage: one line on stderr, the path or the summary on stdout."""
-    summary = {} if made is None else made.summary
-    if made is None:
+    """The last line of a stage on stderr, and its path or summary on stdout."""
+    summary = {} if shards is None else shards.summary
+    if shards is None:
         words = "this share is done, parts of other shares are still missing"
     else:
         words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
     new = parts.counts["written"] + parts.counts["rewritten"]
-    if made is None:
+    if shards is None:
         say(f"{parts.name}: {words}")
     elif not new:
         say(f"{parts.name}: nothing left to do, `{out}` is complete: {words}")
     else:
         kept = f", {parts.counts['kept']} of its parts were there" if parts.counts["kept"] else ""
-        whole = new == len(made)
-        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and whole else ""
+        all_new = new == len(shards)
+        speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and all_new else ""
         say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed}{kept}")
     result(out, summary, as_json=as_json)
 
@@ -174,7 +174,7 @@ def conclude(
 def evaluation(
     title: str,
     summary: dict[str, Any],
-    made: Any,
+    shards: Any,
     *,
     as_json: bool,
     parts: Parts,
@@ -184,35 +184,35 @@ def evaluation(
     from rlvr_cli.terminal.tables import metrics_table
 
     if parts.counts["kept"]:
-        say(f"{parts.name}: nothing left to do, `{made.path}` is complete")
-    where = stdout() if made is None and not as_json else stderr()
-    where.print(title, soft_wrap=True, markup=False)
-    where.print(metrics_table(summary["metrics"], summary["standard_error"]))
-    for source, found in summary["sources"].items():
+        say(f"{parts.name}: nothing left to do, `{shards.path}` is complete")
+    target = stdout() if shards is None and not as_json else stderr()
+    target.print(title, soft_wrap=True, markup=False)
+    target.print(metrics_table(summary["metrics"], summary["standard_error"]))
+    for source, by_source in summary["sources"].items():
         named = f"`{source}`" if source else "without a source"
-        where.print(f"{named}, {found['prompts']} prompts", soft_wrap=True, markup=False)
-        where.print(metrics_table(found["metrics"]))
+        target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True, markup=False)
+        target.print(metrics_table(by_source["metrics"]))
     if plot:
-        print(plot, file=where.file)
+        print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
-    where.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    target.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
     if remark := summary.get("remark"):
-        where.print(remark, soft_wrap=True, markup=False)
+        target.print(remark, soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
         unit = lengths["unit"]
         text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
-        where.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
+        target.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
     if "estimator" in summary:
-        where.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
+        target.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
     if as_json:
-        paths = {} if made is None else {"path": str(made.path)}
+        paths = {} if shards is None else {"path": str(shards.path)}
         _results().write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
-    elif made is not None:
-        result(made.path, {}, as_json=False)
+    elif shards is not None:
+        result(shards.path, {}, as_json=False)
 
 
 def _notes(summary: dict[str, Any]) -> str:
-    """How many prompts and completions there were, and what is odd about them."""
+    """How many prompts and completions there were, and what is unusual about them."""
     low, high = summary["n"]
     n = f"{low}" if low == high else f"{low} to {high}"
     notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
@@ -225,15 +225,15 @@ def _notes(summary: dict[str, Any]) -> str:
     return notes
 
 
-def findings(found: Sequence[Any], *, as_json: bool) -> None:
-    """What an examination found, on stdout: a line each, and its hint below it."""
+def findings(items: Sequence[Any], *, as_json: bool) -> None:
+    """The findings of an examination, on stdout: a line each, with its hint below."""
     if as_json:
-        listed = {"findings": [vars(finding) for finding in found]}
+        listed = {"findings": [vars(finding) for finding in items]}
         _results().write(json.dumps(listed, allow_nan=False) + "\n")
         return
     styles = {"ok": "green", "note": "yellow", "problem": "red"}
-    width = max(len(finding.subject) for finding in found)
-    for finding in found:
+    width = max(len(finding.subject) for finding in items)
+    for finding in items:
         label = f"{finding.level:<7}  {finding.subject:<{width}}  "
         _hang(label, finding.text, len(label), style=styles[finding.level])
         if finding.hint:
@@ -246,15 +246,15 @@ def facts(values: dict[str, Any]) -> None:
         say(f"  {name}: {json.dumps(value) if isinstance(value, dict | list) else value}")
 
 
-def listing(found: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) -> None:
+def listing(sections: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) -> None:
     """Names under their headings, with what each is, its spec, and what its options may be.
 
     A terminal gets lines of its width; elsewhere an entry's summary is one line.
     """
     if as_json:
-        _results().write(json.dumps(found, allow_nan=False) + "\n")
+        _results().write(json.dumps(sections, allow_nan=False) + "\n")
         return
-    for heading, entries in found.items():
+    for heading, entries in sections.items():
         stdout().print(f"[bold]{heading}[/bold]")
         indent = max(map(len, entries)) + 4
         for name, entry in entries.items():
@@ -279,7 +279,7 @@ def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Lines of at most `width` where the text can be broken: behind ` `, `,` or `|`, before `+`."""
+    """Lines of at most `width` where the text can be broken: after ` `, `,` or `|`, before `+`."""
     lines = [""]
     for piece in re.split(r"(?<=[ ,|])(?=[^ ,|])|(?=\+\w)", text):
         if lines[-1] and len(lines[-1] + piece.rstrip()) > width:

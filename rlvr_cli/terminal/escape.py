@@ -2,9 +2,9 @@
 
 _MARKS = (
     *(0x061C, 0x200B, 0x200E, 0x200F, 0x2028, 0x2029, 0x2060, 0xFEFF),
-    *range(0x202A, 0x202F),  # these and the next turn the direction of what follows
+    *range(0x202A, 0x202F),  # these and the next change the direction of the text that follows
     *range(0x2066, 0x206A),
-    *range(0xE0000, 0xE0080),  # tags: text that nobody sees
+    *range(0xE0000, 0xE0080),  # tags: invisible text
 )
 _TABLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _TABLE |= {127: 0x2421}
@@ -15,10 +15,10 @@ _SHOWN: dict[int, int | str] = {
 
 
 def shown(text: str) -> str:
-    """The text with every character visible that would act or hide instead of being read.
+    """The text with control and invisible characters made visible.
 
-    Control characters become their pictures (an escape is ␛), those that turn the direction of
-    text or have no width become their code, as in ⟨U+202E⟩. Line feeds and tabs stay.
+    Control characters become their pictures (an escape is ␛), those that change the direction
+    of text or have no width become their code, as in ⟨U+202E⟩. Line feeds and tabs stay.
     """
     return text.translate(_SHOWN)
 

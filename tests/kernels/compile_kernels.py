@@ -81,7 +81,7 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> No
         return f"tensordesc<{dtype}[{height}, {width}]>" if tma else f"*{dtype}"
 
     types = {"x": operand(rows, depth), "w": operand(columns, depth), "bias": f"*{dtype}"}
-    types |= {"stash": operand(rows, columns), "made": operand(rows, columns)}
+    types |= {"stash": operand(rows, columns), "out": operand(rows, columns)}
     constants = {
         "H": hidden, "BM": rows, "BN": columns, "BK": depth, "GROUP": tiles.group, "TMA": tma,
         "BIAS": full, "CAP": full, "WIDEN": False, "DTYPE": DTYPES[dtype],
@@ -97,7 +97,7 @@ def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> No
 
 def others(k: int, cap: bool) -> None:
     chosen = {"K": k, "KP": triton.next_power_of_2(max(1, k)), "CAP": cap}
-    types = {"stash": "*bf16", "made": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
+    types = {"stash": "*bf16", "out": "*bf16", "x": "*bf16", "w": "*bf16", "bias": "*bf16"}
     for wide in (128, 256):
         stash = {"BN": wide, "R": 8192 // wide, "J": 151936 // wide + 1, "ENTROPY": True}
         name = f"stash {wide} cap={cap}"

@@ -1,4 +1,4 @@
-"""DLC: samples of the policy less a memory (When Sharpening Becomes Collapse, 3.2)."""
+"""DLC: samples of the policy minus a memory model (When Sharpening Becomes Collapse, 3.2)."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from rlvr_cli.algorithms.objective import Modifier
 
 
 def build() -> Modifier:
-    """Trains on samples of softmax(policy - mu memory); the loss is as it was.
+    """Trains on samples of softmax(policy - mu memory); the loss is unchanged.
 
     The rollout has the options: `--memory-model`, `--mu`, `--dlc-min-prob`. The importance ratio is
     pi_theta / pi_theta,old (Algorithm 1); `+is-correction` weighs it by pi_theta,old / pi_sample.

@@ -8,7 +8,7 @@ from rlvr_cli.errors import UsageError
 
 
 def build(*, c: float = 3.0) -> Modifier:
-    """The gain of A < 0 is at least c A. It takes the place of the objective's own dual clip."""
+    """The gain of A < 0 is at least c A. It replaces the objective's own dual clip."""
     bound = token_clip.dual(c)
 
     def modify(objective: Objective) -> Objective:

@@ -25,9 +25,9 @@ def build(*, alpha: float = 1.0) -> Modifier:
             )
 
         def estimate(step: Step) -> dict[str, Tensor]:
-            made = objective.advantage(step)
-            return made | {
-                ADVANTAGE: advantage.inverse_success(made[ADVANTAGE], step.group_N, alpha=alpha)
+            columns = objective.advantage(step)
+            return columns | {
+                ADVANTAGE: advantage.inverse_success(columns[ADVANTAGE], step.group_N, alpha=alpha)
             }
 
         return replace(objective, advantage=estimate)

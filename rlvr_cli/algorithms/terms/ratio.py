@@ -15,7 +15,7 @@ def token(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
 
 
 def sequence(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """The log ratio of the whole completion, at each of its tokens.
+    """The log ratio of the completion, at each of its tokens.
 
     log rho = sum_t d_t        (QUATRO, arXiv:2602.04620, eq. 14)
     """

@@ -1,6 +1,6 @@
 """Gains of tokens, to be maximised. Shapes: B rows, T completion tokens.
 
-A gain of the whole completion stands at each of its tokens.
+A gain of a completion is repeated at each of its tokens.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""A token's share of the loss, by the counts of the whole optimizer batch.
+"""A token's share of the loss, by the counts of the full optimizer batch.
 
 Aggregation is a weight, so micro-batches and ranks add up. Shapes: B rows, T completion tokens.
 0 where masked; an empty batch weighs 0.
