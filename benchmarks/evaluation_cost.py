@@ -59,13 +59,13 @@ def write_texts(path: Path, texts: Path, prompts: int, n: int, tokens: int) -> P
     vocabulary = sorted(
         {word for texts in sources for text in texts for word in TOKEN.findall(text)}
     )
-    made = []
+    results = []
     for prompt in range(prompts):
         rng = random.Random(prompt)
         pieces = [s for t in sources[prompt % len(sources)] for s in re.split(r"(?<=[.\n]) ", t)]
-        sentences = [found for s in pieces if (found := TOKEN.findall(s))]
-        made.append([_text(rng, sentences, vocabulary, tokens) for _ in range(n)])
-    path.write_bytes(pickle.dumps(made))
+        sentences = [actual for s in pieces if (actual := TOKEN.findall(s))]
+        results.append([_text(rng, sentences, vocabulary, tokens) for _ in range(n)])
+    path.write_bytes(pickle.dumps(results))
     return path
 
 
@@ -128,7 +128,7 @@ def _tallied(path: Path) -> Any:
     from rlvr_cli.evaluation.tallies import Tally
 
     texts = pickle.loads(path.read_bytes())
-    n = np.array([len(found) for found in texts])
+    n = np.array([len(actual) for actual in texts])
     names = [f"p{i}" for i in range(len(texts))]
     return Tally(names, n, n, n * 0, texts, [], [None] * len(texts))
 
@@ -136,8 +136,8 @@ def _tallied(path: Path) -> Any:
 def ours_ucc(path: Path, workers: int = 1) -> Any:
     from rlvr_cli.evaluation import clustering
 
-    found = clustering.of_tally(_tallied(path), thresholds=[0.8], workers=workers)
-    return [clusters.label[0.8].tolist() for clusters in found]
+    actual = clustering.of_tally(_tallied(path), thresholds=[0.8], workers=workers)
+    return [clusters.label[0.8].tolist() for clusters in actual]
 
 
 def ours_ucc_2(path: Path) -> Any:
@@ -149,7 +149,7 @@ def sklearn_ucc(path: Path) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.metrics.pairwise import cosine_similarity
 
-    made = []
+    results = []
     for texts in _tallied(path).texts:
         vectors = TfidfVectorizer(token_pattern=r"(?u)\w+|[^\w\s]").fit_transform(texts)
         distance = 1.0 - cosine_similarity(vectors).clip(max=1.0)
@@ -157,8 +157,8 @@ def sklearn_ucc(path: Path) -> Any:
             n_clusters=None, metric="precomputed", linkage="single", distance_threshold=0.2
         ).fit_predict(distance)
         first = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
-        made.append([first[label] for label in labels.tolist()])
-    return made
+        results.append([first[label] for label in labels.tolist()])
+    return results
 
 
 def _one(name: str, path: Path, warm: Path) -> None:
@@ -187,13 +187,13 @@ def measure(name: str, path: Path, warm: Path) -> dict[str, Any]:
 
 
 def race(names: list[str], path: Path, warm: Path, rounds: int) -> dict[str, dict]:
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    actual: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
-            found[name].append(measure(name, path, warm))
-            print(f"{name}: {found[name][-1]}", file=sys.stderr, flush=True)
+            actual[name].append(measure(name, path, warm))
+            print(f"{name}: {actual[name][-1]}", file=sys.stderr, flush=True)
     best = {}
-    for name, runs in found.items():
+    for name, runs in actual.items():
         assert len({run["digest"] for run in runs}) == 1
         best[name] = {key: min(run[key] for run in runs) for key in ("wall", "cpu", "mib")}
         best[name] |= {"digest": runs[0]["digest"], "loads": [run["load"] for run in runs]}
@@ -239,8 +239,8 @@ def passk(given: argparse.Namespace, folder: Path) -> list[str]:
 def ucc(given: argparse.Namespace, folder: Path) -> list[str]:
     warm = write_texts(folder / "warm.pickle", given.texts, 1, 8, 30)
     path = write_texts(folder / "texts.pickle", given.texts, given.prompts, 256, 300)
-    found = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, given.rounds)
-    return table(f"{given.prompts} prompts x 256 texts of 300 tokens", found, "ours_ucc_2")
+    actual = race(["ours_ucc_2", "ours_ucc", "sklearn_ucc"], path, warm, given.rounds)
+    return table(f"{given.prompts} prompts x 256 texts of 300 tokens", actual, "ours_ucc_2")
 
 
 def growths(given: argparse.Namespace, folder: Path) -> list[str]:
@@ -275,9 +275,9 @@ def machine(given: argparse.Namespace, folder: Path) -> list[str]:
 def put(page: Path, name: str, lines: list[str]) -> None:
     """Replaces what is between the two comments of that name."""
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, found, rest = page.read_text().partition(start)
+    before, actual, rest = page.read_text().partition(start)
     _, ended, after = rest.partition(end)
-    if not (found and ended):
+    if not (actual and ended):
         raise RuntimeError(f"{page} has no `{start.strip()}` with its end")
     page.write_text(before + start + "\n".join(["", *lines, ""]) + end + after)
 

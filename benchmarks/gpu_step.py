@@ -98,11 +98,11 @@ def ours(options: argparse.Namespace) -> None:
     tokens = options.prompts * options.generations * options.new_tokens
     for line in (Path(options.out) / "metrics.jsonl").read_text().splitlines()[1:]:
         record = json.loads(line)
-        whole = sum(record["seconds"].values())
+        complete = sum(record["seconds"].values())
         say(
             step=record["step"],
             seconds={name: round(value, 2) for name, value in record["seconds"].items()},
-            whole=round(whole, 2),
+            whole=round(complete, 2),
             tokens=record["tokens"],
             rollout_tokens_s=round(tokens / record["seconds"]["rollout"]),
             update_tokens_s=round(tokens / record["seconds"]["train_step"]),
@@ -204,9 +204,9 @@ def bare(options: argparse.Namespace) -> None:
         ]
         engine.reset_prefix_cache()
         start = time.perf_counter()
-        made = engine.generate(asked, sampling, use_tqdm=False)
+        completions = engine.generate(asked, sampling, use_tqdm=False)
         seconds = time.perf_counter() - start
-        tokens = sum(len(each.outputs[0].token_ids) for each in made)
+        tokens = sum(len(each.outputs[0].token_ids) for each in completions)
         say(bare=name, seconds=round(seconds, 2), tokens=tokens, tokens_s=round(tokens / seconds))
 
 
@@ -232,12 +232,12 @@ def main() -> None:
         import torch
 
         names = ("torch", "vllm", "deepspeed", "transformers")
-        found = {}
+        actual = {}
         for name in names:
             with contextlib.suppress(PackageNotFoundError):
-                found[name] = version(name)
+                actual[name] = version(name)
         card = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        say(card=card, versions=found)
+        say(card=card, versions=actual)
     {"make": make, "ours": ours, "bare": bare}[options.what](options)
 
 

@@ -40,10 +40,10 @@ class Clock(transformers.TrainerCallback):
         @functools.wraps(inner)
         def timed(*arguments, **options):
             start, before = now(), sum(self.seconds.values())
-            made = inner(*arguments, **options)
+            result = inner(*arguments, **options)
             within = sum(self.seconds.values()) - before
             self.seconds[name] = self.seconds.get(name, 0.0) + now() - start - within
-            return made
+            return result
 
         setattr(owner, method, timed)
 
@@ -51,8 +51,12 @@ class Clock(transformers.TrainerCallback):
         self.start, self.seconds = now(), {}
 
     def on_step_end(self, *_, **__) -> None:
-        whole = now() - self.start
-        seconds = {**self.seconds, "update": whole - sum(self.seconds.values()), "whole": whole}
+        complete = now() - self.start
+        seconds = {
+            **self.seconds,
+            "update": complete - sum(self.seconds.values()),
+            "whole": complete,
+        }
         print(json.dumps({name: round(value, 2) for name, value in seconds.items()}), flush=True)
 
 

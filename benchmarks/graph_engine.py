@@ -113,13 +113,13 @@ def graph(options: argparse.Namespace) -> None:
     for rows, lengths in itertools.product(options.rows, options.lengths):
         requests, limits = requests_of(options, rows, lengths)
         for attempt in range(options.repeats):
-            start, made = time.perf_counter(), []
+            start, result = time.perf_counter(), []
             sampling = SamplingParams(options.new_tokens)
             for _, completion in engine.generate(requests, sampling, limits=limits):
-                made.append(len(completion.token_ids))
+                result.append(len(completion.token_ids))
             wait()
             seconds = time.perf_counter() - start
-            tell(name_of(options), lengths, attempt, made, limits, seconds)
+            report(name_of(options), lengths, attempt, result, limits, seconds)
 
 
 def few(options: argparse.Namespace):
@@ -153,9 +153,9 @@ def vllm(options: argparse.Namespace) -> None:
 
     def limited(request, sampling):
         """What the engine asks vLLM for, with the length of each request enforced."""
-        made = params(request, replace(sampling, max_new_tokens=limit_of[request.seed]))
-        made.ignore_eos = True
-        return made
+        result = params(request, replace(sampling, max_new_tokens=limit_of[request.seed]))
+        result.ignore_eos = True
+        return result
 
     engine._params = limited
     for rows, lengths in itertools.product(options.rows, options.lengths):
@@ -163,10 +163,10 @@ def vllm(options: argparse.Namespace) -> None:
         limit_of |= {r.seed: limit for r, limit in zip(requests, limits, strict=True)}
         for attempt in range(options.repeats):
             engine._llm.reset_prefix_cache()
-            start, made = time.perf_counter(), []
+            start, result = time.perf_counter(), []
             for _, completion in engine.generate(requests, SamplingParams(options.new_tokens)):
-                made.append(len(completion.token_ids))
-            tell("vllm", lengths, attempt, made, limits, time.perf_counter() - start)
+                result.append(len(completion.token_ids))
+            report("vllm", lengths, attempt, result, limits, time.perf_counter() - start)
 
 
 def transformers(options: argparse.Namespace) -> None:
@@ -178,13 +178,13 @@ def transformers(options: argparse.Namespace) -> None:
     for rows in options.rows:
         requests, limits = requests_of(options, rows)
         for attempt in range(options.repeats):
-            start, made = time.perf_counter(), []
+            start, result = time.perf_counter(), []
             for _, completion in engine.generate(requests, SamplingParams(options.new_tokens)):
-                made.append(len(completion.token_ids))
-            tell("transformers", "fixed", attempt, made, limits, time.perf_counter() - start)
+                result.append(len(completion.token_ids))
+            report("transformers", "fixed", attempt, result, limits, time.perf_counter() - start)
 
 
-def tell(
+def report(
     engine: str, lengths: str, attempt: int, made: list[int], limits: list[int], s: float
 ) -> None:
     assert sorted(made) == sorted(limits), "every completion has the length asked for"
@@ -208,7 +208,7 @@ def bare(options: argparse.Namespace) -> None:
             continue
         requests, _ = requests_of(options, rows)
         length = -(-(len(requests[0].prompt_token_ids) + options.new_tokens) // 64) * 64
-        made = {}
+        result = {}
         for name, memory_model in {"bare": None, "two models": other}.items():
             if name == "two models" and memory_model is None:
                 continue
@@ -220,18 +220,18 @@ def bare(options: argparse.Namespace) -> None:
             slots.admit([Job(i, r, options.new_tokens) for i, r in enumerate(requests)])
             slots.run()  # compiles, captures
             wait()
-            made[name] = (slots, round(time.perf_counter() - start, 1), [])
+            result[name] = (slots, round(time.perf_counter() - start, 1), [])
         for _ in range(options.repeats):
-            for slots, _, seconds in made.values():  # in turn
+            for slots, _, seconds in result.values():  # in turn
                 wait()
                 start, before = time.perf_counter(), slots.steps
                 while slots.steps < before + steps:
                     slots.run()
                 wait()
                 seconds.append((time.perf_counter() - start) / (slots.steps - before))
-        for name, (_, start_s, seconds) in made.items():
+        for name, (_, start_s, seconds) in result.items():
             best = min(seconds)
-            ratio = best / min(made["bare"][2])
+            ratio = best / min(result["bare"][2])
             say(engine=name, fused=options.fuse, rows=rows, places=length, start_s=start_s,
                 step_ms=round(1e3 * best, 3), tokens_s=round(rows / best),
                 times_bare=round(ratio, 3), **memory())  # fmt: skip

@@ -80,7 +80,7 @@ def many(path: Path, seed: int, steps: int) -> None:
     """Pass@k of SAMPLES completions of each held-out prompt, at the start and at the end."""
     from rlvr_cli.cli import app
 
-    made = {}
+    result = {}
     for when, model in {"first": "builtin", "second": path / f"steps/{steps:06d}/update"}.items():
         said = io.StringIO()
         for words in (
@@ -93,8 +93,8 @@ def many(path: Path, seed: int, steps: int) -> None:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as err:
                 if app.run([str(word) for word in words]):
                     raise RuntimeError(f"{words}\n{err.getvalue()}")
-        made[when] = json.loads(said.getvalue())["metrics"]
-    path.with_name(f"{path.name}.many").write_text(json.dumps(made))
+        result[when] = json.loads(said.getvalue())["metrics"]
+    path.with_name(f"{path.name}.many").write_text(json.dumps(result))
 
 
 def record(by_job: dict[tuple, dict], path: Path) -> None:
@@ -141,8 +141,8 @@ def table(rows: dict[str, list[dict]], base: list[dict]) -> None:
     at_start = [[m[name]["first"][0] for m in base] for name in SHOWN]
     cells = [cell(v, s) for v, s in zip(at_start, SHOWN.values(), strict=True)]
     print(f"| at the start | {' | '.join(cells)} | | | |")
-    for spec, made in rows.items():
-        values = {name: [metrics[name]["second"][0] for metrics in made] for name in SHOWN}
+    for spec, result in rows.items():
+        values = {name: [metrics[name]["second"][0] for metrics in result] for name in SHOWN}
         cells = [cell(values[name], scale) for name, scale in SHOWN.items()]
         for name in ("pass@1", "pass@16", "ucc@16"):
             pairs = zip(values[name], base, strict=True)
@@ -176,7 +176,7 @@ def main() -> None:
     by_job = dict(zip(dict.fromkeys(jobs), runs, strict=True))
     if given.record:
         record(by_job, given.record)
-    made = iter([by_job[job] for job in jobs])
+    result = iter([by_job[job] for job in jobs])
     libraries = ", ".join(f"{name} {version(name)}" for name in ("rlvr", "torch", "transformers"))
     print(f"{platform.machine()}, Python {platform.python_version()}, {libraries}; "
           f"{given.steps} steps, {given.seeds} seeds\n")  # fmt: skip
@@ -185,7 +185,7 @@ def main() -> None:
         rows: dict[str, list[dict]] = {spec: [] for spec in specs}
         for _ in range(given.seeds):
             for spec in specs:
-                rows[spec].append(next(made))
+                rows[spec].append(next(result))
         print(f"### {name[0].upper()}{name[1:]}\n")
         base = rows.get("grpo", base)
         table(rows, base)

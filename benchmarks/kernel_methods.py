@@ -20,7 +20,7 @@ class Problem(NamedTuple):
     advantage_N: Tensor
 
 
-class Made(NamedTuple):
+class Outputs(NamedTuple):
     """What a method gives; None where it has no such thing."""
 
     logp_N: Tensor | None
@@ -64,20 +64,20 @@ def loss_of(advantage_N: Tensor, logp_N: Tensor, entropy_N: Any, anchor_N: Any) 
     return -gain_N.sum() / len(logp_N)
 
 
-def differentiated(function: Callable[..., Any], loss: str) -> Callable[[Problem], Made]:
+def differentiated(function: Callable[..., Any], loss: str) -> Callable[[Problem], Outputs]:
     """A method of log-probs, entropies and anchors of leaves, with the gradients of `loss_of`."""
 
-    def run(problem: Problem) -> Made:
+    def run(problem: Problem) -> Outputs:
         hidden = problem.hidden_NH.detach().requires_grad_()
         head = problem.head_VH.detach().requires_grad_()
-        made = function(hidden, head, problem)
+        result = function(hidden, head, problem)
         if loss == "mean":
-            made.backward()
-            return Made(None, None, hidden.grad, head.grad, loss)
-        logp_N, entropy_N, anchor_N = made
+            result.backward()
+            return Outputs(None, None, hidden.grad, head.grad, loss)
+        logp_N, entropy_N, anchor_N = result
         loss_of(problem.advantage_N, logp_N, entropy_N, anchor_N).backward()
         entropy_N = None if entropy_N is None else entropy_N.detach()
-        return Made(logp_N.detach(), entropy_N, hidden.grad, head.grad, loss)
+        return Outputs(logp_N.detach(), entropy_N, hidden.grad, head.grad, loss)
 
     return run
 
@@ -86,11 +86,11 @@ def ours(stash_bytes: int, tiles: Any = None) -> Callable[..., Any]:
     from rlvr_cli.kernels import triton_stats
 
     def run(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
-        made = triton_stats.token_stats(
+        stats = triton_stats.token_stats(
             hidden, head, problem.target_N, entropy_gradient=True, topk_NK=problem.topk_NK,
             stash_bytes=stash_bytes, tiles=tiles,
         )  # fmt: skip
-        return made.logp_N, made.entropy_N, made.anchor_logp_N
+        return stats.logp_N, stats.entropy_N, stats.anchor_logp_N
 
     return run
 
@@ -98,10 +98,10 @@ def ours(stash_bytes: int, tiles: Any = None) -> Callable[..., Any]:
 def reference(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
     from rlvr_cli.kernels import reference as plain
 
-    made = plain.token_stats(
+    stats = plain.token_stats(
         hidden, head, problem.target_N, entropy_gradient=True, topk_NK=problem.topk_NK
     )
-    return made.logp_N, made.entropy_N, made.anchor_logp_N
+    return stats.logp_N, stats.entropy_N, stats.anchor_logp_N
 
 
 def liger_sm90(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
@@ -119,11 +119,11 @@ def liger_grpo(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
     length = min(2048, len(hidden))
     rows = len(hidden) // length
     loss = LigerFusedLinearGRPOLoss(beta=0.0, use_ref_model=False, loss_type="bnpo", compiled=False)
-    made, _ = loss(
+    result, _ = loss(
         hidden.view(rows, length, -1), head, problem.target_N.view(rows, length),
         torch.ones(rows, length, device=hidden.device), problem.advantage_N[:rows],
     )  # fmt: skip
-    return made
+    return result
 
 
 def liger_mean(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
@@ -131,8 +131,8 @@ def liger_mean(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
         LigerFusedLinearCrossEntropyFunction as Function,
     )
 
-    made = Function.apply(hidden, head, problem.target_N)
-    return made[0] if isinstance(made, tuple) else made
+    result = Function.apply(hidden, head, problem.target_N)
+    return result[0] if isinstance(result, tuple) else result
 
 
 def cce(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
@@ -154,7 +154,7 @@ def quack(hidden: Tensor, head: Tensor, problem: Problem) -> Any:
     return chunked_linear_cross_entropy(hidden, head, problem.target_N, chunk_size=4096)
 
 
-def methods() -> dict[str, Callable[[Problem], Made]]:
+def methods() -> dict[str, Callable[[Problem], Outputs]]:
     """By name, ours first; a peer that is not installed fails when it runs."""
     return {
         "ours, stash": differentiated(ours(1 << 60), "all"),
@@ -170,24 +170,24 @@ def methods() -> dict[str, Callable[[Problem], Made]]:
     }
 
 
-def half(method: Callable[[Problem], Made]) -> Callable[[Problem], Made]:
+def half(method: Callable[[Problem], Outputs]) -> Callable[[Problem], Outputs]:
     """Every other row has no advantage and neither an entropy nor an anchor term."""
     from rlvr_cli.kernels import triton_stats
 
-    def run(problem: Problem) -> Made:
+    def run(problem: Problem) -> Outputs:
         hidden = problem.hidden_NH.detach().requires_grad_()
         head = problem.head_VH.detach().requires_grad_()
-        made = triton_stats.token_stats(
+        stats = triton_stats.token_stats(
             hidden, head, problem.target_N, topk_NK=problem.topk_NK, stash_bytes=1 << 60
         )
         kept_N = torch.arange(len(hidden), device=hidden.device) % 2
-        ((problem.advantage_N * kept_N * made.logp_N).sum() / -len(hidden)).backward()
-        return Made(made.logp_N.detach(), None, hidden.grad, head.grad, "half")
+        ((problem.advantage_N * kept_N * stats.logp_N).sum() / -len(hidden)).backward()
+        return Outputs(stats.logp_N.detach(), None, hidden.grad, head.grad, "half")
 
     return run
 
 
-def truth(problem: Problem, loss: str) -> Made:
+def truth(problem: Problem, loss: str) -> Outputs:
     """In float64, by the definition, for the first rows; the loss is divided by their number."""
     hidden, head = problem.hidden_NH.double(), problem.head_VH.double()
     logits_NV = hidden @ head.T
@@ -213,4 +213,4 @@ def truth(problem: Problem, loss: str) -> Made:
         by_NV += ANCHOR * p_NV * (mass_N1 > 0)
         by_NV.scatter_add_(-1, ids_NK, -ANCHOR * p_NK / mass_N1.clamp(min=1e-300))
     by_NV /= len(hidden)
-    return Made(logp_N, entropy_N, by_NV @ head, by_NV.T @ hidden)
+    return Outputs(logp_N, entropy_N, by_NV @ head, by_NV.T @ hidden)

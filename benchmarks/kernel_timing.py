@@ -23,18 +23,18 @@ def medians_ms(
     """Of functions in turn, as the clock of a GPU follows its load: compare what this returns."""
     times: list[list[float]] = [[] for _ in functions]
     for function in functions:
-        made = function()
-        del made
+        result = function()
+        del result
     torch.cuda.synchronize()
     start = time.perf_counter()
     while len(times[0]) < 3 or (len(times[0]) < repeats and time.perf_counter() - start < budget_s):
         for function, mine in zip(functions, times, strict=True):
             first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             first.record()
-            made = function()
+            result = function()
             last.record()
             last.synchronize()
-            del made
+            del result
             mine.append(first.elapsed_time(last))
     return [statistics.median(mine) for mine in times]
 
@@ -43,9 +43,9 @@ def peak_gib(function: Callable[[], Any]) -> float:
     clean()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    made = function()
+    result = function()
     torch.cuda.synchronize()
-    del made
+    del result
     return (torch.cuda.max_memory_allocated() - before) / GIB
 
 

@@ -34,7 +34,7 @@ except ImportError:  # the repository's root on the path would hide packages beh
 
 # ruff: noqa: E402
 sys.path.append(str(ROOT / "benchmarks"))
-from kernel_methods import Made, Problem, make, methods, ours, truth
+from kernel_methods import Outputs, Problem, make, methods, ours, truth
 from kernel_timing import SHAPES, clean, first_line, floor_of, median_ms, medians_ms, peak_gib
 from kernel_ways import grow, step, sweep
 
@@ -47,25 +47,25 @@ CHECKED = 1024  # rows held to float64; `recompute` takes several slices for so 
 BOUNDS = {"logp": 5e-4, "entropy": 5e-4, "gradient": 4e-3}
 
 
-def errors(method: Callable[[Problem], Made], problem: Problem) -> dict[str, float]:
+def errors(method: Callable[[Problem], Outputs], problem: Problem) -> dict[str, float]:
     """Largest absolute errors of the statistics, relative ones of gradients, on some rows."""
     some = Problem(
         problem.hidden_NH[:CHECKED].contiguous(), problem.head_VH, problem.target_N[:CHECKED],
         problem.topk_NK[:CHECKED].contiguous(), problem.advantage_N[:CHECKED],
     )  # fmt: skip
-    made = method(some)
-    right = truth(some, made.loss)
-    found = {}
+    result = method(some)
+    right = truth(some, result.loss)
+    actual = {}
     for name, one, other in (
-        ("logp", made.logp_N, right.logp_N),
-        ("entropy", made.entropy_N, right.entropy_N),
+        ("logp", result.logp_N, right.logp_N),
+        ("entropy", result.entropy_N, right.entropy_N),
     ):
         if one is not None and other is not None:
-            found[name] = float((one.double() - other).abs().max())
+            actual[name] = float((one.double() - other).abs().max())
     for name in ("by_hidden_NH", "by_head_VH"):
-        one, other = getattr(made, name).double(), getattr(right, name)
-        found[name] = float((one - other).norm() / other.norm())
-    return found
+        one, other = getattr(result, name).double(), getattr(right, name)
+        actual[name] = float((one - other).norm() / other.norm())
+    return actual
 
 
 def too_large(found: dict[str, float]) -> str | None:
@@ -138,8 +138,8 @@ def measured(name: str, method: Any, problem: Problem) -> dict[str, Any]:
         if key not in _CHECKS and name != "liger grpo":  # its loss is one of whole sequences
             _CHECKS[key] = errors(method, problem)
             clean()
-        found = _CHECKS.get(key, {})
-        why = too_large(found)
+        actual = _CHECKS.get(key, {})
+        why = too_large(actual)
         ms, floor = medians_ms([lambda: method(problem), floor_of(problem)[0]])
         clean()
         return {
@@ -147,7 +147,7 @@ def measured(name: str, method: Any, problem: Problem) -> dict[str, Any]:
             "x": ms / floor,
             "floor_ms": floor,
             "peak_gib": peak_gib(lambda: method(problem)),
-            "errors": found,
+            "errors": actual,
             **({"note": why} if why else {}),
         }
     except Exception as error:
@@ -157,13 +157,13 @@ def measured(name: str, method: Any, problem: Problem) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    found = {}
+    actual = {}
     for name in ("torch", "triton", "liger-kernel", "cut-cross-entropy", "verl", "quack-kernels"):
         try:
-            found[name] = version(name)
+            actual[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            actual[name] = "not installed"
+    return actual
 
 
 def line(facts: dict[str, Any]) -> str:
@@ -205,8 +205,8 @@ def main() -> None:
         """Prints a line and writes all so far, so that a run cut short leaves what it found."""
         records.append(facts)
         print(line(facts), flush=True)
-        whole = {"card": card, "versions": versions(), "records": records}
-        path.write_text(json.dumps(whole, indent=1) + "\n")
+        complete = {"card": card, "versions": versions(), "records": records}
+        path.write_text(json.dumps(complete, indent=1) + "\n")
 
     ways[options.what](options, say)
     print(path)

@@ -41,12 +41,12 @@ def make(folder: Path, prompts: int, completions: int) -> Path:
 
 
 def seconds(work: Callable[[], Any], rounds: int = 3) -> float:
-    found = []
+    values = []
     for _ in range(rounds):
         start = time.process_time()
         work()
-        found.append(time.process_time() - start)
-    return min(found)
+        values.append(time.process_time() - start)
+    return min(values)
 
 
 def main() -> None:
@@ -55,17 +55,17 @@ def main() -> None:
     parser.add_argument("--completions", type=int, default=32)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        made = make(Path(folder), asked.prompts, asked.completions)
-        found = lineage.find(made)
-        index = Index(found)
+        result = make(Path(folder), asked.prompts, asked.completions)
+        related = lineage.find(result)
+        index = Index(related)
         rows = iter(range(len(index)))
         print(f"{len(index):,} completions; Python {platform.python_version()}")
-        print(f"view, open:          {seconds(lambda: Index(found)):.3f} s")
-        search = seconds(lambda: Index(found).passing(RowFilter(text="word3 word5")))
+        print(f"view, open:          {seconds(lambda: Index(related)):.3f} s")
+        search = seconds(lambda: Index(related).passing(RowFilter(text="word3 word5")))
         print(f"view, open, search:  {search:.3f} s")
         index.detail(next(rows))
         print(f"view, next:          {seconds(lambda: index.detail(next(rows))):.4f} s")
-        opened = sources.open_all([made])
+        opened = sources.open_all([result])
         print(f"report:              {seconds(lambda: page.make(opened), 1):.1f} s")
 
 

@@ -80,13 +80,13 @@ def main() -> None:
     print("| objective | us per 1,000 tokens | of a bare clip |\n|---|---|---|")
     repeats = 5 if given.device == "cpu" else 50
     for spec in [*registry.names("objectives"), *MODIFIED]:
-        goal = objective.build(spec)
+        algo = objective.build(spec)
         pairs = []
         for _ in range(given.rounds):
             bare = seconds(bare_clip, batch, repeats)
-            made = seconds(lambda b, g=goal: objective.loss(g, b, totals).value, batch, repeats)
-            pairs.append((made, made / bare))
-        cost = statistics.median(made for made, _ in pairs) * 1e6 / tokens * 1000
+            result = seconds(lambda b, g=algo: objective.loss(g, b, totals).value, batch, repeats)
+            pairs.append((result, result / bare))
+        cost = statistics.median(result for result, _ in pairs) * 1e6 / tokens * 1000
         ratio = statistics.median(ratio for _, ratio in pairs)
         print(f"| {spec} | {cost:.1f} | {ratio:.2f} |", flush=True)
 

@@ -38,8 +38,15 @@ def words(
     if folder.is_dir():
         prompts = folder / "prompts"
         if not prompts.exists():
-            made = ["prompts", folder / "prompts.jsonl", "--verifier", "number", "--out", prompts]
-            subprocess.run([*RLVR, *map(str, made)], check=True, stdout=subprocess.DEVNULL)
+            results = [
+                "prompts",
+                folder / "prompts.jsonl",
+                "--verifier",
+                "number",
+                "--out",
+                prompts,
+            ]
+            subprocess.run([*RLVR, *map(str, results)], check=True, stdout=subprocess.DEVNULL)
         given = ["--prompts", prompts]
     given += [
         "--algo", options.algo, "--model", options.folder, "--steps", steps,
@@ -66,7 +73,7 @@ def ranks_of(process: subprocess.Popen, cards: int) -> dict[int, int]:
     """The process ids of the ranks: the children that torchrun started, or the process itself."""
     if cards == 1:
         return {0: process.pid}  # its own children are what it compiles with
-    found = {}
+    actual = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
@@ -74,10 +81,10 @@ def ranks_of(process: subprocess.Popen, cards: int) -> dict[int, int]:
                 continue
             for variable in (entry / "environ").read_text().split("\0"):
                 if variable.startswith("RANK="):
-                    found[int(variable[5:])] = int(entry.name)
+                    actual[int(variable[5:])] = int(entry.name)
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return actual
 
 
 class Memory(threading.Thread):
@@ -102,9 +109,9 @@ class Memory(threading.Thread):
 
     def _held(self) -> dict[str, float]:
         if cards := nvidia("index,memory.used"):
-            held = {index: float(mib) / 1024 for index, mib in cards}
-            return {f"card {i}": held[i] for i in self._cards if i in held}
-        held = {}
+            stored = {index: float(mib) / 1024 for index, mib in cards}
+            return {f"card {i}": stored[i] for i in self._cards if i in stored}
+        stored = {}
         for rank, pid in ranks_of(self._process, self._count).items():
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
@@ -112,8 +119,8 @@ class Memory(threading.Thread):
                 continue
             lines = dict(line.partition(":")[::2] for line in status.splitlines())
             if "VmHWM" in lines:
-                held[f"process {rank}"] = int(lines["VmHWM"].split()[0]) / 2**20
-        return held
+                stored[f"process {rank}"] = int(lines["VmHWM"].split()[0]) / 2**20
+        return stored
 
 
 def nvidia(fields: str) -> list[list[str]]:
@@ -249,8 +256,8 @@ def killed(
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     if again.returncode:
         sys.exit(f"killed in {phase}, did not go on: {again.stderr[-2000:]}")
-    kept = {path for path, made in parts.items()
-            if path.exists() and path.stat().st_mtime_ns == made}  # fmt: skip
+    kept = {path for path, result in parts.items()
+            if path.exists() and path.stat().st_mtime_ns == result}  # fmt: skip
     return {
         "cards": cards,
         "killed_in": phase,
@@ -273,17 +280,17 @@ def damaged(run: Path) -> list[str]:
     from rlvr_cli.models.policy import checkpoint_state
     from rlvr_cli.storage.shards import Shards
 
-    found = []
+    values = []
     for manifest in sorted(run.rglob("_manifest.json")):
         try:
             shards = Shards.open(manifest.parent)
             for index in range(len(shards)):
                 shards.part(index)
             if shards.kind == "steps" and checkpoint_state(shards) == "damaged":
-                found.append(str(manifest.parent))
+                values.append(str(manifest.parent))
         except DataError as error:
-            found.append(str(error))
-    return found
+            values.append(str(error))
+    return values
 
 
 def facts() -> dict:

@@ -40,11 +40,13 @@ print(json.dumps([time.perf_counter() - start, right]))
 
 def rows_of(path: Path, samples: int) -> list[tuple[str, str]]:
     """Golds and completions, each problem's completions repeated to so many."""
-    found = []
+    values = []
     for row in readers.read(path):
         texts = row["completions"]
-        found += [(str(row["answer"]), texts[i % len(texts)]) for i in range(samples or len(texts))]
-    return found
+        values += [
+            (str(row["answer"]), texts[i % len(texts)]) for i in range(samples or len(texts))
+        ]
+    return values
 
 
 def plain_loop(path: Path) -> tuple[float, int]:
@@ -99,8 +101,8 @@ def main() -> None:
         ways["known from before"]()
         for _ in range(given.rounds):
             for name, way in ways.items():
-                made = way()
-                best[name] = min(best.get(name, made), made)
+                result = way()
+                best[name] = min(best.get(name, result), result)
     loop = best["plain loop"][0]
     print(
         f"{len(rows)} completions, {given.workers} workers, best of {given.rounds} rounds in turn"

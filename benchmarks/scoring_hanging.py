@@ -70,10 +70,10 @@ def main() -> None:
         mixed = [one if h else next(rest) for h in hangs]
         scorer.verdicts(others[:100])
         before, wanted = timed(scorer, others)
-        seconds, made = timed(scorer, mixed)
+        seconds, result = timed(scorer, mixed)
         after, _ = timed(scorer, others)
-    assert [v for v, h in zip(made, hangs, strict=True) if not h] == wanted
-    assert {v.status for v, h in zip(made, hangs, strict=True) if h} == {"timeout"}
+    assert [v for v, h in zip(result, hangs, strict=True) if not h] == wanted
+    assert {v.status for v, h in zip(result, hangs, strict=True) if h} == {"timeout"}
     ideal = (before + after) / 2 + sum(hangs) * given.timeout_s / given.workers
     print(f"{len(mixed)} questions, {sum(hangs)} {given.how} until their time-out of"
           f" {given.timeout_s:g} s, {given.workers} workers")  # fmt: skip

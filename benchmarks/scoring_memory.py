@@ -32,9 +32,9 @@ def write(source: Path, target: Path, count: int) -> None:
         for prompt in range(count // GROUP):
             numbers = range(prompt * GROUP, prompt * GROUP + GROUP)
             form = r"\frac{%d}{7} + x" if prompt % 10 == 0 else "%d"
-            made = [rf"{texts[n % len(texts)]} \boxed{{{form % n}}}" for n in numbers]
+            results = [rf"{texts[n % len(texts)]} \boxed{{{form % n}}}" for n in numbers]
             row = {"id": prompt, "prompt": f"What is {prompt}?", "answer": form % numbers[0]}
-            file.write(json.dumps({**row, "completions": made}) + "\n")
+            file.write(json.dumps({**row, "completions": results}) + "\n")
 
 
 def processes(pid: int) -> Iterator[tuple[int, int]]:
@@ -61,10 +61,10 @@ def largest(out: Path) -> Iterator[tuple[int, dict[str, int]]]:
             time.sleep(1)
             for part in set((out / "scores").glob("part-*.parquet")) - rows.keys():
                 rows[part] = pq.read_metadata(part).num_rows
-            found: dict[str, int] = {}
+            actual: dict[str, int] = {}
             for depth, mebibytes in processes(running.pid):
-                found[KINDS[depth]] = max(found.get(KINDS[depth], 0), mebibytes)
-            yield sum(rows.values()), found
+                actual[KINDS[depth]] = max(actual.get(KINDS[depth], 0), mebibytes)
+            yield sum(rows.values()), actual
     assert running.returncode == 0
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     print(f"{'rows':>10}" + "".join(f"{kind:>16}" for kind in KINDS))
     for tenth in range(10):
         some = samples[tenth * len(samples) // 10 : (tenth + 1) * len(samples) // 10]
-        sizes = [max((found.get(kind, 0) for _, found in some), default=0) for kind in KINDS]
+        sizes = [max((actual.get(kind, 0) for _, actual in some), default=0) for kind in KINDS]
         print(f"{some[-1][0]:10}" + "".join(f"{size:16}" for size in sizes))
     cache = (given.out / "verdicts.sqlite").stat().st_size
     print(f"verdicts on disk: {cache >> 20} MiB, {cache / given.rows:.0f} bytes a row")

@@ -46,8 +46,8 @@ def _program(row: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
 def humaneval_gpt(data: Path) -> Rows:
     tests = _tests(data)
     for row in readers.read(data / "gens/humaneval_164x5_gpt_ldb_simple.jsonl.gz"):
-        made = {"id": f"{row['model']} {row['task_id']}", "completions": row["solutions"]}
-        yield _program({**made, "correct": row["is_solved"]}, tests[row["task_id"]])
+        result = {"id": f"{row['model']} {row['task_id']}", "completions": row["solutions"]}
+        yield _program({**result, "correct": row["is_solved"]}, tests[row["task_id"]])
 
 
 def humaneval_codegen(data: Path) -> Rows:
@@ -59,23 +59,23 @@ def humaneval_codegen(data: Path) -> Rows:
 def mbpp(data: Path) -> Rows:
     """The solutions that come with the problems: all of them should pass."""
     for row in readers.read(data / "bench/mbpp_sanitized.jsonl.gz"):
-        made = {"id": row["task_id"], "prompt": row["prompt_signature"], "correct": True}
-        yield {**made, "answer": row["test_check"], "completion": row["code"]}
+        result = {"id": row["task_id"], "prompt": row["prompt_signature"], "correct": True}
+        yield {**result, "answer": row["test_check"], "completion": row["code"]}
 
 
 def mbpp_full(data: Path) -> Rows:
     for row in readers.read(data / "bench/mbpp_full.jsonl.gz"):
         tests = [row["test_setup_code"], *row["test_list"], *row["challenge_test_list"]]
-        made = {"id": row["task_id"], "prompt": row["text"], "correct": True}
-        yield {**made, "answer": json.dumps(tests), "completion": row["code"]}
+        result = {"id": row["task_id"], "prompt": row["text"], "correct": True}
+        yield {**result, "answer": json.dumps(tests), "completion": row["code"]}
 
 
 def mbpp_qwen(data: Path) -> Rows:
     """With the import that the labels' own evaluator puts before each program."""
     for row in readers.read(data / "gens/mbpp_397_qwencoder.jsonl.gz"):
         text = f"from typing import *\n{row['solutions'][-1]}"
-        made = {"id": f"{row['model']} {row['task_id']}", "completion": text}
-        yield _program({**made, "correct": row["is_solved"], "answer": row["test"]}, row)
+        result = {"id": f"{row['model']} {row['task_id']}", "completion": text}
+        yield _program({**result, "correct": row["is_solved"], "answer": row["test"]}, row)
 
 
 JOBS = {
@@ -104,21 +104,21 @@ def score(name: str, data: Path, out: Path) -> None:
 
 
 def report(name: str, out: Path) -> None:
-    made = Shards.open(out / "made").table().to_pylist()
+    result = Shards.open(out / "made").table().to_pylist()
     has_labels = (out / "scores").exists()
     labels = Shards.open(out / "scores").table()["correct"].to_pylist() if has_labels else []
-    print(f"{name}: {len(made)} completions, {JOBS[name][1]}")
+    print(f"{name}: {len(result)} completions, {JOBS[name][1]}")
     counts = Counter(
         (label, row["status"], row["correct"])
-        for label, row in zip(labels or [None] * len(made), made, strict=True)
+        for label, row in zip(labels or [None] * len(result), result, strict=True)
     )
     for (label, status, correct), count in sorted(counts.items(), key=str):
         print(f"  label {label!s:6} status {status:10} correct {correct!s:6} {count:7}")
     texts = Shards.open(out / "rollouts").table()["completion"].to_pylist()
-    for label, row, text in zip(labels, made, texts, strict=bool(labels)):
+    for label, row, text in zip(labels, result, texts, strict=bool(labels)):
         if label is not None and label != bool(row["correct"]):
-            found = {"label": label, **row, "end": text[-120:]}
-            print("  disagreement", json.dumps(found, ensure_ascii=False))
+            actual = {"label": label, **row, "end": text[-120:]}
+            print("  disagreement", json.dumps(actual, ensure_ascii=False))
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ CONFIG = config.RunConfig(
 
 def content(run: Path) -> dict[str, str]:
     """A hash of every file of a run; of metrics.jsonl without its seconds."""
-    found = {}
+    actual = {}
     for path in sorted(run.rglob("*")):
         if path.is_file() and path.name != "_lock":
             data = path.read_bytes()
@@ -50,8 +50,8 @@ def content(run: Path) -> dict[str, str]:
                 for line in lines:
                     line.pop("seconds", None)
                 data = json.dumps(lines).encode()
-            found[str(path.relative_to(run))] = hashlib.sha256(data).hexdigest()
-    return found
+            actual[str(path.relative_to(run))] = hashlib.sha256(data).hexdigest()
+    return actual
 
 
 def prompts(folder: Path, algo: str) -> config.RunConfig:
@@ -116,17 +116,17 @@ def main() -> None:
         load(json.loads(modules.read_text()))
         start = time.monotonic()
         assert attempt(Path(scratch) / "undisturbed", chosen, None) == 0
-        whole = time.monotonic() - start
+        complete = time.monotonic() - start
         expected = content(Path(scratch) / "undisturbed")
         while kills < given.kills:
             run, code = Path(scratch) / f"run-{runs}", 1
             while code != 0:
-                seconds = chance.uniform(0, whole / 2) if kills < given.kills else None
+                seconds = chance.uniform(0, complete / 2) if kills < given.kills else None
                 code = attempt(run, chosen, seconds)
                 assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
                 kills += code != 0
-            found = content(run)
-            other = {name for name in expected | found if expected.get(name) != found.get(name)}
+            actual = content(run)
+            other = {name for name in expected | actual if expected.get(name) != actual.get(name)}
             assert not other, f"run {runs} differs in {sorted(other)[:5]}"
             runs += 1
     print(f"{kills} kills over {runs} runs of {len(expected)} files: every file equal")

@@ -75,10 +75,10 @@ def mutants(path: Path) -> Iterator[tuple[str, ast.Module]]:
     hints = {id(n) for node in ast.walk(tree) for n in _of_types(node)}
     for index, node in enumerate(ast.walk(tree)):
         for words, change in () if id(node) in hints else changes(node):
-            made = copy.deepcopy(tree)
-            change(list(ast.walk(made))[index])
+            result = copy.deepcopy(tree)
+            change(list(ast.walk(result))[index])
             line = getattr(node, "lineno", getattr(getattr(node, "value", None), "lineno", "?"))
-            yield f"{name}:{line}: {words}", ast.fix_missing_locations(made)
+            yield f"{name}:{line}: {words}", ast.fix_missing_locations(result)
 
 
 def _of_types(node: ast.AST) -> Iterator[ast.AST]:
@@ -170,10 +170,10 @@ def main() -> None:
     paths = sorted(p for folder in FOLDERS for p in (SOURCE / folder).glob("[!_]*.py"))
     for name in ("hypothesis", "scipy.optimize", "numpy.testing", "pyarrow.parquet"):
         importlib.import_module(name)
-    whole = [p for p in paths if given.only in str(p)]
+    complete = [p for p in paths if given.only in str(p)]
     if is_caught(paths[0], ast.parse(paths[0].read_text())):
         raise SystemExit("the tests fail unchanged: run them with pytest first")
-    chosen = [(p, *m) for p in whole for m in mutants(p)][:: given.every]
+    chosen = [(p, *m) for p in complete for m in mutants(p)][:: given.every]
 
     def judge(job: tuple[Path, str, ast.Module]) -> str:
         path, words, tree = job
@@ -187,9 +187,9 @@ def main() -> None:
         return "missed"
 
     with ThreadPoolExecutor(given.jobs) as pool:
-        found = Counter(pool.map(judge, chosen))
-    share = found["caught"] / len(chosen)
-    print(f"{len(chosen)} mutants, {share:.1%} caught: {dict(found)}")
+        actual = Counter(pool.map(judge, chosen))
+    share = actual["caught"] / len(chosen)
+    print(f"{len(chosen)} mutants, {share:.1%} caught: {dict(actual)}")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,6 @@ def check(options: UpdateOptions) -> None:
     elif options.decay_updates <= options.warmup_updates:
         raise UsageError(
             f"{given}, --warmup-updates is {options.warmup_updates}",
-            "set --decay-updates to the update at which the rate has fallen, after those of the "
-            "warm-up",
+            "set --decay-updates to more than those of the warm-up: the number of updates after "
+            "which the rate has fallen",
         )

@@ -20,8 +20,8 @@ TOP_K = ["--ref-model", "builtin", "--columns", "ref_topk_ids,ref_topk_logp", "-
 
 
 def files_of(folder):
-    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-    return {name: path.read_bytes() for name, path in found.items()}
+    actual = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in actual.items()}
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,10 @@ def run(tmp_path_factory):
 def test_a_run_stores_the_likeliest_tokens_of_where_it_started(run):
     digest = policy.resolve("builtin").digest
     for step in ("000001", "000002"):
-        made = Shards.open(run / "steps" / step / "logprobs", "logprobs")
-        assert made.manifest["only"] == ["ref_topk_ids", "ref_topk_logp"]
-        assert made.params["ref_top_k"] == 3
-        assert (made.params["reference"], made.params["policy"]) == (digest, None)
+        shards = Shards.open(run / "steps" / step / "logprobs", "logprobs")
+        assert shards.manifest["only"] == ["ref_topk_ids", "ref_topk_logp"]
+        assert shards.params["ref_top_k"] == 3
+        assert (shards.params["reference"], shards.params["policy"]) == (digest, None)
 
 
 def test_stages_typed_by_hand_make_the_same_bytes(run, tmp_path):

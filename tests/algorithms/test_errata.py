@@ -125,16 +125,16 @@ def test_only_the_whole_ratio_comes_to_rest_at_the_advantage():
 
 def test_one_error_in_sixteen_has_no_multiplier():
     assert math.log(16 / 15) < 0.1 < math.log(8 / 7)
-    made = advantages("quatro", [1] * 15 + [0])
-    right, wrong = made["advantage"][0], made["advantage"][-1]
+    columns = advantages("quatro", [1] * 15 + [0])
+    right, wrong = columns["advantage"][0], columns["advantage"][-1]
     assert (right, right - wrong) == (pytest.approx(math.log(16 / 15)), pytest.approx(20))
-    assert float(made["achieved_kl"][0]) == pytest.approx(math.log(16 / 15))
+    assert float(columns["achieved_kl"][0]) == pytest.approx(math.log(16 / 15))
     assert float(advantages("quatro", [1] * 7 + [0])["achieved_kl"][0]) == pytest.approx(0.1)
 
 
 def test_equal_rewards_pull_a_drifted_policy_back():
-    made = advantages("quatro", [1] * 8)
-    assert made["advantage"].tolist() == [0] * 8 and bool(made["keep"].all())
+    columns = advantages("quatro", [1] * 8)
+    assert columns["advantage"].tolist() == [0] * 8 and bool(columns["keep"].all())
     assert loss("quatro", [0.2], 0.0)[1][0] > 0 > loss("quatro", [-0.2], 0.0)[1][0]
 
 
@@ -156,8 +156,8 @@ def test_the_multiplier_does_not_follow_the_variance():
 
 
 def test_errors_are_pushed_harder_the_more_completions_are_right():
-    made = [advantages("quatro", [1] * c + [0] * (8 - c))["advantage"] for c in range(1, 8)]
-    right, wrong = [float(a[0]) for a in made], [float(-a[-1]) for a in made]
+    results = [advantages("quatro", [1] * c + [0] * (8 - c))["advantage"] for c in range(1, 8)]
+    right, wrong = [float(a[0]) for a in results], [float(-a[-1]) for a in results]
     assert right == sorted(right, reverse=True) and wrong == sorted(wrong)
     assert (wrong[0], wrong[-1]) == (pytest.approx(0.215, abs=1e-3), pytest.approx(2.644, abs=1e-3))
 
@@ -273,8 +273,8 @@ def test_the_power_mean_is_homogeneous_in_the_advantage():
 def test_in_one_update_a_batch_apmpo_is_grpo():
     for advantage, power in itertools.product((1.0, -1.0), (0.45, 1.0)):
         columns = COLUMNS | {"power": power}
-        made = loss("apmpo:kl=0", [0.0] * 3, advantage, columns=columns)
-        assert made[1] == pytest.approx(loss("grpo", [0.0] * 3, advantage)[1])
+        result = loss("apmpo:kl=0", [0.0] * 3, advantage, columns=columns)
+        assert result[1] == pytest.approx(loss("grpo", [0.0] * 3, advantage)[1])
 
 
 def test_an_error_is_flat_below_the_clip_and_not_above():
@@ -292,8 +292,8 @@ def test_the_exponent_stays_far_from_zero():
 def test_the_linear_exponent_reaches_zero_where_the_formula_ends():
     assert advantages("apmpo:exponent=linear,gamma=1", [1] * 8)["power"].tolist() == [0] * 8
     drift = [0.1, -0.2]
-    made = loss("apmpo:kl=0", drift, 1.0, columns=COLUMNS | {"power": 0.0})[0]
-    assert made == pytest.approx(-math.exp(-0.05))
+    result = loss("apmpo:kl=0", drift, 1.0, columns=COLUMNS | {"power": 0.0})[0]
+    assert result == pytest.approx(-math.exp(-0.05))
 
 
 def test_an_advantage_of_zero_is_no_special_case():
@@ -342,8 +342,8 @@ def test_printed_averages_of_apmpo_are_not_those_of_their_rows():
 
 
 def test_above_the_clip_an_error_is_still_pushed_down():
-    made = loss("apo", [math.log(1.5)], -1.0, anchor=(0.5, 0.5))[1]
-    assert made == pytest.approx([1.05 * 1.5])
+    result = loss("apo", [math.log(1.5)], -1.0, anchor=(0.5, 0.5))[1]
+    assert result == pytest.approx([1.05 * 1.5])
     assert loss("apo", [math.log(0.8)], -1.0, anchor=(0.5, 0.5))[1] == [0]
 
 
@@ -505,9 +505,9 @@ def test_theorem_1_is_too_large_by_g_over_g_minus_1():
     pairs = list(itertools.product(range(3), repeat=2))  # every group of G = 2
     reward, group = [reward_V[u] for pair in pairs for u in pair], [i // 2 for i in range(18)]
     for spec, factor in (("dr-grpo", 1 / 2), ("rloo", 1)):
-        made = advantages(spec, reward, group)["advantage"].reshape(-1, 2).numpy()
+        result = advantages(spec, reward, group)["advantage"].reshape(-1, 2).numpy()
         update_V = np.zeros(3)
-        for pair, advantage in zip(pairs, made, strict=True):
+        for pair, advantage in zip(pairs, result, strict=True):
             chance = policy_V[list(pair)].prod()
             for u, a in zip(pair, advantage, strict=True):
                 update_V += chance * a / 2 * (np.eye(3)[u] - policy_V)

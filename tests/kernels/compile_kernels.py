@@ -58,8 +58,8 @@ def compile_one(
         constexprs={(names.index(n),): value for n, value in constants.items()},
         attrs={(names.index(n),): [["tt.divisibility", 16]] for n in aligned + pointers},
     )
-    made = triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32), options=options)
-    ptx = made.asm["ptx"]
+    result = triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32), options=options)
+    ptx = result.asm["ptx"]
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
         file.flush()
@@ -70,7 +70,7 @@ def compile_one(
         ).stderr  # fmt: skip
     used = re.findall(r"Used \d+ registers|\d+ bytes spill stores", said)
     marks = [word for word in MARKS if word in ptx]
-    print(f"{name}: {made.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
+    print(f"{name}: {result.metadata.shared} bytes shared, {', '.join(used + marks)}", flush=True)
 
 
 def products(dtype: str, tiles: Tiles, tma: bool, full: bool, hidden: int) -> None:
@@ -104,7 +104,7 @@ def others(k: int, cap: bool) -> None:
         compile_one(name, triton_backward.stash_kernel, types, stash | {"CAP": cap}, num_warps=8)
     put = chosen | {"TARGET": True}
     compile_one(f"chosen k={k}", triton_backward.chosen_kernel, types, put, num_warps=1)
-    place = {
+    position = {
         "H": 1536,
         "KP": chosen["KP"],
         "BH": 64,
@@ -113,7 +113,7 @@ def others(k: int, cap: bool) -> None:
         "CAP": cap,
         "MASS": True,
     }
-    compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, place, num_warps=4)
+    compile_one(f"logits k={k}", triton_forward._logits_at_kernel, types, position, num_warps=4)
     given = {"H": 1536, "K": k, "KP": chosen["KP"], "BR": 8, "BH": 512}
     types = {"hidden": "*bf16", "wrong": "*i32", "size": "i32"}
     compile_one(f"values k={k}", triton_checks.values_kernel, types, given, num_warps=4)

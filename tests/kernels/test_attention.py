@@ -22,8 +22,8 @@ def problem(heads=6, kinds=2, size=16, length=3 * BLOCK, dtype=torch.float32):
         *[(count, kinds, size)] * 2,
         *[(count, kinds, length, size)] * 2,
     ]
-    made = [torch.randn(shape, generator=rng).to(dtype) for shape in shapes]
-    return made, torch.tensor(POSITIONS)
+    results = [torch.randn(shape, generator=rng).to(dtype) for shape in shapes]
+    return results, torch.tensor(POSITIONS)
 
 
 def exact(values, position_B, *, scale, window=0, softcap=0.0):
@@ -49,12 +49,12 @@ def exact(values, position_B, *, scale, window=0, softcap=0.0):
 def test_it_is_the_softmax_over_the_places_that_a_row_has_filled(options, dtype, tolerance):
     values, position_B = problem(dtype=dtype)
     expected = exact(values, position_B, scale=0.3, **options)
-    for i, place in enumerate(POSITIONS):  # what is not filled yet is not read
+    for i, position in enumerate(POSITIONS):  # what is not filled yet is not read
         for cache in values[3:]:
-            cache[i, :, place + 1 :] = 1e30
-    made = dispatch.attend(*values, position_B, scale=0.3, **options)
-    assert made.dtype == dtype
-    torch.testing.assert_close(made.double(), expected, rtol=tolerance, atol=tolerance)
+            cache[i, :, position + 1 :] = 1e30
+    attended = dispatch.attend(*values, position_B, scale=0.3, **options)
+    assert attended.dtype == dtype
+    torch.testing.assert_close(attended.double(), expected, rtol=tolerance, atol=tolerance)
 
 
 def test_the_new_keys_and_values_take_their_place_and_no_other():
@@ -62,22 +62,22 @@ def test_the_new_keys_and_values_take_their_place_and_no_other():
     before = [cache.clone() for cache in values[3:]]
     attend(*values, position_B, scale=0.3)
     for new, old, cache in zip(values[1:3], before, values[3:], strict=True):
-        for i, place in enumerate(POSITIONS):
-            assert torch.equal(cache[i, :, place], new[i])
-            old[i, :, place] = new[i]
+        for i, position in enumerate(POSITIONS):
+            assert torch.equal(cache[i, :, position], new[i])
+            old[i, :, position] = new[i]
         assert torch.equal(cache, old)
 
 
 def test_a_rows_bits_depend_neither_on_the_other_rows_nor_on_the_length_of_the_cache():
     values, position_B = problem()
-    whole = attend(*values, position_B, scale=0.3)
+    attended = attend(*values, position_B, scale=0.3)
     last = len(POSITIONS) - 1
     alone = attend(*(v[1:2] for v in values), position_B[1:2], scale=0.3)
-    assert torch.equal(alone[0], whole[1])
+    assert torch.equal(alone[0], attended[1])
     short = [v[:last] for v in values[:3]] + [
         v[:last, :, : 2 * BLOCK].contiguous() for v in values[3:]
     ]
-    assert torch.equal(attend(*short, position_B[:last], scale=0.3), whole[:last])
+    assert torch.equal(attend(*short, position_B[:last], scale=0.3), attended[:last])
 
 
 def test_tensors_that_do_not_go_together_are_refused():

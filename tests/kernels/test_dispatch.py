@@ -24,8 +24,8 @@ def test_on_a_cpu_the_reference_is_taken_silently(monkeypatch, recwarn, chosen):
     monkeypatch.delenv(dispatch.VARIABLE, raising=False)
     if chosen:
         monkeypatch.setenv(dispatch.VARIABLE, chosen)
-    made, truth = (m.token_stats(*ARGUMENTS, temperature=0.5) for m in (dispatch, reference))
-    assert all(torch.equal(a, b) for a, b in zip(made[:4], truth[:4], strict=True))
+    result, truth = (m.token_stats(*ARGUMENTS, temperature=0.5) for m in (dispatch, reference))
+    assert all(torch.equal(a, b) for a, b in zip(result[:4], truth[:4], strict=True))
     assert torch.equal(dispatch.top_k(*ARGUMENTS[:2], 2)[0], reference.top_k(*ARGUMENTS[:2], 2)[0])
     seeds = torch.arange(3)
     assert torch.equal(dispatch.sample(*ARGUMENTS[:1], seeds, 0)[0],

@@ -36,8 +36,8 @@ def direct(hidden_NH, head_VH, bias_V, target_N, temperature):
 @pytest.mark.parametrize("sizes", SIZES)
 def test_the_statistics_are_those_of_the_softmax(sizes, temperature):
     hidden, head, bias, target = problem(*sizes)
-    made = token_stats(hidden, head, target, bias_V=bias, temperature=temperature)
-    for one, other in zip(made[:3], direct(hidden, head, bias, target, temperature), strict=True):
+    result = token_stats(hidden, head, target, bias_V=bias, temperature=temperature)
+    for one, other in zip(result[:3], direct(hidden, head, bias, target, temperature), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -45,30 +45,30 @@ def test_a_hand_worked_token():
     # Logits log 1, log 2, log 5 at temperature 1: probabilities 1/8, 1/4, 5/8.
     head = tensor([[math.log(1)], [math.log(2)], [math.log(5)]], dtype=torch.float64)
     one = torch.ones(1, 1, dtype=torch.float64)
-    made = token_stats(one, head, tensor([1]))
+    result = token_stats(one, head, tensor([1]))
     entropy = math.log(8) / 8 + math.log(4) / 4 + 5 / 8 * math.log(8 / 5)
-    assert [float(value) for value in made[:3]] == pytest.approx([-math.log(4), entropy, 5 / 8])
+    assert [float(value) for value in result[:3]] == pytest.approx([-math.log(4), entropy, 5 / 8])
     # Halving the temperature squares the weights: 1, 4, 25.
-    made = token_stats(one, head, tensor([1]), temperature=0.5)
-    assert float(made.logp_N) == pytest.approx(math.log(4 / 30))
+    result = token_stats(one, head, tensor([1]), temperature=0.5)
+    assert float(result.logp_N) == pytest.approx(math.log(4 / 30))
 
 
 def gradients(hidden, head, bias, target, *, entropy_gradient, of):
     leaves = [value.detach().clone().requires_grad_() for value in (hidden, head, bias)]
-    made = token_stats(
+    result = token_stats(
         leaves[0], leaves[1], target, bias_V=leaves[2], temperature=0.7,
         entropy_gradient=entropy_gradient,
     )  # fmt: skip
-    return torch.autograd.grad(of(made).sum(), leaves)
+    return torch.autograd.grad(of(result).sum(), leaves)
 
 
 def test_the_gradient_of_the_log_prob_is_the_indicator_less_the_probability():
     hidden, head, bias, target = problem(5, 4, 9)
-    made = gradients(hidden, head, bias, target, entropy_gradient=False, of=lambda s: s.logp_N)
+    result = gradients(hidden, head, bias, target, entropy_gradient=False, of=lambda s: s.logp_N)
     prob_NV = torch.softmax((hidden @ head.T + bias) / 0.7, -1)
     by_logits_NV = (torch.nn.functional.one_hot(target, 9) - prob_NV) / 0.7
     expected = by_logits_NV @ head, by_logits_NV.T @ hidden, by_logits_NV.sum(0)
-    for one, other in zip(made, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -76,10 +76,10 @@ def test_the_gradients_are_those_of_finite_differences():
     hidden, head, bias, target = problem(3, 4, 6)
 
     def both(hidden, head, bias):
-        made = token_stats(
+        result = token_stats(
             hidden, head, target, bias_V=bias, temperature=0.7, entropy_gradient=True
         )
-        return made.logp_N, made.entropy_N
+        return result.logp_N, result.entropy_N
 
     leaves = [value.requires_grad_() for value in (hidden, head, bias)]
     assert torch.autograd.gradcheck(both, leaves)
@@ -87,13 +87,13 @@ def test_the_gradients_are_those_of_finite_differences():
 
 def test_the_entropy_has_a_gradient_only_if_asked_and_the_largest_probability_never():
     hidden, head, bias, target = problem(3, 4, 6)
-    made = token_stats(hidden.requires_grad_(), head, target, bias_V=bias)
-    assert made.logp_N.requires_grad and not made.entropy_N.requires_grad
-    made = token_stats(hidden, head, target, bias_V=bias, entropy_gradient=True)
-    assert made.entropy_N.requires_grad and not made.max_prob_N.requires_grad
+    result = token_stats(hidden.requires_grad_(), head, target, bias_V=bias)
+    assert result.logp_N.requires_grad and not result.entropy_N.requires_grad
+    result = token_stats(hidden, head, target, bias_V=bias, entropy_gradient=True)
+    assert result.entropy_N.requires_grad and not result.max_prob_N.requires_grad
     with torch.no_grad():
-        made = token_stats(hidden, head, target, bias_V=bias, entropy_gradient=True)
-    assert not any(value.requires_grad for value in made[:3])
+        result = token_stats(hidden, head, target, bias_V=bias, entropy_gradient=True)
+    assert not any(value.requires_grad for value in result[:3])
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 3, 6])
@@ -105,46 +105,46 @@ def test_chunks_of_rows_change_nothing(monkeypatch, chunk_rows, entropy_gradient
         entropy_N = made.entropy_N if entropy_gradient else 0.0
         return made.logp_N * torch.arange(1, 8) + 3 * entropy_N
 
-    whole = token_stats(*values[:2], values[3], bias_V=values[2])
+    complete = token_stats(*values[:2], values[3], bias_V=values[2])
     by_whole = gradients(*values, entropy_gradient=entropy_gradient, of=mix)
     monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
     chunked = token_stats(*values[:2], values[3], bias_V=values[2])
     by_chunked = gradients(*values, entropy_gradient=entropy_gradient, of=mix)
-    for one, other in zip((*chunked[:3], *by_chunked), (*whole[:3], *by_whole), strict=True):
+    for one, other in zip((*chunked[:3], *by_chunked), (*complete[:3], *by_whole), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_a_vocabulary_beyond_the_chunk_size_is_done_row_by_row(monkeypatch):
     hidden, head, bias, target = problem(4, 8, 21)
-    whole = token_stats(hidden, head, target, bias_V=bias)
+    complete = token_stats(hidden, head, target, bias_V=bias)
     monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 5)
     chunked = token_stats(hidden, head, target, bias_V=bias)
-    for one, other in zip(chunked[:3], whole[:3], strict=True):
+    for one, other in zip(chunked[:3], complete[:3], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_no_rows_have_no_statistics():
     hidden, head, _, target = problem(3, 4, 6)
-    made = token_stats(hidden[:0].requires_grad_(), head, target[:0])
-    assert [value.shape for value in made[:3]] == [(0,)] * 3
-    made.logp_N.sum().backward()
+    result = token_stats(hidden[:0].requires_grad_(), head, target[:0])
+    assert [value.shape for value in result[:3]] == [(0,)] * 3
+    result.logp_N.sum().backward()
 
 
 def test_half_precision_inputs_give_float32_statistics_near_the_truth():
     hidden, head, bias, target = problem(64, 32, 99, dtype=torch.bfloat16)
-    made = token_stats(hidden, head, target, bias_V=bias)
-    assert {value.dtype for value in made[:3]} == {torch.float32}
+    result = token_stats(hidden, head, target, bias_V=bias)
+    assert {value.dtype for value in result[:3]} == {torch.float32}
     truth = direct(hidden.double(), head.double(), bias.double(), target, 1.0)
     # Logits of at most 8 are rounded to bf16, by 2^-9 of their size.
-    for one, other in zip(made[:3], truth, strict=True):
+    for one, other in zip(result[:3], truth, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=8 * 2.0**-8)
 
 
 def test_float32_is_within_its_rounding_of_float64():
     hidden, head, bias, target = problem(64, 32, 99, dtype=torch.float32)
-    made = token_stats(hidden, head, target, bias_V=bias)
+    result = token_stats(hidden, head, target, bias_V=bias)
     truth = direct(hidden.double(), head.double(), bias.double(), target, 1.0)
-    for one, other in zip(made[:3], truth, strict=True):
+    for one, other in zip(result[:3], truth, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-5)
 
 
@@ -155,9 +155,9 @@ def test_logits_of_minus_infinity_add_nothing_and_keep_gradients_finite(dtype):
     target = tensor([0, 1, 3, 4, 8])
     kept = tensor([0, 1, 3, 4, 6, 7, 8])
     where = tensor([0, 1, 2, 3, 6])
-    made = token_stats(hidden, head, target, bias_V=bias)
+    result = token_stats(hidden, head, target, bias_V=bias)
     without = token_stats(hidden, head[kept], where, bias_V=bias[kept])
-    for one, other in zip(made[:3], without[:3], strict=True):
+    for one, other in zip(result[:3], without[:3], strict=True):
         torch.testing.assert_close(
             one, other, rtol=1e-3 if dtype == torch.float16 else 1e-6, atol=0
         )
@@ -170,15 +170,15 @@ def test_logits_of_minus_infinity_add_nothing_and_keep_gradients_finite(dtype):
 def test_a_target_of_minus_infinity_has_log_prob_minus_infinity():
     hidden, head, bias, _ = problem(1, 4, 9)
     bias[2] = -torch.inf
-    made = token_stats(hidden, head, tensor([2]), bias_V=bias)
-    assert float(made.logp_N) == -math.inf and math.isfinite(float(made.entropy_N))
+    result = token_stats(hidden, head, tensor([2]), bias_V=bias)
+    assert float(result.logp_N) == -math.inf and math.isfinite(float(result.entropy_N))
 
 
 def test_extreme_logits_stay_finite():
     head = tensor([[1e4], [-1e4], [0.0]])
-    made = token_stats(torch.ones(3, 1), head, tensor([0, 1, 2]))
-    assert made.logp_N.tolist() == [0, -2e4, -1e4]
-    assert made.entropy_N.tolist() == [0, 0, 0]
+    result = token_stats(torch.ones(3, 1), head, tensor([0, 1, 2]))
+    assert result.logp_N.tolist() == [0, -2e4, -1e4]
+    assert result.entropy_N.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("softcap", [None, 1.5])
@@ -187,21 +187,23 @@ def test_the_logsumexp_is_that_of_the_capped_logits_and_padding_is_no_token(soft
     leaves = [value.requires_grad_() for value in (hidden, head, bias)]
     options = {"temperature": 0.7, "softcap": softcap, "vocabulary": 6}
     target = target % 6
-    made = token_stats(hidden, head, target, bias_V=bias, **options)
+    result = token_stats(hidden, head, target, bias_V=bias, **options)
     logits_NV = (hidden @ head.T + bias)[:, :6]
     if softcap:
         logits_NV = softcap * torch.tanh(logits_NV / softcap)
     logits_NV = logits_NV / 0.7
-    torch.testing.assert_close(made.logsumexp_N, logits_NV.logsumexp(-1), rtol=1e-12, atol=0)
+    torch.testing.assert_close(result.logsumexp_N, logits_NV.logsumexp(-1), rtol=1e-12, atol=0)
     logp_N = logits_NV.log_softmax(-1)[range(5), target]
-    torch.testing.assert_close(made.logp_N, logp_N, rtol=1e-12, atol=0)
+    torch.testing.assert_close(result.logp_N, logp_N, rtol=1e-12, atol=0)
 
     def function(*values):
-        made = token_stats(*values[:2], target, bias_V=values[2], entropy_gradient=True, **options)
-        return made.logp_N, made.entropy_N, made.logsumexp_N
+        result = token_stats(
+            *values[:2], target, bias_V=values[2], entropy_gradient=True, **options
+        )
+        return result.logp_N, result.entropy_N, result.logsumexp_N
 
     assert torch.autograd.gradcheck(function, leaves)
-    _, by_head, _ = torch.autograd.grad(made.logp_N.sum(), leaves)
+    _, by_head, _ = torch.autograd.grad(result.logp_N.sum(), leaves)
     assert by_head[:6].any() and not by_head[6:].any()
 
 
@@ -211,28 +213,28 @@ def test_the_logsumexp_is_that_of_the_capped_logits_and_padding_is_no_token(soft
 def drawn(logits_V, count=4000, **options):
     """How often each token is drawn, by as many seeds."""
     logits_BV = tensor(logits_V).expand(count, -1)
-    made = reference.sample(logits_BV, torch.arange(count), 0, **options)
-    return torch.bincount(made.token_B, minlength=len(logits_V)).numpy(), made
+    completions = reference.sample(logits_BV, torch.arange(count), 0, **options)
+    return torch.bincount(completions.token_B, minlength=len(logits_V)).numpy(), completions
 
 
 def test_a_draw_is_from_the_policy_less_its_memory():
     # exp(f - mu m) = 1, 2, 4 and 1 of weights 4, 4, 8 and 1 less memories 4, 2, 2 and 1 at mu 1.
     policy, memory = tensor([4.0, 4, 8, 1]).log(), tensor([4.0, 2, 2, 1]).log()
-    counts, made = drawn(policy.tolist(), memory_BV=memory.expand(4000, -1), mu=1.0)
+    counts, result = drawn(policy.tolist(), memory_BV=memory.expand(4000, -1), mu=1.0)
     assert stats.chisquare(counts, 4000 * tensor([1, 2, 4, 1]).numpy() / 8).pvalue > 1e-3
     by_sample, by_policy = tensor([1.0, 2, 4, 1]) / 8, tensor([4.0, 4, 8, 1]) / 17
-    torch.testing.assert_close(made.logp_B.exp(), by_sample[made.token_B])
-    torch.testing.assert_close(made.policy_logp_B.exp(), by_policy[made.token_B])
+    torch.testing.assert_close(result.logp_B.exp(), by_sample[result.token_B])
+    torch.testing.assert_close(result.policy_logp_B.exp(), by_policy[result.token_B])
 
 
 def test_a_draw_without_memory_is_the_argmax_of_noisy_logits():
     logits = torch.randn(6, 30, generator=torch.Generator().manual_seed(0))
-    made = reference.sample(logits, torch.arange(6), 3, temperature=0.5)
+    completions = reference.sample(logits, torch.arange(6), 3, temperature=0.5)
     logp = (logits / 0.5).log_softmax(-1)
     expected = (logp.double() + gumbel(torch.arange(6), 3, 30)).argmax(-1)
-    assert torch.equal(made.token_B, expected)
-    assert torch.equal(made.logp_B, logp[range(6), expected])
-    assert torch.equal(made.policy_logp_B, made.logp_B)
+    assert torch.equal(completions.token_B, expected)
+    assert torch.equal(completions.logp_B, logp[range(6), expected])
+    assert torch.equal(completions.policy_logp_B, completions.logp_B)
 
 
 @pytest.mark.parametrize(
@@ -247,10 +249,10 @@ def test_a_draw_without_memory_is_the_argmax_of_noisy_logits():
 )
 def test_only_likely_tokens_are_drawn(options, kept):
     prob = tensor([0.4, 0.15, 0.15, 0.25, 0.0, 0.05])
-    counts, made = drawn(prob.log().tolist(), count=600, **options)
+    counts, result = drawn(prob.log().tolist(), count=600, **options)
     assert counts.nonzero()[0].tolist() == kept
     torch.testing.assert_close(
-        made.logp_B.exp(), (prob / prob[kept].sum())[made.token_B], rtol=1e-5, atol=0
+        result.logp_B.exp(), (prob / prob[kept].sum())[result.token_B], rtol=1e-5, atol=0
     )
 
 
@@ -263,8 +265,8 @@ def test_the_noise_of_today_is_that_of_tomorrow():
         [0.23124927467106673, 0.82318679679626, 0.11838992989750721],
         [1.0153948476070707, 0.7991195348663997, 1.819015283376308],
     ]
-    made = gumbel(tensor([0, 1, 2**63 - 1]), 5, 3)
-    torch.testing.assert_close(made, tensor(pinned, dtype=torch.float64), rtol=1e-12, atol=0)
+    result = gumbel(tensor([0, 1, 2**63 - 1]), 5, 3)
+    torch.testing.assert_close(result, tensor(pinned, dtype=torch.float64), rtol=1e-12, atol=0)
 
 
 def splitmix(value):

@@ -62,8 +62,8 @@ def by_logits(values, ids_NK, **options):
     rows = len(logits_NV)
     eye = torch.eye(rows, dtype=logits_NV.dtype)
     leaf_VN = logits_NV.T.contiguous().requires_grad_()
-    made = token_stats(eye, leaf_VN, target, topk_NK=ids_NK, **options)
-    return torch.autograd.grad(made.anchor_logp_N.exp().sum(), leaf_VN)[0].T
+    stats = token_stats(eye, leaf_VN, target, topk_NK=ids_NK, **options)
+    return torch.autograd.grad(stats.anchor_logp_N.exp().sum(), leaf_VN)[0].T
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
@@ -72,9 +72,9 @@ def test_the_anchor_is_the_log_of_the_softmax_mass_at_the_ids(
     rows, hidden, vocabulary, k, temperature
 ):
     values, ids = problem(rows, hidden, vocabulary), ids_of(rows, vocabulary, k)
-    made = anchors(values, ids, temperature=temperature)
+    result = anchors(values, ids, temperature=temperature)
     truth = masses(probabilities(values, temperature), ids)
-    torch.testing.assert_close(made.exp(), truth, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(result.exp(), truth, rtol=1e-10, atol=1e-14)
 
 
 def test_a_hand_worked_anchor():
@@ -82,8 +82,8 @@ def test_a_hand_worked_anchor():
     head = tensor([[math.log(1)], [math.log(2)], [math.log(5)]], dtype=torch.float64)
     ones = torch.ones(3, 1, dtype=torch.float64)
     ids = tensor([[0, 2], [-1, 1], [-1, -1]])
-    made = token_stats(ones, head, tensor([1, 0, 0]), topk_NK=ids).anchor_logp_N
-    assert made.tolist() == pytest.approx([math.log(3 / 4), math.log(1 / 4), -math.inf])
+    stats = token_stats(ones, head, tensor([1, 0, 0]), topk_NK=ids).anchor_logp_N
+    assert stats.tolist() == pytest.approx([math.log(3 / 4), math.log(1 / 4), -math.inf])
     gradient = by_logits((ones, head, torch.zeros(3), tensor([1, 0, 0])), ids)
     # pi_k (1 - P_S) in S, -pi_j P_S outside, and none where S is empty.
     expected = [[1 / 32, -3 / 16, 5 / 32], [-1 / 32, 3 / 16, -5 / 32], [0, 0, 0]]
@@ -131,25 +131,25 @@ def test_an_empty_anchor_set_has_mass_0_and_no_nan_in_any_gradient(impossible, o
         ids[0] = tensor([1, 5])
         bias[[1, 5]] = -torch.inf
     leaves = [value.requires_grad_() for value in (hidden, head, bias)]
-    made = anchors((*leaves, target), ids)
-    assert made.isneginf().tolist() == [True, False, False]
-    by = torch.autograd.grad(of(made).sum(), leaves)
+    result = anchors((*leaves, target), ids)
+    assert result.isneginf().tolist() == [True, False, False]
+    by = torch.autograd.grad(of(result).sum(), leaves)
     assert all(bool(value.isfinite().all()) for value in by)
     assert by[0][0].tolist() == [0] * 4
     assert bool((by[0][1:] != 0).all())
 
 
 def test_places_of_no_ids_at_all_are_empty_sets():
-    made = anchors(problem(3, 4, 9), torch.zeros(3, 0, dtype=torch.int64))
-    assert made.tolist() == [-math.inf] * 3
+    result = anchors(problem(3, 4, 9), torch.zeros(3, 0, dtype=torch.int64))
+    assert result.tolist() == [-math.inf] * 3
 
 
 def test_the_order_of_the_ids_and_empty_places_change_nothing():
     values, ids = problem(6, 8, 21), ids_of(6, 21, 5)
-    made = anchors(values, ids)
-    torch.testing.assert_close(anchors(values, ids.flip(-1)), made, rtol=1e-14, atol=0)
+    result = anchors(values, ids)
+    torch.testing.assert_close(anchors(values, ids.flip(-1)), result, rtol=1e-14, atol=0)
     widened = torch.cat([ids, torch.full((6, 3), -1)], -1)
-    torch.testing.assert_close(anchors(values, widened), made, rtol=1e-14, atol=0)
+    torch.testing.assert_close(anchors(values, widened), result, rtol=1e-14, atol=0)
 
 
 def test_without_ids_there_is_no_anchor():
@@ -162,34 +162,34 @@ def test_the_other_statistics_have_the_same_bits_with_an_anchor_as_without():
     ids = ids_of(7, 21, 4)
     target = outside(ids, 21)
     without = token_stats(hidden, head, target, bias_V=bias)
-    made = token_stats(hidden, head, target, bias_V=bias, topk_NK=ids)
-    assert all(torch.equal(one, other) for one, other in zip(made[:3], without[:3], strict=True))
+    stats = token_stats(hidden, head, target, bias_V=bias, topk_NK=ids)
+    assert all(torch.equal(one, other) for one, other in zip(stats[:3], without[:3], strict=True))
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 3, 6])
 def test_chunks_of_rows_change_no_anchor_and_no_gradient(monkeypatch, chunk_rows):
     values, ids = problem(7, 8, 21), ids_of(7, 21, 5)
-    whole, by_whole = anchors(values, ids), by_logits(values, ids)
+    complete, by_whole = anchors(values, ids), by_logits(values, ids)
     monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
-    torch.testing.assert_close(anchors(values, ids), whole, rtol=1e-12, atol=0)
+    torch.testing.assert_close(anchors(values, ids), complete, rtol=1e-12, atol=0)
     torch.testing.assert_close(by_logits(values, ids), by_whole, rtol=1e-12, atol=1e-16)
 
 
 def test_no_rows_have_no_anchors():
     hidden, head, bias, target = problem(3, 4, 6)
-    made = token_stats(
+    stats = token_stats(
         hidden[:0].requires_grad_(), head, target[:0], bias_V=bias, topk_NK=ids_of(3, 6, 2)[:0]
     )
-    assert made.anchor_logp_N.shape == (0,)
-    made.anchor_logp_N.sum().backward()
+    assert stats.anchor_logp_N.shape == (0,)
+    stats.anchor_logp_N.sum().backward()
 
 
 def test_half_precision_inputs_give_a_float32_anchor_near_the_truth():
     values, ids = problem(64, 32, 99, dtype=torch.bfloat16), ids_of(64, 99, 8)
-    made = anchors(values, ids)
-    assert made.dtype == torch.float32
+    result = anchors(values, ids)
+    assert result.dtype == torch.float32
     truth = masses(probabilities([v.double() for v in values[:3]] + [None], 1.0), ids).log()
-    torch.testing.assert_close(made.double(), truth, rtol=0, atol=8 * 2.0**-8)
+    torch.testing.assert_close(result.double(), truth, rtol=0, atol=8 * 2.0**-8)
 
 
 # The likeliest tokens.
@@ -249,11 +249,11 @@ def test_a_nan_among_the_logits_shows_in_the_log_probs():
 @pytest.mark.parametrize("chunk_rows", [0, 1, 2, 6])
 def test_chunks_change_no_top_k(monkeypatch, chunk_rows):
     hidden, head, bias, _ = problem(7, 8, 21)
-    whole = top_k(hidden, head, 4, bias_V=bias)
+    complete = top_k(hidden, head, 4, bias_V=bias)
     monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 21 * chunk_rows)
-    made = top_k(hidden, head, 4, bias_V=bias)
-    assert torch.equal(made[0], whole[0])
-    torch.testing.assert_close(made[1], whole[1], rtol=1e-12, atol=0)
+    likeliest = top_k(hidden, head, 4, bias_V=bias)
+    assert torch.equal(likeliest[0], complete[0])
+    torch.testing.assert_close(likeliest[1], complete[1], rtol=1e-12, atol=0)
 
 
 def test_no_rows_have_no_likeliest_tokens():
@@ -273,5 +273,5 @@ def test_the_likeliest_tokens_have_no_gradient_and_float32_log_probs():
 def test_the_log_probs_have_the_bits_of_the_token_statistics():
     hidden, head, bias, _ = problem(7, 8, 21, dtype=torch.float32)
     ids, logp = top_k(hidden, head, 1, bias_V=bias)
-    made = token_stats(hidden, head, ids[:, 0], bias_V=bias)
-    assert torch.equal(made.logp_N, logp[:, 0])
+    stats = token_stats(hidden, head, ids[:, 0], bias_V=bias)
+    assert torch.equal(stats.logp_N, logp[:, 0])

@@ -15,21 +15,21 @@ FOLDER = Path(sys.prefix) / "triton"  # where `make test` puts it
 @pytest.fixture
 def run():
     """Runs Python with triton beside the packages that are here."""
-    beside = importlib.util.find_spec("triton") is not None
-    if not beside and not (FOLDER / "triton").exists():
+    environment = importlib.util.find_spec("triton") is not None
+    if not environment and not (FOLDER / "triton").exists():
         pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
-    paths = [os.environ.get("PYTHONPATH", ""), *([] if beside else [str(FOLDER)])]
+    paths = [os.environ.get("PYTHONPATH", ""), *([] if environment else [str(FOLDER)])]
 
     def run(*words):
-        made = subprocess.run(
+        ran = subprocess.run(
             [sys.executable, "-P", *map(str, words)],
             env=os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
             cwd=HERE.parents[1],
             capture_output=True,
             text=True,
         )
-        assert made.returncode == 0, made.stdout[-8000:] + made.stderr[-4000:]
-        return made.stdout
+        assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-4000:]
+        return ran.stdout
 
     return run
 

@@ -74,15 +74,15 @@ def problem(rows, hidden, vocabulary, k, *, dtype=torch.float32, size=None, spre
 def gradients(function, values, target_N, ids_NK, by_4N, **options):
     """The statistics, and the gradients of their sum weighted by `by_4N`."""
     leaves = [value.detach().clone().requires_grad_() for value in values]
-    made = function(
+    result = function(
         leaves[0], leaves[1], target_N, bias_V=leaves[2] if leaves[2:] else None,
         entropy_gradient=True, topk_NK=ids_NK if ids_NK.shape[1] else None, **options,
     )  # fmt: skip
-    outputs = [made.logp_N, made.entropy_N, made.logsumexp_N]
-    if made.anchor_logp_N is not None:
-        outputs.append(made.anchor_logp_N.masked_fill(made.anchor_logp_N.isneginf(), 0.0))
+    outputs = [result.logp_N, result.entropy_N, result.logsumexp_N]
+    if result.anchor_logp_N is not None:
+        outputs.append(result.anchor_logp_N.masked_fill(result.anchor_logp_N.isneginf(), 0.0))
     total = sum((o * by.to(o.dtype)).sum() for o, by in zip(outputs, by_4N, strict=False))
-    return made, torch.autograd.grad(total, leaves)
+    return result, torch.autograd.grad(total, leaves)
 
 
 def compare(made, truth, tolerance):
@@ -112,10 +112,10 @@ def test_statistics_and_gradients_are_those_of_float64(shape, dtype, stash_bytes
     )
     if rows == 1:
         values = values[:2]
-    made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=stash_bytes, **options)
+    result = gradients(triton_stats.token_stats, values, *rest, stash_bytes=stash_bytes, **options)
     wide = [value.double() for value in values]
-    compare(made, gradients(reference.token_stats, wide, *rest, **options), TOLERANCE[dtype])
-    assert [value.dtype for value in made[1]] == [dtype] * len(values)
+    compare(result, gradients(reference.token_stats, wide, *rest, **options), TOLERANCE[dtype])
+    assert [value.dtype for value in result[1]] == [dtype] * len(values)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,20 +126,20 @@ def test_random_shapes_have_the_gradients_of_float64(seed):
     )
     k = min(vocabulary, seed * 4)
     values, *rest = problem(rows, hidden, vocabulary, k)
-    made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=seed % 2 * STASH)
+    result = gradients(triton_stats.token_stats, values, *rest, stash_bytes=seed % 2 * STASH)
     wide = [value.double() for value in values]
-    compare(made, gradients(reference.token_stats, wide, *rest), 1e-5)
+    compare(result, gradients(reference.token_stats, wide, *rest), 1e-5)
 
 
 def test_a_row_has_the_same_bits_whatever_its_batch_mates():
     values, target, ids, _ = problem(19, 24, 50, 3, dtype=torch.bfloat16)
 
     def stats(rows):
-        made = triton_stats.token_stats(
+        result = triton_stats.token_stats(
             values[0][rows], values[1], target[rows], bias_V=values[2], topk_NK=ids[rows]
         )
         likeliest = triton_stats.top_k(values[0][rows], values[1], 2, bias_V=values[2])
-        return [*made, *likeliest]
+        return [*result, *likeliest]
 
     together = stats(torch.arange(19))
     for rows in (tensor([17]), tensor([18, 3, 17, 0])):
@@ -151,11 +151,11 @@ def test_a_row_has_the_same_bits_whatever_its_batch_mates():
 def test_a_certain_token_has_a_log_prob_of_at_most_0_and_finite_gradients(stash_bytes):
     values, _, ids, by = problem(8, 16, 63, 0, spread=60.0)
     target = (values[0] @ values[1].T + values[2]).argmax(-1)
-    made, grads = gradients(
+    result, grads = gradients(
         triton_stats.token_stats, values, target, ids, by, stash_bytes=stash_bytes
     )
-    assert bool((made.logp_N <= 0).all()) and float(made.logp_N.detach().max()) > -1e-6
-    assert bool((made.entropy_N >= 0).all()) and float(made.max_prob_N.max()) <= 1
+    assert bool((result.logp_N <= 0).all()) and float(result.logp_N.detach().max()) > -1e-6
+    assert bool((result.entropy_N >= 0).all()) and float(result.max_prob_N.max()) <= 1
     assert all(bool(value.isfinite().all()) for value in grads)
 
 
@@ -167,14 +167,14 @@ def test_rows_without_upstream_gradient_are_left_out_exactly(stash_bytes):
     sparse[:, kept] = by[:, kept]
     options = {"stash_bytes": stash_bytes}
     values_kept = [values[0][kept], *values[1:]]
-    _, made = gradients(triton_stats.token_stats, values, target, ids, sparse, **options)
+    _, result = gradients(triton_stats.token_stats, values, target, ids, sparse, **options)
     _, alone = gradients(
         triton_stats.token_stats, values_kept, target[kept], ids[kept], by[:, kept], **options
     )
     left_out = tensor([i for i in range(12) if i not in kept])
-    assert not made[0][left_out].any()
-    torch.testing.assert_close(made[0][kept], alone[0], rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(made[1:], alone[1:], rtol=1e-5, atol=1e-6)
+    assert not result[0][left_out].any()
+    torch.testing.assert_close(result[0][kept], alone[0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result[1:], alone[1:], rtol=1e-5, atol=1e-6)
     _, none = gradients(triton_stats.token_stats, values, target, ids, 0 * by, **options)
     assert not any(value.any() for value in none)
 
@@ -185,9 +185,11 @@ def test_each_active_row_has_one_place_among_the_first_and_the_first_keep_theirs
     for rows in (1, 7, 300):
         active = torch.rand(rows, generator=rng, device="cpu") < share
         source, count = triton_upstream.sources(active.int().to(DEVICE))
-        place, made = range(int(count)), source[: int(count)].tolist()
-        assert sorted(made) == active.nonzero()[:, 0].tolist()
-        assert all(one == other or one >= len(made) for one, other in zip(made, place, strict=True))
+        position, result = range(int(count)), source[: int(count)].tolist()
+        assert sorted(result) == active.nonzero()[:, 0].tolist()
+        assert all(
+            one == other or one >= len(result) for one, other in zip(result, position, strict=True)
+        )
 
 
 @pytest.mark.parametrize("stash_bytes", [STASH, RECOMPUTE])
@@ -197,26 +199,26 @@ def test_logits_of_minus_infinity_are_no_tokens(stash_bytes):
     target, ids = tensor([0, 1, 39, 4, 2]), tensor([[2, 35], [2, 5], [6, 7], [-1, -1], [35, 3]])
     options = {"stash_bytes": stash_bytes}
     by[0, 4] = 0.0
-    made = gradients(triton_stats.token_stats, values, target, ids, by, **options)
-    assert float(made[0].logp_N[4]) == -math.inf
-    assert made[0].anchor_logp_N.isneginf().tolist() == [True, False, False, True, False]
+    result = gradients(triton_stats.token_stats, values, target, ids, by, **options)
+    assert float(result[0].logp_N[4]) == -math.inf
+    assert result[0].anchor_logp_N.isneginf().tolist() == [True, False, False, True, False]
     wide = [value.double() for value in values]
     truth = gradients(reference.token_stats, wide, target, ids, by)
-    for one, other in zip((*made[0], *made[1]), (*truth[0], *truth[1]), strict=True):
+    for one, other in zip((*result[0], *result[1]), (*truth[0], *truth[1]), strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)
 
 
 def test_inputs_need_not_be_contiguous():
     values, target, ids, by = problem(6, 16, 50, 2)
-    whole = gradients(triton_stats.token_stats, values, target, ids, by)
+    complete = gradients(triton_stats.token_stats, values, target, ids, by)
     wide_N32 = values[0].repeat_interleave(2, -1)
     hidden, head = wide_N32[:, ::2], values[1].T.contiguous().T
     assert not hidden.is_contiguous() and not head.is_contiguous()
-    made = triton_stats.token_stats(
+    stats = triton_stats.token_stats(
         hidden, head, torch.stack([target, target], -1)[:, 0], bias_V=values[2],
         topk_NK=ids.T.contiguous().T,
     )  # fmt: skip
-    assert all(torch.equal(one, other) for one, other in zip(made, whole[0], strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(stats, complete[0], strict=True))
 
 
 @pytest.mark.parametrize("main", [False, True])
@@ -227,8 +229,10 @@ def test_slices_of_the_vocabulary_make_the_gradients_of_the_whole(monkeypatch, m
     values, *rest = problem(9, 24, 300, 6, dtype=torch.bfloat16, size=290)
     truth = gradients(reference.token_stats, [v.double() for v in values], *rest, **options)
     if not main:
-        made = gradients(triton_stats.token_stats, values, *rest, stash_bytes=RECOMPUTE, **options)
-        compare(made, truth, TOLERANCE[torch.bfloat16])
+        result = gradients(
+            triton_stats.token_stats, values, *rest, stash_bytes=RECOMPUTE, **options
+        )
+        compare(result, truth, TOLERANCE[torch.bfloat16])
         return
     head = values[1].clone().requires_grad_()
     head.main_grad = torch.ones(300, 24)
@@ -270,11 +274,11 @@ if DEVICE == "cuda":  # the interpreter takes a minute for so many programs
 
 def test_no_rows_have_no_statistics_and_no_gradient():
     values, target, ids, _ = problem(3, 8, 40, 2)
-    made = triton_stats.token_stats(
+    stats = triton_stats.token_stats(
         values[0][:0].requires_grad_(), values[1], target[:0], topk_NK=ids[:0]
     )
-    assert [value.shape for value in made] == [(0,)] * 5
-    made.logp_N.sum().backward()
+    assert [value.shape for value in stats] == [(0,)] * 5
+    stats.logp_N.sum().backward()
     assert triton_stats.top_k(values[0][:0], values[1], 2)[0].shape == (0, 2)
 
 
@@ -319,8 +323,8 @@ def test_a_main_gradient_takes_the_heads_gradient_in_float32(stash_bytes):
     head = values[1].clone().requires_grad_()
     head.main_grad = torch.ones(50, 16)
     for _ in range(2):
-        made = triton_stats.token_stats(values[0], head, target, stash_bytes=stash_bytes)
-        made.logp_N.sum().backward()
+        stats = triton_stats.token_stats(values[0], head, target, stash_bytes=stash_bytes)
+        stats.logp_N.sum().backward()
     assert head.grad is None
     leaf = values[1].double().requires_grad_()
     reference.token_stats(values[0].double(), leaf, target).logp_N.sum().backward()
@@ -336,29 +340,29 @@ def test_a_frozen_head_or_hidden_state_gets_no_gradient():
         triton_stats.token_stats(*leaves, target).logp_N.sum().backward()
         assert leaves[trained].grad is not None and leaves[1 - trained].grad is None
     with torch.no_grad():
-        made = triton_stats.token_stats(*leaves, target)
-    assert not any(value.requires_grad for value in made if value is not None)
+        stats = triton_stats.token_stats(*leaves, target)
+    assert not any(value.requires_grad for value in stats if value is not None)
 
 
 def test_only_the_entropy_that_was_asked_for_has_a_gradient_and_it_is_made_once():
     values, target, _, _ = problem(6, 16, 50, 1)
-    made = triton_stats.token_stats(values[0].requires_grad_(), values[1], target)
-    assert made.logp_N.requires_grad and made.logsumexp_N.requires_grad
-    assert not made.entropy_N.requires_grad and not made.max_prob_N.requires_grad
-    made.logp_N.sum().backward(retain_graph=True)
+    stats = triton_stats.token_stats(values[0].requires_grad_(), values[1], target)
+    assert stats.logp_N.requires_grad and stats.logsumexp_N.requires_grad
+    assert not stats.entropy_N.requires_grad and not stats.max_prob_N.requires_grad
+    stats.logp_N.sum().backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="twice"):
-        made.logp_N.sum().backward()
+        stats.logp_N.sum().backward()
 
 
 @pytest.mark.parametrize("k", [1, 5, 40, 70])
 def test_the_likeliest_tokens_are_those_of_the_reference(k):
     values, *_ = problem(5, 16, 141, 1)
     options = {"bias_V": values[2], "temperature": 0.7, "vocabulary": 70}
-    made = triton_stats.top_k(values[0], values[1], k, **options)
+    likeliest = triton_stats.top_k(values[0], values[1], k, **options)
     truth = reference.top_k(values[0].double(), values[1].double(), k,
                             **options | {"bias_V": values[2].double()})  # fmt: skip
-    assert torch.equal(made[0], truth[0])
-    torch.testing.assert_close(made[1].double(), truth[1], rtol=0, atol=5e-6)
+    assert torch.equal(likeliest[0], truth[0])
+    torch.testing.assert_close(likeliest[1].double(), truth[1], rtol=0, atol=5e-6)
 
 
 def test_of_equals_the_lower_id_is_likelier():
@@ -383,34 +387,34 @@ def test_a_token_is_drawn_as_the_reference_draws_it(options):
     seeds = torch.randint(2**62, (3,), generator=rng, device="cpu").to(DEVICE)
     if "mu" in options:
         options = options | {"memory_BV": memory}
-    made = triton_sample.sample(policy, seeds, 7, **options)
+    completions = triton_sample.sample(policy, seeds, 7, **options)
     truth = reference.sample(policy, seeds, 7, **options)
-    assert torch.equal(made.token_B, truth.token_B)
-    for one, other in zip(made[1:], truth[1:], strict=True):
+    assert torch.equal(completions.token_B, truth.token_B)
+    for one, other in zip(completions[1:], truth[1:], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
 
 
 def test_equals_of_the_last_kept_token_are_kept_and_a_draw_ignores_its_batch_mates():
     policy = tensor([2.0, 1, 1, 1, -5]).expand(12, 5).contiguous()
     seeds = torch.arange(12)
-    made = triton_sample.sample(policy, seeds, 0, top_p=0.5)
-    assert set(made.token_B.tolist()) == {0, 1, 2, 3}
+    completions = triton_sample.sample(policy, seeds, 0, top_p=0.5)
+    assert set(completions.token_B.tolist()) == {0, 1, 2, 3}
     alone = triton_sample.sample(policy[7:8], seeds[7:8], 0, top_p=0.5)
-    assert all(torch.equal(one, other[7:8]) for one, other in zip(alone, made, strict=True))
+    assert all(torch.equal(one, other[7:8]) for one, other in zip(alone, completions, strict=True))
 
 
 def test_the_policys_statistics_are_the_same_by_kernels(loaded, monkeypatch):
     rows = [Row([20, 30, 40], [9, 8, 7]), Row([3], [0, 1])]
     weight = loaded.model.get_output_embeddings().weight
-    found = []
+    values = []
     for chosen in ("reference", "triton"):
         monkeypatch.setenv(dispatch.VARIABLE, chosen)
         stats = logprobs.completion_stats(loaded.model, rows, temperature=0.9)
         (gradient,) = torch.autograd.grad(stats.logp_BT.sum(), weight)
         with torch.no_grad():
             _, likeliest = logprobs.with_top_k(loaded.model, rows, 3, temperature=0.9)
-        found.append((*stats[1:4], gradient, *likeliest))
-    for one, other in zip(*found, strict=True):
+        values.append((*stats[1:4], gradient, *likeliest))
+    for one, other in zip(*values, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -422,7 +426,7 @@ def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
     ]
     options = UpdateOptions(micro_batch_tokens=5)
     totals = Totals(tokens=6, sequences=3, max_length=3)
-    found = []
+    values = []
     for chosen in ("reference", "triton"):
         monkeypatch.setenv(dispatch.VARIABLE, chosen)
         engine = local.build(precision="bfloat16")(policy.load(policy.resolve("builtin")), options)
@@ -430,9 +434,9 @@ def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
         gradient = engine._master["model.embed_tokens.weight"].grad.clone()
         head = engine.loaded.model.get_output_embeddings().weight
         assert head.grad is None and not hasattr(head, "main_grad")
-        found.append((gradient, torch.tensor(engine.update(1e-4)), metrics))
-    (truth, norm, _), (made, made_norm, metrics) = found
-    assert float((made - truth).norm()) <= 0.03 * float(truth.norm())
+        values.append((gradient, torch.tensor(engine.update(1e-4)), metrics))
+    (truth, norm, _), (result, made_norm, metrics) = values
+    assert float((result - truth).norm()) <= 0.03 * float(truth.norm())
     torch.testing.assert_close(made_norm, norm, rtol=0.02, atol=0)
     assert math.isfinite(metrics["loss"])
 
@@ -453,10 +457,10 @@ def test_attention_to_a_cache_is_that_of_the_reference(
     wide = [value.double() for value in values]
     expected = attention.attend(*wide, position_B, **options)
     for cache in values[3:]:
-        for i, place in enumerate(position_B.tolist()):
-            cache[i, :, place:] = math.nan
-    made = triton_attention.attend(*values, position_B, **options)
-    torch.testing.assert_close(made.double(), expected, rtol=tolerance, atol=tolerance)
+        for i, position in enumerate(position_B.tolist()):
+            cache[i, :, position:] = math.nan
+    attended = triton_attention.attend(*values, position_B, **options)
+    torch.testing.assert_close(attended.double(), expected, rtol=tolerance, atol=tolerance)
     for new, cache in zip(values[1:3], values[3:], strict=True):
         assert torch.equal(cache[torch.arange(5), :, position_B], new)
 
@@ -474,14 +478,14 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, m
     own, memory = (dataclasses.replace(loaded, model=m, eos_ids=(-1,)) for m in small_models())
     requests = [Request([20 + n, *range(n % 4)], n) for n in range(6)]
     limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
-    found = []
+    values = []
     for least_rows in (1, 4):
         engine = GraphEngine(own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory)
-        made = dict(engine.generate(requests, sampling, limits))
-        found.append([made[i] for i in range(len(requests))])
-    rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, found[0], strict=True)]
+        by_index = dict(engine.generate(requests, sampling, limits))
+        values.append([by_index[i] for i in range(len(requests))])
+    rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, values[0], strict=True)]
     logps = local.LocalEngine(own, UpdateOptions(), precision="float32").logp(rows, 1.5)
-    for few, all_, logp_T, limit in zip(*found, logps, limits, strict=True):
+    for few, all_, logp_T, limit in zip(*values, logps, limits, strict=True):
         assert few.token_ids == all_.token_ids and len(few.token_ids) == limit
         assert few.behaviour_logp == pytest.approx(all_.behaviour_logp, abs=1e-4)
         assert few.policy_logp == pytest.approx(logp_T, abs=1e-4)

@@ -53,13 +53,13 @@ class Allocated:
 @contextlib.contextmanager
 def allocated():
     """Bytes that torch's CPU allocator holds beyond those at the start: at most, and at the end."""
-    made = Allocated()
+    result = Allocated()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        yield made
+        yield result
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
     for event in sorted(events, key=lambda e: e.start_ns()):
-        made.after += event.nbytes()
-        made.peak = max(made.peak, made.after)
+        result.after += event.nbytes()
+        result.peak = max(result.peak, result.after)
 
 
 def small(kind, vocabulary, folder):
@@ -69,9 +69,9 @@ def small(kind, vocabulary, folder):
     if kind == "gemma":
         model.set_attn_implementation("eager")
     config.save_pretrained(folder)
-    made = policy.Policy(folder, "small")
+    result = policy.Policy(folder, "small")
     return Loaded(dataclasses.replace(BUILTIN), model, None, (1,), 0, 512), model_size.shape_of(
-        made
+        result
     )
 
 
@@ -92,15 +92,15 @@ def rows_of(count=8, length=64, prompt=8):
 def measured(kind, vocabulary, folder, *, length=64, **options):
     """Bytes that are allocated, and that were said: between updates, and at the peak of one."""
     options = UpdateOptions(micro_batch_tokens=256, **options)
-    rows, goal = rows_of(length=length), objective.build("grpo")
+    rows, algo = rows_of(length=length), objective.build("grpo")
     totals = Totals(tokens=sum(len(r.token_ids) for r in rows), sequences=8, max_length=length)
     with allocated() as at_rest:
         loaded, numbers = small(kind, vocabulary, folder)
         engine = registry.build("training", options.trainer)(loaded, options, 0)
-        engine.accumulate(rows, goal, totals, 1.0)
+        engine.accumulate(rows, algo, totals, 1.0)
         engine.update(1e-4)
     with allocated() as passing:
-        engine.accumulate(rows, goal, totals, 1.0)
+        engine.accumulate(rows, algo, totals, 1.0)
     rest = sum(phases.trainer_state(numbers, options, ROOM).values())
     need = phases.training(numbers, options, ROOM, phases.UpdateSize(8, length, length - 8))
     return at_rest.after, rest, at_rest.after + passing.peak, need.total
@@ -160,21 +160,21 @@ def test_statistics_of_tokens_take_little_more_than_a_chunk_of_logits(monkeypatc
     hidden_NH = torch.randn(chunks * rows, hidden, generator=rng).to(dtype).requires_grad_()
     head_VH = torch.randn(size, hidden, generator=rng).to(dtype).requires_grad_()
     target_N = torch.randint(size, (chunks * rows,), generator=rng)
-    with allocated() as found:
-        made = reference.token_stats(hidden_NH, head_VH, target_N, entropy_gradient=True)
-        (made.logp_N - made.entropy_N).sum().backward()
+    with allocated() as actual:
+        stats = reference.token_stats(hidden_NH, head_VH, target_N, entropy_gradient=True)
+        (stats.logp_N - stats.entropy_N).sum().backward()
     gradient = size * hidden * 4  # summed in float32
-    assert found.peak <= 1.3 * 4 * rows * size + 1.5 * gradient
+    assert actual.peak <= 1.3 * 4 * rows * size + 1.5 * gradient
 
 
 def test_sampling_allocates_what_was_said_within_a_fifth(tmp_path):
     loaded, numbers = small("llama", 4000, tmp_path)
     options = RolloutOptions(max_new_tokens=16)
     requests = [Request(list(range(40)), seed) for seed in range(32)]
-    with allocated() as found:
+    with allocated() as actual:
         list(TransformersEngine(loaded).generate(requests, SamplingParams(16)))
     need = phases.rollout(numbers, options, ROOM, prompt=40, requests=32)
-    assert found.peak <= need.total - need.parts["weights"] <= 1.2 * found.peak
+    assert actual.peak <= need.total - need.parts["weights"] <= 1.2 * actual.peak
 
 
 @pytest.mark.parametrize(
@@ -185,19 +185,19 @@ def test_capped_scores_of_prompts_and_steps_are_in_what_was_said(engine, prompt,
     loaded, numbers = small("gemma", 300, tmp_path)
     options = RolloutOptions(max_new_tokens=new, engine=engine)
     requests = [Request([seed, *range(prompt - 1)], seed) for seed in range(32)]
-    with allocated() as found:
+    with allocated() as actual:
         sampler = registry.build("rollout", engine)(loaded.policy, loaded)
         list(sampler.generate(requests, SamplingParams(new)))
     need = phases.rollout(numbers, options, ROOM, prompt=prompt, requests=32)
-    assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
+    assert 0.99 * actual.peak <= need.total - need.parts["weights"] <= 1.1 * actual.peak
 
 
 def test_log_probs_with_capped_scores_take_what_was_said_within_a_tenth(tmp_path):
     loaded, numbers = small("gemma", 300, tmp_path)
-    with torch.no_grad(), allocated() as found:
+    with torch.no_grad(), allocated() as actual:
         logprobs.completion_stats(loaded.model, rows_of(4, 400), temperature=1.0)
     need = phases.evaluation(numbers, ROOM, model_size.PaddedRows(1600, 400))
-    assert 0.99 * found.peak <= need.total - need.parts["weights"] <= 1.1 * found.peak
+    assert 0.99 * actual.peak <= need.total - need.parts["weights"] <= 1.1 * actual.peak
 
 
 @pytest.mark.parametrize("tokens", [4000, 8])  # fewer than a row has: it goes through alone
@@ -218,10 +218,10 @@ def test_log_probs_with_capped_scores_are_said_for_the_longest_row_there_is(
 
 
 def test_the_shape_is_the_models_and_adapters_alone_are_trained(loaded):
-    made = model_size.shape_of(BUILTIN)
-    assert made.parameters == made.trained == loaded.model.num_parameters()
-    assert (made.layers, made.hidden, made.intermediate, made.vocabulary) == (3, 128, 256, 99)
-    assert (made.attention, made.kv_heads * made.head_dim) == (128, 64)
+    shape = model_size.shape_of(BUILTIN)
+    assert shape.parameters == shape.trained == loaded.model.num_parameters()
+    assert (shape.layers, shape.hidden, shape.intermediate, shape.vocabulary) == (3, 128, 256, 99)
+    assert (shape.attention, shape.kv_heads * shape.head_dim) == (128, 64)
     pytest.importorskip("peft")
     adapted = model_size.shape_of(BUILTIN, UpdateOptions(lora_rank=2))
     assert adapted.trained == 3 * 2 * (2 * (128 + 128) + 2 * (128 + 64) + 3 * (128 + 256))
@@ -339,20 +339,20 @@ def test_a_host_without_memory_is_a_line_and_the_command_goes_on(rlvr, copy, mon
 
 
 def test_a_memory_model_is_held_beside_the_policy_with_its_optimizer_where_it_is_trained():
-    made = [phases.memory_model_bytes(LARGE, GPU, trained=trained) for trained in (False, True)]
-    assert made == [2 * LARGE.parameters, (2 + 4 + 8) * LARGE.parameters]
+    results = [phases.memory_model_bytes(LARGE, GPU, trained=trained) for trained in (False, True)]
+    assert results == [2 * LARGE.parameters, (2 + 4 + 8) * LARGE.parameters]
 
 
 def test_the_graph_engine_takes_as_many_rows_as_fit():
     options = RolloutOptions(max_new_tokens=1024, engine="graph:rows=256")
     needs = {}
     for gib in (80, 16, 8):
-        place = Device("cuda", 80 << 30, gib << 30, "GPU 0")
-        needs[gib] = phases.rollout(LARGE, options, place, prompt=64, requests=4096)
-        assert needs[gib].total <= place.free
-    whole = 2 * 28 * 2 * 128 * 2 * 256 * (1024 + 64)  # keys and values, in bfloat16
-    found = [needs[gib].parts["keys and values"] for gib in (80, 16, 8)]
-    assert found[0] == whole and whole % found[2] == 0 and found[2] < found[1] <= whole
+        position = Device("cuda", 80 << 30, gib << 30, "GPU 0")
+        needs[gib] = phases.rollout(LARGE, options, position, prompt=64, requests=4096)
+        assert needs[gib].total <= position.free
+    complete = 2 * 28 * 2 * 128 * 2 * 256 * (1024 + 64)  # keys and values, in bfloat16
+    values = [needs[gib].parts["keys and values"] for gib in (80, 16, 8)]
+    assert values[0] == complete and complete % values[2] == 0 and values[2] < values[1] <= complete
 
 
 if __name__ == "__main__":

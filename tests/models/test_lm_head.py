@@ -64,8 +64,8 @@ def test_scaled_and_capped_logits_have_the_models_own_statistics(name, options, 
 def test_such_a_policy_can_be_loaded(tmp_path, name, options):
     model = tiny(name, options)
     model.save_pretrained(tmp_path)
-    made = loading.load(tmp_path, name, TINY["vocab_size"], "cpu")
-    assert type(made) is type(model)
+    result = loading.load(tmp_path, name, TINY["vocab_size"], "cpu")
+    assert type(result) is type(model)
 
 
 def test_logits_made_in_an_unknown_way_are_refused(tmp_path, monkeypatch):
@@ -81,6 +81,6 @@ def test_a_scale_and_a_cap_together_are_those_of_the_definition():
     rng = np.random.default_rng(0)
     hidden, weight = (torch.from_numpy(rng.normal(size=s)) for s in ((3, 4), (7, 4)))
     head = lm_head.OutputHead(weight, None, 0.3, 2.0)
-    made = reference.token_stats(hidden, weight, torch.tensor([0, 6, 2]), **head.options(0.7))
+    stats = reference.token_stats(hidden, weight, torch.tensor([0, 6, 2]), **head.options(0.7))
     truth = (head.logits(hidden) / 0.7).log_softmax(-1)[range(3), [0, 6, 2]]
-    torch.testing.assert_close(made.logp_N, truth, rtol=1e-12, atol=0)
+    torch.testing.assert_close(stats.logp_N, truth, rtol=1e-12, atol=0)

@@ -40,8 +40,8 @@ def test_a_padded_batch_has_the_statistics_of_each_row_alone(loaded, temperature
         stats = logprobs.completion_stats(loaded.model, ROWS, temperature=temperature)
     for index, row in enumerate(ROWS):
         for made_BT, truth in zip(stats[1:4], expected(loaded, row, temperature), strict=True):
-            made = made_BT[index, : len(row.token_ids)].tolist()
-            assert made == pytest.approx(truth, abs=1e-5)
+            result = made_BT[index, : len(row.token_ids)].tolist()
+            assert result == pytest.approx(truth, abs=1e-5)
 
 
 def test_the_mask_is_made_of_lengths_and_all_else_is_zero(loaded):
@@ -163,20 +163,20 @@ def anchor_truth(loaded, row, k):
     with torch.no_grad():
         prob_SV = loaded.model(tokens).logits[0].double().softmax(-1)
     start = len(row.prompt_token_ids) - 1
-    made = []
+    results = []
     for t, token in enumerate(row.token_ids):
         anchor = [i for i in prob_SV[start + t].topk(k).indices.tolist() if i != token]
         mass = float(sum(prob_SV[start + t, i] for i in anchor))
-        made.append(math.log(mass) if anchor else -math.inf)
-    return made
+        results.append(math.log(mass) if anchor else -math.inf)
+    return results
 
 
 @pytest.mark.parametrize("k", [1, 3, 98])
 def test_an_anchor_leaves_out_the_sampled_token_on_both_sides(loaded, k):
     greedy = []  # the likeliest token is the sampled one: k = 1 leaves an empty anchor set
     for row in ROWS:
-        _, (found,) = with_top_k(loaded, [row], 1)
-        greedy.append(dataclasses.replace(row, token_ids=found.ref_topk_ids[:, 0].tolist()))
+        _, (actual,) = with_top_k(loaded, [row], 1)
+        greedy.append(dataclasses.replace(row, token_ids=actual.ref_topk_ids[:, 0].tolist()))
     # A stored set larger than k is cut to its first k.
     _, rows = with_top_k(loaded, ROWS + greedy, 98)
     with torch.no_grad():

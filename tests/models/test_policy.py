@@ -76,11 +76,12 @@ def padded(copied):
 
 def test_rows_behind_the_tokenizers_vocabulary_change_no_log_prob_and_no_sample(padded, loaded):
     rows = [Row([20, 30], [9, 8, 1]), Row([5], [12, 0])]
-    wanted, found = (
-        logprobs.completion_stats(made.model, rows, temperature=1.0) for made in (loaded, padded)
+    wanted, actual = (
+        logprobs.completion_stats(result.model, rows, temperature=1.0)
+        for result in (loaded, padded)
     )
-    assert torch.allclose(wanted.logp_BT, found.logp_BT, atol=1e-5)
-    assert torch.allclose(wanted.entropy_BT, found.entropy_BT, atol=1e-5)
+    assert torch.allclose(wanted.logp_BT, actual.logp_BT, atol=1e-5)
+    assert torch.allclose(wanted.entropy_BT, actual.entropy_BT, atol=1e-5)
     requests = [Request([20, 30], seed) for seed in range(40)]
     for _, completion in TransformersEngine(padded).generate(requests, SamplingParams(12)):
         assert max(completion.token_ids) < 99
@@ -127,12 +128,12 @@ def test_attention_scores_are_capped_by_all_that_samples_trains_or_evaluates(cop
 
     requests = [Request([5 + n, *range(2, 2 + n)], n) for n in range(8)]
     for engine in (TransformersEngine(own), GraphEngine(own, 4)):
-        made = dict(engine.generate(requests, SamplingParams(12)))
-        rows = [Row(r.prompt_token_ids, made[i].token_ids) for i, r in enumerate(requests)]
+        by_index = dict(engine.generate(requests, SamplingParams(12)))
+        rows = [Row(r.prompt_token_ids, by_index[i].token_ids) for i, r in enumerate(requests)]
         trained = LocalEngine(own, UpdateOptions()).logp(rows, 1.0)
         for i, row in enumerate(rows):
             exact = {name: _logp(model, name, row) for name in ("eager", "sdpa")}
-            assert made[i].behaviour_logp == pytest.approx(exact["eager"], abs=1e-5)
+            assert by_index[i].behaviour_logp == pytest.approx(exact["eager"], abs=1e-5)
             assert trained[i] == pytest.approx(exact["eager"], abs=1e-5)
             assert exact["sdpa"] != pytest.approx(exact["eager"], abs=1e-2)
 

@@ -21,17 +21,17 @@ def driver(tmp_path, monkeypatch):
 
 
 def test_a_driver_too_old_for_the_installed_torch_is_said(driver):
-    found = device.unusable(driver, built_for="13.0", supported=(11, 4))
-    assert "driver 470.57.02 supports CUDA 11.4" in found.reason
-    assert "built for CUDA 13.0" in found.reason and "newer driver" in found.hint
+    actual = device.unusable(driver, built_for="13.0", supported=(11, 4))
+    assert "driver 470.57.02 supports CUDA 11.4" in actual.reason
+    assert "built for CUDA 13.0" in actual.reason and "newer driver" in actual.hint
     with pytest.raises(UserError, match=r"470\.57\.02"):
-        device.check(found)
+        device.check(actual)
 
 
 def test_a_driver_that_does_not_start_is_said(driver):
-    found = device.unusable(driver, built_for="13.0", supported=(13, 1))
-    assert "470.57.02 does not start" in found.reason and "nvidia-smi" in found.hint
-    assert device.unusable(driver, built_for="12.8", supported=(12, 4)).reason == found.reason
+    actual = device.unusable(driver, built_for="13.0", supported=(13, 1))
+    assert "470.57.02 does not start" in actual.reason and "nvidia-smi" in actual.hint
+    assert device.unusable(driver, built_for="12.8", supported=(12, 4)).reason == actual.reason
 
 
 @pytest.mark.parametrize("hidden", ["", "-1"])

@@ -39,21 +39,21 @@ def finished(process, text=None):
 
 def children_of(process):
     """The workers that a launching process has started, by rank."""
-    found = {}
+    actual = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
             if parent == process.pid:
                 with open(f"/proc/{pid}/environ") as file:
-                    found |= {
+                    actual |= {
                         int(v[5:]): int(pid)
                         for v in file.read().split("\0")
                         if v.startswith("RANK=")
                     }
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             pass  # it has ended meanwhile
-    return found
+    return actual
 
 
 def metrics_of(out):
@@ -75,8 +75,8 @@ def test_a_process_knows_its_place(monkeypatch, variables, expected):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    place = distributed.current.__wrapped__()
-    assert (place.rank, place.size, place.local_rank) == expected
+    position = distributed.current.__wrapped__()
+    assert (position.rank, position.size, position.local_rank) == expected
 
 
 def test_two_processes_sample_what_one_does(chain, tmp_path, files_of):
@@ -86,10 +86,10 @@ def test_two_processes_sample_what_one_does(chain, tmp_path, files_of):
     code, out, err = finished(running, f"{chain / 'prompts'}\n")
     assert (code, out) == (0, f"{tmp_path / 'made'}\n"), err
     assert err.count("24 completions") == 1
-    made, expected = files_of(tmp_path / "made"), files_of(chain / "rollouts")
-    assert made.keys() == expected.keys()
-    parts = [name for name in made if name.startswith("part-")]
-    assert len(parts) == 2 and all(made[name] == expected[name] for name in parts)
+    result, expected = files_of(tmp_path / "made"), files_of(chain / "rollouts")
+    assert result.keys() == expected.keys()
+    parts = [name for name in result if name.startswith("part-")]
+    assert len(parts) == 2 and all(result[name] == expected[name] for name in parts)
 
 
 def test_an_error_of_all_processes_is_said_once(tmp_path):
@@ -178,7 +178,7 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    position = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     code = "from rlvr_cli.runtime import distributed; distributed.start(); {}"
     what = {"0": "distributed.gather(1)", "1": "import time; time.sleep(60)"}
     running = [
@@ -186,7 +186,7 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said():
             [sys.executable, "-P", "-c", code.format(what[rank])],
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | place | {"RANK": rank, "LOCAL_RANK": rank, "RLVR_TIMEOUT_S": "3"},
+            env=os.environ | position | {"RANK": rank, "LOCAL_RANK": rank, "RLVR_TIMEOUT_S": "3"},
         )
         for rank in what
     ]
@@ -209,7 +209,7 @@ def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
 
 
 def test_a_port_that_is_in_use_is_said():
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    position = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     code = "from rlvr_cli.runtime import distributed; distributed.start()"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -219,7 +219,7 @@ def test_a_port_that_is_in_use_is_said():
             [sys.executable, "-P", "-c", code],
             capture_output=True,
             text=True,
-            env={**os.environ, **place, "MASTER_PORT": port},
+            env={**os.environ, **position, "MASTER_PORT": port},
         )
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("rlvr_cli.errors.UserError: process 0 of 2 cannot reach the others")

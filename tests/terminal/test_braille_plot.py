@@ -50,8 +50,8 @@ def test_a_plot_has_the_asked_width_and_height():
 def test_a_nan_leaves_a_gap():
     flat = [(float(x), 0.0) for x in range(9)]
     broken = [(x, math.nan if x == 4 else y) for x, y in flat]
-    whole, gapped = (dots_of(line_plot({"kl": points})) for points in (flat, broken))
-    assert 0.7 * whole < gapped < 0.8 * whole
+    complete, gapped = (dots_of(line_plot({"kl": points})) for points in (flat, broken))
+    assert 0.7 * complete < gapped < 0.8 * complete
 
 
 def test_one_point_is_one_dot():

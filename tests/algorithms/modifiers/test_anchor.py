@@ -83,10 +83,10 @@ def test_apo_is_grpo_in_the_mean_of_tokens_with_an_anchor(gains):
 
 def test_the_four_corners_of_the_clip(gains):
     # At an anchor ratio of 1: 1.05 r - 0.1 is 1.475 and 0.425 for A < 0.
-    made = gains("grpo+anchor", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.475 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.575 / 4, 0], rel=1e-12)
-    assert made.by["anchor_logp"] == pytest.approx([0, 0, 0.1 / 4, 0], rel=1e-12)
+    gain = gains("grpo+anchor", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.475 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.575 / 4, 0], rel=1e-12)
+    assert gain.by["anchor_logp"] == pytest.approx([0, 0, 0.1 / 4, 0], rel=1e-12)
 
 
 @pytest.mark.parametrize("base", ["gspo", "gmpo", "gpg", "cispo", "quatro"])

@@ -20,8 +20,8 @@ def loss_and_gradient(spec):
         ref_logp_BT=ref_BT,
         behaviour_logp_BT=behaviour_BT,
     )
-    made = objective.loss(objective.build(spec), batch, Totals(20, 6, 5))
-    return made.value, torch.autograd.grad(made.value, logp_BT)[0]
+    result = objective.loss(objective.build(spec), batch, Totals(20, 6, 5))
+    return result.value, torch.autograd.grad(result.value, logp_BT)[0]
 
 
 @pytest.mark.parametrize("spec", ["grpo", "dapo+iac", "quatro:delta=0.01+kl", "cispo"])

@@ -54,9 +54,9 @@ def test_the_ratio_of_a_completion_is_clipped_too(matches):
 
 
 def test_the_corners_of_both_clips(gains):
-    made = gains("grpo+dual-clip", [2.5, 3.5, 0.5, 3.5], [-1, -1, -1, 1])
-    assert made.value == pytest.approx((-2.5 - 3 - 0.8 + 1.2) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([-2.5 / 4, 0, 0, 0], rel=1e-12)
+    gain = gains("grpo+dual-clip", [2.5, 3.5, 0.5, 3.5], [-1, -1, -1, 1])
+    assert gain.value == pytest.approx((-2.5 - 3 - 0.8 + 1.2) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([-2.5 / 4, 0, 0, 0], rel=1e-12)
 
 
 def test_it_replaces_the_one_of_the_objective(gains):

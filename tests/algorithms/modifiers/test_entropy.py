@@ -43,6 +43,6 @@ def test_the_bonus_has_the_weights_of_its_objective(matches):
 
 
 def test_a_nat_of_entropy_is_worth_the_coefficient(gains):
-    made = gains("grpo+entropy:coef=0.1", [1.0, 1.0], [1.0, -1.0], entropy=[3.0, 0.5])
-    assert made.value == pytest.approx(0.1 * 3.5 / 2, rel=1e-12)
-    assert made.by["entropy"] == pytest.approx([0.05, 0.05], rel=1e-12)
+    gain = gains("grpo+entropy:coef=0.1", [1.0, 1.0], [1.0, -1.0], entropy=[3.0, 0.5])
+    assert gain.value == pytest.approx(0.1 * 3.5 / 2, rel=1e-12)
+    assert gain.by["entropy"] == pytest.approx([0.05, 0.05], rel=1e-12)

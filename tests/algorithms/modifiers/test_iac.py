@@ -15,12 +15,12 @@ def right_or_wrong(batch):
 def estimate(batch, *, alpha, base):
     """A > 0 times (G - |S+|)^alpha, |S+| of the G samples have A > 0, 0^0 = 1."""
     advantage = base(batch)
-    made = advantage.copy()
+    result = advantage.copy()
     for i, group in enumerate(batch.group):
         members = advantage[batch.group == group]
         if advantage[i] > 0:
-            made[i] *= float(len(members) - np.sum(members > 0)) ** alpha
-    return made
+            result[i] *= float(len(members) - np.sum(members > 0)) ** alpha
+    return result
 
 
 def cost(row, batch, *, weight):
@@ -58,21 +58,21 @@ def test_iac_is_its_equation(matches, spec, alpha, base, weight):
 
 def test_one_success_of_eight_counts_seven_times_and_failures_as_before(advantages):
     reward = [1] + [0] * 7
-    plain, made = (advantages(s, reward)["advantage"] for s in ("grpo", "grpo+iac"))
-    assert made == pytest.approx([7 * plain[0], *plain[1:]], rel=1e-12)
+    plain, result = (advantages(s, reward)["advantage"] for s in ("grpo", "grpo+iac"))
+    assert result == pytest.approx([7 * plain[0], *plain[1:]], rel=1e-12)
 
 
 def test_every_group_counts_its_own_successes(advantages):
-    made = advantages("dr-grpo+iac", [1, 0, 0, 0, 1, 1, 1, 0], 4, 4)["advantage"]
-    assert made == pytest.approx([2.25] + [-0.25] * 3 + [0.25] * 3 + [-0.75], rel=1e-12)
+    values = advantages("dr-grpo+iac", [1, 0, 0, 0, 1, 1, 1, 0], 4, 4)["advantage"]
+    assert values == pytest.approx([2.25] + [-0.25] * 3 + [0.25] * 3 + [-0.75], rel=1e-12)
 
 
 def test_a_zero_is_neither_a_success_nor_changed(advantages):
-    made = advantages("dr-grpo+iac", [1, 0.5, 0])["advantage"]
-    assert made == pytest.approx([1.0, 0, -0.5], abs=1e-12)
+    values = advantages("dr-grpo+iac", [1, 0.5, 0])["advantage"]
+    assert values == pytest.approx([1.0, 0, -0.5], abs=1e-12)
 
 
 @pytest.mark.parametrize("alpha, expected", [(0, 0.1), (1, 0.0)])
 def test_zero_to_the_zero_is_one(advantages, alpha, expected):
-    made = advantages(f"w-reinforce+iac:alpha={alpha}", [1, 1, 1])["advantage"]
-    assert made == pytest.approx([expected] * 3, rel=1e-12)
+    values = advantages(f"w-reinforce+iac:alpha={alpha}", [1, 1, 1])["advantage"]
+    assert values == pytest.approx([expected] * 3, rel=1e-12)

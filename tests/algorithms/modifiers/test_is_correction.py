@@ -20,8 +20,8 @@ def factors(row, kind, cap):
         return np.minimum(w, cap)
     if kind == "icepop":
         return np.where((w >= 1 / cap) & (w <= cap), w, 0)
-    whole = np.prod(w)
-    return np.full(row.length, whole if whole <= cap else 0)
+    product = np.prod(w)
+    return np.full(row.length, product if product <= cap else 0)
 
 
 def token_cost(row, batch, *, kind, cap, c=math.inf, beta=0.0):
@@ -79,25 +79,25 @@ def test_the_gain_of_a_completion_has_the_mean_weight_of_its_tokens(matches, kin
 def test_the_weights_within_and_beyond_the_cap(gains, kind, expected):
     # Weights as near to the cap and its inverse as doubles are, on the side that counts.
     logs = np.log([2.5, 2 - 1e-12, 1.5, 0.4, 0.5 + 1e-12])
-    made = gains(
+    gain = gains(
         f"gpg+is-correction:kind={kind}",
         [1.0] * 5,
         [1.0] * 5,
         behaviour_logp=-1 - logs,
     )
-    assert made.slope == pytest.approx([w / 5 for w in expected], rel=1e-9)
+    assert gain.slope == pytest.approx([w / 5 for w in expected], rel=1e-9)
 
 
 def test_a_masked_completion_stays_in_the_denominators(gains):
     # Products 4/3 and 4: the second is masked at both tokens.
     logs = np.log([[2, 2 / 3], [2, 2]])
-    made = gains(
+    gain = gains(
         "grpo+is-correction:kind=sequence-mask",
         [[1.0, 1.0], [1.0, 1.0]],
         [1.0, 1.0],
         behaviour_logp=-1 - logs,
     )
-    assert made.slope == pytest.approx(np.array([[1 / 3, 1 / 3], [0, 0]]), rel=1e-12)
+    assert gain.slope == pytest.approx(np.array([[1 / 3, 1 / 3], [0, 0]]), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind, cut", [("tis", 1), ("icepop", 2), ("sequence-mask", 0)])
@@ -111,7 +111,7 @@ def test_the_share_of_tokens_whose_weight_is_cut_is_counted(kind, cut):
         entropy_BT=torch.zeros(1, 3),
         behaviour_logp_BT=torch.zeros(1, 3, dtype=torch.float64),
     )
-    goal = objective.build(f"grpo+is-correction:kind={kind},cap=2")
-    made = objective.loss(goal, batch, objective.Totals(tokens=3, sequences=1, max_length=3))
-    metrics = objective.token_metrics(goal, batch, made)
+    algo = objective.build(f"grpo+is-correction:kind={kind},cap=2")
+    result = objective.loss(algo, batch, objective.Totals(tokens=3, sequences=1, max_length=3))
+    metrics = objective.token_metrics(algo, batch, result)
     assert (metrics["correction_cut"], metrics["correction_cut_among"]) == (cut, 3)

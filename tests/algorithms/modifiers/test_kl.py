@@ -72,12 +72,12 @@ def test_a_sequence_objective_charges_the_mean_of_a_completion(matches):
 )
 def test_a_token_twice_as_likely_as_under_the_reference(gains, estimator, value, slope):
     value = 0.5 - 1 + math.log(2) if value is None else value
-    made = gains(f"grpo+kl:beta=1,estimator={estimator}", [1.0], [0.0], ref_logp=[-1 - math.log(2)])
-    assert -made.value == pytest.approx(value, rel=1e-12)
-    assert -made.slope == pytest.approx([slope], rel=1e-12)
+    gain = gains(f"grpo+kl:beta=1,estimator={estimator}", [1.0], [0.0], ref_logp=[-1 - math.log(2)])
+    assert -gain.value == pytest.approx(value, rel=1e-12)
+    assert -gain.slope == pytest.approx([slope], rel=1e-12)
 
 
 def test_on_errors_charges_completions_below_zero_alone(gains):
-    made = gains("grpo+kl:beta=1,on=errors", [1.0] * 3, [1.0, 0.0, -1.0], ref_logp=[-2.0] * 3)
+    gain = gains("grpo+kl:beta=1,on=errors", [1.0] * 3, [1.0, 0.0, -1.0], ref_logp=[-2.0] * 3)
     drift = 1 - math.exp(-1)
-    assert -made.slope == pytest.approx([-1 / 3, 0, (1 + drift) / 3], rel=1e-12)
+    assert -gain.slope == pytest.approx([-1 / 3, 0, (1 + drift) / 3], rel=1e-12)

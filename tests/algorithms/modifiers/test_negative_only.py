@@ -46,9 +46,9 @@ def test_negative_only_is_its_equation(matches, spec, cost):
 
 
 def test_positive_completions_stay_in_the_denominators(gains):
-    made = gains("grpo+negative-only", [1.0, 1.0, 1.0, 1.0], [1.5, -0.5, -0.5, -0.5])
-    assert made.value == pytest.approx(-1.5 / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, -0.5 / 4, -0.5 / 4, -0.5 / 4], rel=1e-12)
+    gain = gains("grpo+negative-only", [1.0, 1.0, 1.0, 1.0], [1.5, -0.5, -0.5, -0.5])
+    assert gain.value == pytest.approx(-1.5 / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, -0.5 / 4, -0.5 / 4, -0.5 / 4], rel=1e-12)
 
 
 def test_an_all_wrong_group_gives_nothing(advantages):

@@ -57,23 +57,23 @@ def test_overlong_is_its_equation(matches, spec, buffer, base, high, c):
 
 def test_the_penalty_grows_from_zero_at_the_buffer_to_one_at_the_longest(advantages):
     lengths = [1, 60, 70, 80, 100]
-    made = advantages(
+    columns = advantages(
         "reinforce+overlong:buffer=40", [1, 1, 0, 0, 1], lengths=lengths, max_length=100
     )
-    assert made["overlong"] == pytest.approx([0, 0, -0.25, -0.5, -1], rel=1e-12)
-    assert made["advantage"] == pytest.approx([1, 1, -0.25, -0.5, 0], rel=1e-12)
+    assert columns["overlong"] == pytest.approx([0, 0, -0.25, -0.5, -1], rel=1e-12)
+    assert columns["advantage"] == pytest.approx([1, 1, -0.25, -0.5, 0], rel=1e-12)
 
 
 def test_equal_rewards_of_unequal_lengths_differ_once_they_are_shaped(advantages):
-    made = advantages("dr-grpo+overlong:buffer=10", [1, 1], lengths=[20, 15], max_length=20)
-    assert made["advantage"] == pytest.approx([-0.25, 0.25], rel=1e-12)
+    columns = advantages("dr-grpo+overlong:buffer=10", [1, 1], lengths=[20, 15], max_length=20)
+    assert columns["advantage"] == pytest.approx([-0.25, 0.25], rel=1e-12)
     # The filter for mixed groups looks at the reward before shaping.
-    assert made["constant"] == [True, True]
+    assert columns["constant"] == [True, True]
 
 
 def test_unequal_rewards_that_shaping_makes_equal_give_zero(advantages):
-    made = advantages("grpo+overlong:buffer=10", [1, 0.5], lengths=[15, 1], max_length=20)
-    assert made["advantage"] == [0, 0]
+    columns = advantages("grpo+overlong:buffer=10", [1, 0.5], lengths=[15, 1], max_length=20)
+    assert columns["advantage"] == [0, 0]
 
 
 def test_a_buffer_as_long_as_the_longest_completion_is_refused():
@@ -85,5 +85,5 @@ def test_a_buffer_as_long_as_the_longest_completion_is_refused():
 @pytest.mark.parametrize("modifiers", ["overlong:buffer=10+iac", "iac+overlong:buffer=10"])
 def test_iac_counts_successes_after_shaping_wherever_it_is_written(advantages, modifiers):
     # Shaped rewards 0, 1, 0, mean 1/3: one success of three. Of the plain ones two are.
-    made = advantages(f"dr-grpo+{modifiers}", [1, 1, 0], lengths=[20, 1, 1], max_length=20)
-    assert made["advantage"] == pytest.approx([-1 / 3, 4 / 3, -1 / 3], rel=1e-12)
+    columns = advantages(f"dr-grpo+{modifiers}", [1, 1, 0], lengths=[20, 1, 1], max_length=20)
+    assert columns["advantage"] == pytest.approx([-1 / 3, 4 / 3, -1 / 3], rel=1e-12)

@@ -99,10 +99,10 @@ def test_c_times_the_advantage_is_c_times_the_gain(gains, p):
 
 
 def test_with_power_one_it_is_the_clipped_ratio_in_the_mean_of_a_completion(gains):
-    made = gains("apmpo:kl=0", RATIOS, [0.5, -1.5], columns=power(1.0))
+    gain = gains("apmpo:kl=0", RATIOS, [0.5, -1.5], columns=power(1.0))
     ppo = gains("grpo:clip_low=0.2,clip_high=0.3", RATIOS, [0.5, -1.5])
-    assert made.value == pytest.approx(ppo.value, rel=1e-12)
-    assert made.slope == pytest.approx(ppo.slope, rel=1e-12)
+    assert gain.value == pytest.approx(ppo.value, rel=1e-12)
+    assert gain.slope == pytest.approx(ppo.slope, rel=1e-12)
 
 
 def test_with_gamma_zero_the_power_is_one(advantages):
@@ -112,43 +112,43 @@ def test_with_gamma_zero_the_power_is_one(advantages):
 
 @pytest.mark.parametrize("p", [0.0, 1e-12, 1e-7])
 def test_as_the_power_goes_to_zero_it_is_the_geometric_mean_of_the_clipped_ratios(gains, p):
-    made = gains("apmpo:kl=0", RATIOS, [0.5, -1.5], columns=power(p))
+    gain = gains("apmpo:kl=0", RATIOS, [0.5, -1.5], columns=power(p))
     up, down = (1.3 * 0.6 * 1.05) ** (1 / 3), (1.25 * 0.9 * 0.8) ** (1 / 3)
-    assert made.value == pytest.approx((0.5 * up - 1.5 * down) / 2, rel=1e-6)
+    assert gain.value == pytest.approx((0.5 * up - 1.5 * down) / 2, rel=1e-6)
     third = np.array([[0, 0.5 * up, 0.5 * up], [-1.5 * down, -1.5 * down, 0]]) / 6
-    assert made.slope == pytest.approx(third, rel=1e-6)
+    assert gain.slope == pytest.approx(third, rel=1e-6)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_on_policy_the_power_has_no_effect(gains, p):
-    made = gains("apmpo:kl=0", [[1.0, 1.0], [1.0, 1.0]], [2.0, -1.0], columns=power(p))
-    assert made.value == pytest.approx(0.5, rel=1e-12)
-    assert made.slope == pytest.approx(np.array([[0.5, 0.5], [-0.25, -0.25]]), rel=1e-12)
+    gain = gains("apmpo:kl=0", [[1.0, 1.0], [1.0, 1.0]], [2.0, -1.0], columns=power(p))
+    assert gain.value == pytest.approx(0.5, rel=1e-12)
+    assert gain.slope == pytest.approx(np.array([[0.5, 0.5], [-0.25, -0.25]]), rel=1e-12)
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("apmpo:kl=0", [1.5, 0.5, 1.5, 0.5], [1, 1, -1, -1], columns=power(0.5, 4))
-    assert made.value == pytest.approx((1.3 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("apmpo:kl=0", [1.5, 0.5, 1.5, 0.5], [1, 1, -1, -1], columns=power(0.5, 4))
+    assert gain.value == pytest.approx((1.3 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
 
 
 def test_the_power_and_the_bound_are_those_of_the_mean_and_the_deviation(advantages):
     # Mean 1/2, deviation 1/2 of the batch; of the first group 1/4 and sqrt(3)/4.
     reward = [1, 0, 0, 0, 1, 1, 1, 0]
-    made = advantages("apmpo", reward, 4, 4)
-    assert made["power"] == pytest.approx([math.exp(-0.4)] * 8, rel=1e-12)
+    columns = advantages("apmpo", reward, 4, 4)
+    assert columns["power"] == pytest.approx([math.exp(-0.4)] * 8, rel=1e-12)
     bound = 0.2 + 0.2 * math.tanh(0.5 / 0.500001)
-    assert made["clip_high"] == pytest.approx([bound] * 8, rel=1e-12)
-    made = advantages("apmpo:stats=group", reward, 4, 4)
-    assert made["power"][0] == pytest.approx(math.exp(-0.2), rel=1e-12)
+    assert columns["clip_high"] == pytest.approx([bound] * 8, rel=1e-12)
+    columns = advantages("apmpo:stats=group", reward, 4, 4)
+    assert columns["power"][0] == pytest.approx(math.exp(-0.2), rel=1e-12)
     bound = 0.2 + 0.2 * math.tanh(0.25 / (math.sqrt(3) / 4 + 1e-6))
-    assert made["clip_high"][0] == pytest.approx(bound, rel=1e-12)
+    assert columns["clip_high"][0] == pytest.approx(bound, rel=1e-12)
 
 
 def test_without_tanh_the_bound_exceeds_its_maximum(advantages):
-    made = advantages("apmpo:tanh=false", [1, 1, 1, 0])
+    columns = advantages("apmpo:tanh=false", [1, 1, 1, 0])
     bound = 0.2 + 0.2 * 0.75 / (math.sqrt(3) / 4 + 1e-6)
-    assert made["clip_high"] == pytest.approx([bound] * 4, rel=1e-12)
+    assert columns["clip_high"] == pytest.approx([bound] * 4, rel=1e-12)
     assert bound > 0.4
 
 

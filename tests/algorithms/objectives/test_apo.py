@@ -45,36 +45,36 @@ def test_apo_is_its_equations(matches, spec, lam, beta, z_floor, low, high, eps,
 def test_the_four_corners_of_the_clip_far_from_the_anchor(gains):
     # lam r is 1.575 and 0.525; an empty anchor set pulls nothing.
     empty = {"anchor_logp": [-math.inf] * 4, "anchor_ref_logp": [-math.inf] * 4}
-    made = gains("apo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], **empty)
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.575 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.575 / 4, 0], rel=1e-12)
-    assert not made.by["anchor_logp"].any()
+    gain = gains("apo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], **empty)
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.575 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.575 / 4, 0], rel=1e-12)
+    assert not gain.by["anchor_logp"].any()
 
 
 @pytest.mark.parametrize("mass", [0.01, 0.4, 0.99])
 def test_at_the_start_the_ratio_is_lam_less_beta(gains, mass):
     same = {"anchor_logp": [math.log(mass)], "anchor_ref_logp": [math.log(mass)]}
-    made = gains("apo", [1.0], [-2.0], **same)
-    assert made.value == pytest.approx(-2 * (1.05 - 0.1), rel=1e-12)
-    assert made.slope == pytest.approx([-2 * 1.05], rel=1e-12)
-    assert made.by["anchor_logp"] == pytest.approx([2 * 0.1], rel=1e-12)
+    gain = gains("apo", [1.0], [-2.0], **same)
+    assert gain.value == pytest.approx(-2 * (1.05 - 0.1), rel=1e-12)
+    assert gain.slope == pytest.approx([-2 * 1.05], rel=1e-12)
+    assert gain.by["anchor_logp"] == pytest.approx([2 * 0.1], rel=1e-12)
 
 
 def test_a_token_above_the_upper_bound_is_not_flat(gains):
     # Eq. 24 would make it so; eq. 23 governs.
-    made = gains("apo", [3.0], [-1.0], anchor_logp=[-2.0], anchor_ref_logp=[-2.0])
-    assert made.value == pytest.approx(-(3.15 - 0.1), rel=1e-12)
-    assert made.slope == pytest.approx([-3.15], rel=1e-12)
+    gain = gains("apo", [3.0], [-1.0], anchor_logp=[-2.0], anchor_ref_logp=[-2.0])
+    assert gain.value == pytest.approx(-(3.15 - 0.1), rel=1e-12)
+    assert gain.slope == pytest.approx([-3.15], rel=1e-12)
 
 
 def test_a_token_on_policy_is_flat_once_the_anchor_ratio_exceeds_two_and_a_half(gains):
     log_ratios = np.log([2.4999, 2.5001, 1000.0])
-    made = gains(
+    gain = gains(
         "apo", [1.0] * 3, [-1.0] * 3, anchor_logp=-5 + log_ratios, anchor_ref_logp=[-5.0] * 3
     )
-    assert made.value == pytest.approx(-(0.80001 + 0.8 + 0.8) / 3, rel=1e-12)
-    assert made.slope == pytest.approx([-1.05 / 3, 0, 0], rel=1e-12)
-    assert made.by["anchor_logp"] == pytest.approx([0.24999 / 3, 0, 0], rel=1e-12)
+    assert gain.value == pytest.approx(-(0.80001 + 0.8 + 0.8) / 3, rel=1e-12)
+    assert gain.slope == pytest.approx([-1.05 / 3, 0, 0], rel=1e-12)
+    assert gain.by["anchor_logp"] == pytest.approx([0.24999 / 3, 0, 0], rel=1e-12)
 
 
 def test_the_floor_keeps_a_token_that_the_reference_is_sure_of_from_being_flat(gains):
@@ -87,7 +87,7 @@ def test_the_floor_keeps_a_token_that_the_reference_is_sure_of_from_being_flat(g
 
 
 def test_the_anchor_does_not_touch_completions_that_are_not_negative(gains):
-    made = gains("apo", [1.1, 1.1], [1.0, 0.0], anchor_logp=[-1.0, -1.0])
-    assert made.value == pytest.approx(1.1 / 2, rel=1e-12)
-    assert made.slope == pytest.approx([1.1 / 2, 0], rel=1e-12)
-    assert not made.by["anchor_logp"].any()
+    gain = gains("apo", [1.1, 1.1], [1.0, 0.0], anchor_logp=[-1.0, -1.0])
+    assert gain.value == pytest.approx(1.1 / 2, rel=1e-12)
+    assert gain.slope == pytest.approx([1.1 / 2, 0], rel=1e-12)
+    assert not gain.by["anchor_logp"].any()

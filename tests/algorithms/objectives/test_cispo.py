@@ -27,6 +27,6 @@ def test_cispo_is_its_equations(matches, spec, cap, eps, ddof):
 
 
 def test_a_token_beyond_the_cap_keeps_a_gradient_whatever_the_sign(gains):
-    made = gains("cispo", [9.0, 0.1, 9.0, 0.1], [1.0, 1.0, -1.0, -1.0], logp=[-1.0, -2, -3, -4])
-    assert made.value == pytest.approx((-5 - 0.2 + 15 + 0.4) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([5 / 4, 0.1 / 4, -5 / 4, -0.1 / 4], rel=1e-12)
+    gain = gains("cispo", [9.0, 0.1, 9.0, 0.1], [1.0, 1.0, -1.0, -1.0], logp=[-1.0, -2, -3, -4])
+    assert gain.value == pytest.approx((-5 - 0.2 + 15 + 0.4) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([5 / 4, 0.1 / 4, -5 / 4, -0.1 / 4], rel=1e-12)

@@ -35,7 +35,7 @@ def test_dapo_is_its_equations(matches, spec, low, high, c, eps, ddof):
 
 
 def test_the_four_corners_of_the_clip_and_the_dual_clip(gains):
-    made = gains("dapo", [1.5, 0.5, 1.5, 0.5, 9.0, 11.0, 11.0], [1, 1, -1, -1, -1, -1, 1])
-    assert made.value == pytest.approx((1.28 + 0.5 - 1.5 - 0.8 - 9 - 10 + 1.28) / 7, rel=1e-12)
+    gain = gains("dapo", [1.5, 0.5, 1.5, 0.5, 9.0, 11.0, 11.0], [1, 1, -1, -1, -1, -1, 1])
+    assert gain.value == pytest.approx((1.28 + 0.5 - 1.5 - 0.8 - 9 - 10 + 1.28) / 7, rel=1e-12)
     expected = [0, 0.5 / 7, -1.5 / 7, 0, -9 / 7, 0, 0]
-    assert made.slope == pytest.approx(expected, rel=1e-12)
+    assert gain.slope == pytest.approx(expected, rel=1e-12)

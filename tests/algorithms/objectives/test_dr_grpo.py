@@ -25,18 +25,18 @@ def test_dr_grpo_is_its_equations(matches, spec, low, high):
 
 
 def test_advantages_keep_the_scale_of_the_rewards(advantages):
-    made = advantages("dr-grpo", [4, 0, 0, 0, 0.5, 0.5], 4, 2)
-    assert made["advantage"] == [3, -1, -1, -1, 0, 0]
+    columns = advantages("dr-grpo", [4, 0, 0, 0, 0.5, 0.5], 4, 2)
+    assert columns["advantage"] == [3, -1, -1, -1, 0, 0]
 
 
 def test_a_token_weighs_the_same_in_a_short_completion_as_in_a_long_one(gains):
     # Two rows of two tokens on policy, 8 tokens at most: each token weighs 1/16.
-    made = gains("dr-grpo", [[1.0, 1.0], [1.0, 1.0]], [2.0, -1.0], max_length=8)
+    gain = gains("dr-grpo", [[1.0, 1.0], [1.0, 1.0]], [2.0, -1.0], max_length=8)
     expected = np.array([[2 / 16] * 2, [-1 / 16] * 2])
-    assert made.slope == pytest.approx(expected, rel=1e-12)
+    assert gain.slope == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("dr-grpo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], max_length=1)
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("dr-grpo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0], max_length=1)
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)

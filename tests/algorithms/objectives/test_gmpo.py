@@ -33,11 +33,11 @@ def test_gmpo_is_its_equations(matches, spec, clip, eps, ddof):
 
 def test_the_four_corners_of_the_clip(gains):
     ratios = [math.exp(0.6), math.exp(-0.6), math.exp(0.6), math.exp(-0.6)]
-    made = gains("gmpo", ratios, [1.0, 1.0, -1.0, -1.0])
+    gain = gains("gmpo", ratios, [1.0, 1.0, -1.0, -1.0])
     up, down = math.exp(0.6), math.exp(-0.6)
     total = math.exp(0.4) + down - up - math.exp(-0.4)
-    assert made.value == pytest.approx(total / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, down / 4, -up / 4, 0], rel=1e-12)
+    assert gain.value == pytest.approx(total / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, down / 4, -up / 4, 0], rel=1e-12)
 
 
 def test_a_wrong_answer_loses_probability(gains):
@@ -46,6 +46,6 @@ def test_a_wrong_answer_loses_probability(gains):
 
 
 def test_one_token_beyond_the_clip_leaves_the_gradient_of_the_others(gains):
-    made = gains("gmpo", [[math.exp(0.8), 1.0]], [1.0])
-    assert made.value == pytest.approx(math.exp(0.2), rel=1e-12)
-    assert made.slope[0] == pytest.approx([0, math.exp(0.2) / 2], rel=1e-12)
+    gain = gains("gmpo", [[math.exp(0.8), 1.0]], [1.0])
+    assert gain.value == pytest.approx(math.exp(0.2), rel=1e-12)
+    assert gain.slope[0] == pytest.approx([0, math.exp(0.2) / 2], rel=1e-12)

@@ -21,8 +21,8 @@ def test_gpg_is_its_equations(matches):
 
 def test_alpha_counts_the_samples_of_mixed_groups(advantages):
     # 12 samples, 4 of them in the one mixed group: alpha 3. By rewards that are not 0 it is 12/5.
-    made = advantages("gpg", [1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0], 4, 4, 4)
-    assert made["advantage"] == pytest.approx([2.25, -0.75, -0.75, -0.75] + [0] * 8, rel=1e-12)
+    columns = advantages("gpg", [1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0], 4, 4, 4)
+    assert columns["advantage"] == pytest.approx([2.25, -0.75, -0.75, -0.75] + [0] * 8, rel=1e-12)
 
 
 def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
@@ -30,6 +30,6 @@ def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
 
 
 def test_there_is_no_ratio_and_no_clip(gains):
-    made = gains("gpg", [0.1, 9.0, 0.1, 9.0], [1.0, 1.0, -2.0, -2.0], logp=[-3.0, -1, -2, -5])
-    assert made.value == pytest.approx((-3 - 1 + 4 + 10) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([1 / 4, 1 / 4, -2 / 4, -2 / 4], rel=1e-12)
+    gain = gains("gpg", [0.1, 9.0, 0.1, 9.0], [1.0, 1.0, -2.0, -2.0], logp=[-3.0, -1, -2, -5])
+    assert gain.value == pytest.approx((-3 - 1 + 4 + 10) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([1 / 4, 1 / 4, -2 / 4, -2 / 4], rel=1e-12)

@@ -40,14 +40,14 @@ def test_grpo_is_its_equations(matches, spec, low, high, eps, ddof, aggregation)
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("grpo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("grpo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
 
 
 def test_one_right_of_four_is_one_and_a_half_deviations_up(advantages):
-    made = advantages("grpo:eps=1e-15", [1, 0, 0, 0])
-    assert made["advantage"] == pytest.approx([1.5, -0.5, -0.5, -0.5], rel=1e-12)
+    columns = advantages("grpo:eps=1e-15", [1, 0, 0, 0])
+    assert columns["advantage"] == pytest.approx([1.5, -0.5, -0.5, -0.5], rel=1e-12)
 
 
 def test_a_constant_reward_of_three_tenths_is_no_signal(advantages):

@@ -35,7 +35,7 @@ def test_gspo_is_its_equations(matches, spec, low, high, eps, ddof):
 def test_the_four_corners_of_the_clip(gains):
     low, high = math.log(0.9996), math.log(1.0005)
     ratios = np.exp([[2 * high, 0], [2 * low, 0], [2 * high, 0], [2 * low, 0]])
-    made = gains("gspo", ratios, [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.0004 + 0.9996 - 1.0005 - 0.9997) / 4, abs=1e-15)
+    gain = gains("gspo", ratios, [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.0004 + 0.9996 - 1.0005 - 0.9997) / 4, abs=1e-15)
     expected = np.array([[0, 0], [0.9996 / 8] * 2, [-1.0005 / 8] * 2, [0, 0]])
-    assert made.slope == pytest.approx(expected, rel=1e-12)
+    assert gain.slope == pytest.approx(expected, rel=1e-12)

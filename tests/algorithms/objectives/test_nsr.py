@@ -24,8 +24,8 @@ def test_nsr_is_its_equations(matches, spec, low, high):
 
 
 def test_what_the_verifier_said_decides_and_not_the_reward(advantages):
-    made = advantages("nsr", [1, 1, 0, 0], correct=[True, False, True, False])
-    assert made["keep"] == [False, True, False, True]
+    columns = advantages("nsr", [1, 1, 0, 0], correct=[True, False, True, False])
+    assert columns["keep"] == [False, True, False, True]
 
 
 def test_an_all_wrong_group_trains_and_under_negative_only_it_does_not(advantages, gains):
@@ -39,6 +39,6 @@ def test_an_all_wrong_group_trains_and_under_negative_only_it_does_not(advantage
 
 
 def test_the_two_corners_of_the_clip(gains):
-    made = gains("nsr", [1.5, 0.5], [-1.0, -1.0])
-    assert made.value == pytest.approx((-1.5 - 0.8) / 2, rel=1e-12)
-    assert made.slope == pytest.approx([-1.5 / 2, 0], rel=1e-12)
+    gain = gains("nsr", [1.5, 0.5], [-1.0, -1.0])
+    assert gain.value == pytest.approx((-1.5 - 0.8) / 2, rel=1e-12)
+    assert gain.slope == pytest.approx([-1.5 / 2, 0], rel=1e-12)

@@ -24,16 +24,16 @@ def test_psr_is_its_equations(matches, spec, low, high):
 
 
 def test_what_the_verifier_said_decides_and_not_the_reward(advantages):
-    made = advantages("psr", [1, 1, 0, 0], correct=[True, False, True, False])
-    assert made["keep"] == [True, False, True, False]
+    columns = advantages("psr", [1, 1, 0, 0], correct=[True, False, True, False])
+    assert columns["keep"] == [True, False, True, False]
 
 
 def test_an_all_correct_group_trains(advantages):
-    made = advantages("psr", [1, 1, 0, 0], 2, 2)
-    assert (made["advantage"][:2], made["keep"]) == ([1, 1], [True, True, False, False])
+    columns = advantages("psr", [1, 1, 0, 0], 2, 2)
+    assert (columns["advantage"][:2], columns["keep"]) == ([1, 1], [True, True, False, False])
 
 
 def test_the_two_corners_of_the_clip(gains):
-    made = gains("psr", [1.5, 0.5], [1.0, 1.0])
-    assert made.value == pytest.approx((1.2 + 0.5) / 2, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 2], rel=1e-12)
+    gain = gains("psr", [1.5, 0.5], [1.0, 1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5) / 2, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 2], rel=1e-12)

@@ -91,35 +91,35 @@ def test_quatro_is_its_equations(matches, spec, delta, max_gap, normalized, log_
     ],
 )
 def test_eight_samples_give_the_check_values(advantages, delta, right, lam, up, down):
-    made = advantages(f"quatro:delta={delta}", [1] * right + [0] * (8 - right))
-    assert made["lam"] == pytest.approx([lam] * 8, abs=5e-4)
-    assert made["advantage"] == pytest.approx([up] * right + [down] * (8 - right), abs=5e-4)
-    assert made["achieved_kl"] == pytest.approx([delta] * 8, abs=1e-10)
-    assert not any(made["floored"])
+    columns = advantages(f"quatro:delta={delta}", [1] * right + [0] * (8 - right))
+    assert columns["lam"] == pytest.approx([lam] * 8, abs=5e-4)
+    assert columns["advantage"] == pytest.approx([up] * right + [down] * (8 - right), abs=5e-4)
+    assert columns["achieved_kl"] == pytest.approx([delta] * 8, abs=1e-10)
+    assert not any(columns["floored"])
 
 
 def test_one_wrong_of_sixteen_is_at_the_floor(advantages):
     # log(16/15) = 0.0645 < 0.1: no lam reaches the radius.
-    made = advantages("quatro", [1] * 15 + [0])
-    assert made["lam"] == pytest.approx([1 / 20] * 16, rel=1e-12)
-    assert all(made["floored"])
-    assert made["advantage"][15] == pytest.approx(math.log(16 / 15) - 20, rel=1e-8)
-    assert made["achieved_kl"] == pytest.approx([math.log(16 / 15)] * 16, rel=1e-6)
+    columns = advantages("quatro", [1] * 15 + [0])
+    assert columns["lam"] == pytest.approx([1 / 20] * 16, rel=1e-12)
+    assert all(columns["floored"])
+    assert columns["advantage"][15] == pytest.approx(math.log(16 / 15) - 20, rel=1e-8)
+    assert columns["achieved_kl"] == pytest.approx([math.log(16 / 15)] * 16, rel=1e-6)
 
 
 def test_equal_rewards_have_advantage_zero_and_still_pull_back(advantages, gains):
-    made = advantages("quatro", [1, 1, 1])
-    assert (made["advantage"], made["keep"]) == ([0] * 3, [True] * 3)
+    columns = advantages("quatro", [1, 1, 1])
+    assert (columns["advantage"], columns["keep"]) == ([0] * 3, [True] * 3)
     pulled = gains("quatro", [2.0, 0.5], [0.0, 0.0])
     expected = [-2 * math.log(2) / 2, 0.5 * math.log(2) / 2]
     assert pulled.slope == pytest.approx(expected, rel=1e-12)
 
 
 def test_no_ratio_is_clipped(gains):
-    made = gains("quatro", [9.0, 0.1, 9.0, 0.1], [1.0, 1.0, -1.0, -1.0])
+    gain = gains("quatro", [9.0, 0.1, 9.0, 0.1], [1.0, 1.0, -1.0, -1.0])
     logs = [math.log(9), math.log(0.1)] * 2
     terms = [
         r * (a - x) / 4 for r, a, x in zip([9, 0.1, 9, 0.1], [1, 1, -1, -1], logs, strict=True)
     ]
-    assert made.value == pytest.approx(sum(terms), rel=1e-12)
-    assert made.slope == pytest.approx(terms, rel=1e-12)
+    assert gain.value == pytest.approx(sum(terms), rel=1e-12)
+    assert gain.slope == pytest.approx(terms, rel=1e-12)

@@ -28,6 +28,6 @@ def test_a_group_of_equal_rewards_keeps_them(advantages):
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("reinforce", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("reinforce", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)

@@ -39,15 +39,15 @@ def test_reinforce_pp_is_its_equations(matches, spec, low, high, kl):
 
 def test_the_statistics_weigh_tokens_and_count_constant_groups(advantages):
     # Centred: 1/2, -1/2, 0, 0. Over 3, 1, 2, 2 tokens: mean 1/8, variance 1/8 - 1/64 = 7/64.
-    made = advantages("reinforce-pp", [1, 0, 1, 1], 2, 2, lengths=[3, 1, 2, 2])
+    columns = advantages("reinforce-pp", [1, 0, 1, 1], 2, 2, lengths=[3, 1, 2, 2])
     root = math.sqrt(7)
-    assert made["advantage"] == pytest.approx([3 / root, -5 / root, 0, 0], rel=1e-12)
-    assert made["advantage"][2:] == [0, 0]
+    assert columns["advantage"] == pytest.approx([3 / root, -5 / root, 0, 0], rel=1e-12)
+    assert columns["advantage"][2:] == [0, 0]
 
 
 def test_the_variance_is_at_least_a_hundred_millionth(advantages):
-    made = advantages("reinforce-pp", [0.5 + 2**-20, 0.5])["advantage"]
-    assert made == pytest.approx([2**-21 * 1e4, -(2**-21) * 1e4], rel=1e-9)
+    values = advantages("reinforce-pp", [0.5 + 2**-20, 0.5])["advantage"]
+    assert values == pytest.approx([2**-21 * 1e4, -(2**-21) * 1e4], rel=1e-9)
 
 
 def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
@@ -55,6 +55,6 @@ def test_a_batch_of_constant_groups_has_advantage_zero(advantages):
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("reinforce-pp:kl=0", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("reinforce-pp:kl=0", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)

@@ -27,14 +27,14 @@ def test_rloo_is_its_equations(matches, spec, low, high):
 
 def test_the_advantage_is_that_of_the_group_mean_times_g_over_g_minus_one(advantages):
     reward, sizes = [1, 0, 0, 0.5, 0.25, 1, 0], (4, 3)
-    made = advantages("rloo", reward, *sizes)["advantage"]
+    values = advantages("rloo", reward, *sizes)["advantage"]
     mean = advantages("dr-grpo", reward, *sizes)["advantage"]
     factor = [4 / 3] * 4 + [3 / 2] * 3
-    assert made == pytest.approx([f * a for f, a in zip(factor, mean, strict=True)], rel=1e-12)
-    assert made[0] == pytest.approx(1 - 0.5 / 3, rel=1e-12)
+    assert values == pytest.approx([f * a for f, a in zip(factor, mean, strict=True)], rel=1e-12)
+    assert values[0] == pytest.approx(1 - 0.5 / 3, rel=1e-12)
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("rloo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
-    assert made.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("rloo", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
+    assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)

@@ -31,12 +31,12 @@ def test_w_reinforce_is_its_equations(matches, spec, positive, low, high):
 
 
 def test_constant_groups_train_and_nothing_leaves_the_batch(advantages):
-    made = advantages("w-reinforce", [0, 0, 1, 1], 2, 2)
-    assert made["advantage"] == [-1, -1, 0.1, 0.1]
-    assert all(made["keep"])
+    columns = advantages("w-reinforce", [0, 0, 1, 1], 2, 2)
+    assert columns["advantage"] == [-1, -1, 0.1, 0.1]
+    assert all(columns["keep"])
 
 
 def test_the_four_corners_of_the_clip(gains):
-    made = gains("w-reinforce", [1.5, 0.5, 1.5, 0.5], [0.1, 0.1, -1.0, -1.0])
-    assert made.value == pytest.approx((0.12 + 0.05 - 1.5 - 0.8) / 4, rel=1e-12)
-    assert made.slope == pytest.approx([0, 0.05 / 4, -1.5 / 4, 0], rel=1e-12)
+    gain = gains("w-reinforce", [1.5, 0.5, 1.5, 0.5], [0.1, 0.1, -1.0, -1.0])
+    assert gain.value == pytest.approx((0.12 + 0.05 - 1.5 - 0.8) / 4, rel=1e-12)
+    assert gain.slope == pytest.approx([0, 0.05 / 4, -1.5 / 4, 0], rel=1e-12)

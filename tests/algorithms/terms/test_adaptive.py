@@ -14,8 +14,8 @@ def f64(*values):
 
 
 def test_the_exponent_falls_from_one_as_rewards_grow():
-    made = adaptive.power(f64(0, 0.5, 1), gamma=0.8, form="exponential")
-    assert made.tolist() == pytest.approx([1, math.exp(-0.4), math.exp(-0.8)], rel=1e-15)
+    power_N = adaptive.power(f64(0, 0.5, 1), gamma=0.8, form="exponential")
+    assert power_N.tolist() == pytest.approx([1, math.exp(-0.4), math.exp(-0.8)], rel=1e-15)
 
 
 def test_the_linear_exponent_may_reach_zero():
@@ -35,8 +35,8 @@ def test_the_bound_follows_each_form_of_the_stability_score(score, stability):
 
 
 def test_a_deviation_of_zero_is_no_error():
-    made = adaptive.clip_bound(f64(1), f64(0), low=0.2, high=0.4, score="full", squash=True)
-    assert float(made) == pytest.approx(0.4)
+    bound_N = adaptive.clip_bound(f64(1), f64(0), low=0.2, high=0.4, score="full", squash=True)
+    assert float(bound_N) == pytest.approx(0.4)
 
 
 def test_statistics_are_of_the_batch_or_of_each_group_with_ddof_zero():

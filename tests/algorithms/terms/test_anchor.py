@@ -54,14 +54,14 @@ def test_an_empty_anchor_set_pulls_nothing():
 
 
 def test_a_tiny_mass_of_the_reference_is_floored():
-    made = rectify(one_token(mass=1e-5, z=1e-9))
-    assert made == pytest.approx(1.05 - 0.1 * 1e-5 / 1e-6, rel=1e-14)
+    ratio_BT = rectify(one_token(mass=1e-5, z=1e-9))
+    assert ratio_BT == pytest.approx(1.05 - 0.1 * 1e-5 / 1e-6, rel=1e-14)
 
 
 def test_an_error_costs_the_rectified_ratio_and_pulls_the_anchor_up():
     # Loss = r~ for A = -1; d r~ / d logp = lam r, d r~ / d anchor_logp = -beta r_anchor.
-    made = loss_of("apo", one_token(ratio=1.1, mass=0.6, z=0.5))
-    assert made == pytest.approx((1.05 * 1.1 - 0.12, 1.05 * 1.1, -0.12), rel=1e-14)
+    result = loss_of("apo", one_token(ratio=1.1, mass=0.6, z=0.5))
+    assert result == pytest.approx((1.05 * 1.1 - 0.12, 1.05 * 1.1, -0.12), rel=1e-14)
 
 
 def test_an_error_below_the_lower_bound_is_flat_and_one_above_the_upper_is_not():
@@ -82,8 +82,8 @@ def test_the_share_of_errors_that_the_anchor_alone_makes_flat_is_counted():
 
     def counts(goal=goal, **values):
         batch = one_token(**values)
-        made = objective.token_metrics(goal, batch, objective.loss(goal, batch, TOTALS))
-        return made["anchor_flat"], made["anchor_flat_among"]
+        metrics = objective.token_metrics(goal, batch, objective.loss(goal, batch, TOTALS))
+        return metrics["anchor_flat"], metrics["anchor_flat_among"]
 
     assert counts(mass=0.9, z=0.3) == (1, 1)  # r~ = 0.75
     assert counts(mass=0.3, z=0.3) == (0, 1)
@@ -105,6 +105,6 @@ def test_an_anchor_that_is_none_is_refused(option):
 
 
 def test_without_a_pull_nothing_of_the_reference_is_needed():
-    goal = objective.build("apo:beta=0")
-    assert (goal.needs, goal.top_k) == (frozenset(), 0)
+    algo = objective.build("apo:beta=0")
+    assert (algo.needs, algo.top_k) == (frozenset(), 0)
     assert (objective.build("apo").needs, objective.build("apo:k=4").top_k) == ({"ref_topk"}, 4)

@@ -26,20 +26,20 @@ def test_masking_drops_a_token_on_either_side_of_the_cap():
 
 def test_a_sequence_weighs_its_product_at_every_token_or_nothing():
     w = tensor([[4.0, 0.25, 1.9], [4.0, 0.5, 1.1]], dtype=torch.float64)
-    made = correction.sequence_masked(w.log(), cap=2.0)
-    torch.testing.assert_close(made, tensor([[1.9] * 3, [0.0] * 3]).double())
+    weight_BT = correction.sequence_masked(w.log(), cap=2.0)
+    torch.testing.assert_close(weight_BT, tensor([[1.9] * 3, [0.0] * 3]).double())
 
 
 def test_a_product_beyond_the_clamp_stays_finite():
-    made = correction.sequence_masked(torch.full((1, 40), 15.0), cap=math.inf)
-    assert bool(made.isfinite().all())
+    weight_BT = correction.sequence_masked(torch.full((1, 40), 15.0), cap=math.inf)
+    assert bool(weight_BT.isfinite().all())
 
 
 def test_the_drift_is_old_less_behaviour_zero_where_masked_and_without_gradient():
     old = tensor([[-1.0, -2.0, 5.0]], requires_grad=True)
     behaviour = tensor([[-1.5, -1.0, torch.nan]])
-    made = correction.drift(old, behaviour, tensor([[True, True, False]]))
-    assert made.tolist() == [[0.5, -1.0, 0.0]] and not made.requires_grad
+    drift_BT = correction.drift(old, behaviour, tensor([[True, True, False]]))
+    assert drift_BT.tolist() == [[0.5, -1.0, 0.0]] and not drift_BT.requires_grad
 
 
 @pytest.mark.parametrize("kind", [correction.masked, correction.sequence_masked])

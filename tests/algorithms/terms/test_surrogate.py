@@ -37,8 +37,8 @@ def clipped(log_ratio, advantage):
     ],
 )
 def test_the_clipped_gain_and_its_slope(ratio, advantage, gain, slope):
-    made = gain_and_slope(clipped, ratio, advantage)
-    assert made == pytest.approx((gain, slope), rel=1e-12, abs=1e-15)
+    result = gain_and_slope(clipped, ratio, advantage)
+    assert result == pytest.approx((gain, slope), rel=1e-12, abs=1e-15)
 
 
 def test_low_and_high_are_distances_below_and_above_one():
@@ -53,9 +53,9 @@ def test_low_and_high_are_distances_below_and_above_one():
 )
 def test_the_trust_region_gain_is_rho_times_what_is_left_of_the_advantage(log_rho, advantage):
     rho = math.exp(log_rho)
-    made = gain_and_slope(surrogate.trust_region, rho, advantage)
+    gain = gain_and_slope(surrogate.trust_region, rho, advantage)
     left = rho * (advantage - log_rho)
-    assert made == pytest.approx((left, left), rel=1e-12, abs=1e-15)
+    assert gain == pytest.approx((left, left), rel=1e-12, abs=1e-15)
 
 
 def test_the_trust_region_pulls_back_once_the_log_ratio_is_beyond_the_advantage():
@@ -140,24 +140,24 @@ def test_a_power_of_zero_is_the_geometric_mean_and_its_neighbours_agree():
 
 @pytest.mark.parametrize("gain", [geometric, power_mean(0.5), power_mean(0.0)])
 def test_a_mean_over_a_completion_counts_its_trained_tokens_alone(gain):
-    made = whole(gain, [0.3, 77.0, -0.1], 2.0, [True, False, True])
+    result = whole(gain, [0.3, 77.0, -0.1], 2.0, [True, False, True])
     expected = whole(gain, [0.3, -0.1], 2.0)
-    assert made[0] == pytest.approx(expected[0], rel=1e-14)
-    assert made[1] == pytest.approx([expected[1][0], 0, expected[1][1]], rel=1e-14)
+    assert result[0] == pytest.approx(expected[0], rel=1e-14)
+    assert result[1] == pytest.approx([expected[1][0], 0, expected[1][1]], rel=1e-14)
 
 
 @pytest.mark.parametrize("gain", [geometric, power_mean(0.5), power_mean(0.0)])
 def test_an_empty_completion_has_a_finite_gain_and_no_slope(gain):
-    made = whole(gain, [1.0, 2.0], 2.0, [False, False])
-    assert made == (2.0, [0, 0])
+    result = whole(gain, [1.0, 2.0], 2.0, [False, False])
+    assert result == (2.0, [0, 0])
 
 
 def test_a_capped_ratio_weighs_the_log_prob_and_carries_no_gradient():
     logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
     old = tensor([[-0.5 - math.log(3), -2.0 - math.log(1.5)]], dtype=torch.float64)
-    made = surrogate.capped(logp - old, logp, tensor([[-2.0]]).double(), cap=2.0)
-    (slope,) = torch.autograd.grad(made.sum(), logp)
-    assert made.tolist()[0] == pytest.approx([2.0, 1.5 * -2 * -2.0], rel=1e-14)
+    gain_BT = surrogate.capped(logp - old, logp, tensor([[-2.0]]).double(), cap=2.0)
+    (slope,) = torch.autograd.grad(gain_BT.sum(), logp)
+    assert gain_BT.tolist()[0] == pytest.approx([2.0, 1.5 * -2 * -2.0], rel=1e-14)
     assert slope.tolist()[0] == pytest.approx([-4.0, -3.0], rel=1e-14)
 
 
@@ -171,8 +171,8 @@ def trust_region(**options):
 
 
 def test_without_its_log_ratio_the_trust_region_gain_is_rho_times_the_advantage():
-    made = gain_and_slope(trust_region(log_ratio=False), 1.5, 2.0)
-    assert made == pytest.approx((3.0, 3.0), rel=1e-14)
+    gain = gain_and_slope(trust_region(log_ratio=False), 1.5, 2.0)
+    assert gain == pytest.approx((3.0, 3.0), rel=1e-14)
 
 
 def test_a_log_ratio_with_gradient_pulls_by_one_more():

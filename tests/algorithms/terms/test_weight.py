@@ -47,8 +47,8 @@ def test_the_counts_are_those_of_the_whole_batch_not_of_the_rows_at_hand():
         weight.constant,
     ]
     expected = [1 / 60, 1 / 60, 1 / 30, 1 / 300]
-    made = [float(share(MASK[:1], totals)[0, 0]) for share in shares]
-    assert made == pytest.approx(expected)
+    results = [float(share(MASK[:1], totals)[0, 0]) for share in shares]
+    assert results == pytest.approx(expected)
 
 
 def test_an_empty_batch_weighs_nothing():
@@ -65,5 +65,5 @@ def test_an_empty_batch_weighs_nothing():
 
 @pytest.mark.parametrize("share", weight.BY_NAME.values(), ids=weight.BY_NAME)
 def test_one_token_alone_carries_the_whole_loss(share):
-    made = share(tensor([[True]]), Totals(tokens=1, sequences=1, max_length=1))
-    assert made.tolist() == [[1.0]]
+    result = share(tensor([[True]]), Totals(tokens=1, sequences=1, max_length=1))
+    assert result.tolist() == [[1.0]]

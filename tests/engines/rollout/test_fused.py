@@ -39,8 +39,8 @@ def random(loaded, config, dtype=torch.float32):
 
 def sample(engine, limits, length=3, sampling=SamplingParams(40, 1.5)):
     requests = [Request([1 + i % 5] * (1 + i % length), i) for i in range(len(limits))]
-    made = dict(engine.generate(requests, sampling, limits))
-    return [made[index] for index in range(len(limits))]
+    by_index = dict(engine.generate(requests, sampling, limits))
+    return [by_index[index] for index in range(len(limits))]
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile makes C++ here, g++ is missing")
@@ -48,8 +48,8 @@ def test_a_layer_is_compiled_once_for_all_layers_row_counts_lengths_and_weights(
     own = random(loaded, Qwen2Config(**SIZES), torch.bfloat16)
     plain, fused = (GraphEngine(own, 8, least_rows=2, fuse=fuse) for fuse in (False, True))
     for limits, length in (([3, 5, 9, 2, 2, 2, 4, 12], 3), ([40, 3, 1, 2, 30], 90)):
-        made, expected = (sample(engine, limits, length) for engine in (fused, plain))
-        assert made == expected  # to the bit: values are rounded where eager torch rounds them
+        result, expected = (sample(engine, limits, length) for engine in (fused, plain))
+        assert result == expected  # to the bit: values are rounded where eager torch rounds them
         with torch.no_grad():
             for weight in own.model.parameters():  # what a trainer changes is sampled from
                 weight.mul_(0.7)
@@ -77,7 +77,7 @@ def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch)
     own = random(loaded, config)
     memory = random(loaded, Qwen2Config(**SIZES | {"hidden_size": 16, "num_hidden_layers": 3}))
     limits, sampling = [3, 5, 9, 2, 2, 2, 30, 40], SamplingParams(40, 1.5, mu=0.5)
-    made, expected = (
+    result, expected = (
         sample(
             GraphEngine(own, 8, least_rows=2, fuse=fuse, memory_model=memory),
             limits,
@@ -86,7 +86,7 @@ def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch)
         for fuse in (True, False)
     )
     assert counters["stats"]["unique_graphs"] == 3
-    for one, other in zip(made, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         assert one.token_ids == other.token_ids
         assert one.policy_logp == pytest.approx(other.policy_logp, abs=1e-5)
 

@@ -38,8 +38,8 @@ def requests_of(loaded, seeds=range(100, 130)):
 
 def sample(engine, requests, sampling, **options):
     """The completions in the order of their requests."""
-    made = dict(engine.generate(requests, sampling, **options))
-    return [made[index] for index in range(len(requests))]
+    by_index = dict(engine.generate(requests, sampling, **options))
+    return [by_index[index] for index in range(len(requests))]
 
 
 def assert_same(made, expected, tolerance=1e-5):
@@ -70,10 +70,12 @@ def test_it_samples_what_transformers_own_generate_samples(loaded, engine, sampl
 
 def test_its_log_probs_are_the_trainers_within_a_ten_thousandth_of_a_nat(loaded, engine):
     requests = requests_of(loaded)
-    made = sample(engine, requests, SamplingParams(12, temperature=0.8))
-    rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, made, strict=True)]
+    completions = sample(engine, requests, SamplingParams(12, temperature=0.8))
+    rows = [
+        Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, completions, strict=True)
+    ]
     logps = local.LocalEngine(loaded, config.UpdateOptions()).logp(rows, 0.8)
-    for completion, logp_T in zip(made, logps, strict=True):
+    for completion, logp_T in zip(completions, logps, strict=True):
         assert completion.behaviour_logp == pytest.approx(logp_T, abs=1e-4)
 
 
@@ -99,18 +101,18 @@ def test_more_requests_than_rows_are_taken_up_as_rows_end(loaded, engine):
 def test_each_request_may_have_a_limit_of_its_own(loaded):
     never = GraphEngine(dataclasses.replace(loaded, eos_ids=(98,)), rows=4)
     limits = [1 + 7 * i % 11 for i in range(12)]
-    made = sample(never, requests_of(loaded, range(12)), SamplingParams(20), limits=limits)
-    assert [len(c.token_ids) for c in made] == limits
-    assert {c.finish_reason for c in made} == {"length"}
+    completions = sample(never, requests_of(loaded, range(12)), SamplingParams(20), limits=limits)
+    assert [len(c.token_ids) for c in completions] == limits
+    assert {c.finish_reason for c in completions} == {"length"}
 
 
 def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
     digits = loaded.tokenizer("13579")["input_ids"]
     ends = (loaded.eos_ids[0], *digits)
     engine = GraphEngine(dataclasses.replace(loaded, eos_ids=ends), rows=16)
-    made = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
-    assert len({c.token_ids[-1] for c in made if c.finish_reason == "stop"}) > 2
-    for completion in made:
+    completions = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
+    assert len({c.token_ids[-1] for c in completions if c.finish_reason == "stop"}) > 2
+    for completion in completions:
         assert len(completion.token_ids) == len(completion.behaviour_logp)
         ending = [token in ends for token in completion.token_ids]
         assert not any(ending[:-1])
@@ -120,8 +122,8 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
 def test_a_stop_at_the_last_token_of_the_budget_is_a_stop(loaded, engine):
     request = requests_of(loaded)[:1]
     length = len(sample(engine, request, SamplingParams(30, temperature=0.0))[0].token_ids)
-    made = sample(engine, request, SamplingParams(length, temperature=0.0))[0]
-    assert (len(made.token_ids), made.finish_reason) == (length, "stop")
+    completions = sample(engine, request, SamplingParams(length, temperature=0.0))[0]
+    assert (len(completions.token_ids), completions.finish_reason) == (length, "stop")
 
 
 def test_it_samples_from_what_the_trainer_holds_and_leaves_it_as_it_is(loaded):
@@ -162,8 +164,8 @@ def test_models_of_other_kinds_give_the_log_probs_of_their_own_forward_pass(load
     generator = torch.Generator().manual_seed(1)
     prompts = [torch.randint(98, (n,), generator=generator).tolist() for n in (1, 5, 70, 20, 90)]
     requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
-    made = sample(GraphEngine(other, rows=2), requests, SamplingParams(30))
-    for request, completion in zip(requests, made, strict=True):
+    completions = sample(GraphEngine(other, rows=2), requests, SamplingParams(30))
+    for request, completion in zip(requests, completions, strict=True):
         token_ids = torch.tensor([[*request.prompt_token_ids, *completion.token_ids]])
         with torch.no_grad():
             logp_SV = model(token_ids).logits[0].log_softmax(-1)
@@ -181,11 +183,13 @@ def test_layers_without_keys_and_values_of_all_tokens_are_refused(loaded, monkey
 def test_tokens_are_as_frequent_as_the_policy_says(loaded):
     prompt, count = loaded.tokenizer("47=")["input_ids"], 20_000
     requests = [Request(prompt, seed) for seed in range(count)]
-    made = sample(GraphEngine(loaded, rows=1024), requests, SamplingParams(1, temperature=1.5))
+    completions = sample(
+        GraphEngine(loaded, rows=1024), requests, SamplingParams(1, temperature=1.5)
+    )
     with torch.no_grad():
         logits_V = loaded.model(torch.tensor([prompt])).logits[0, -1]
     expected_V = torch.softmax(logits_V.double() / 1.5, -1) * count
-    counts_V = torch.bincount(torch.tensor([c.token_ids[0] for c in made]), minlength=99)
+    counts_V = torch.bincount(torch.tensor([c.token_ids[0] for c in completions]), minlength=99)
     often = expected_V >= 5
     counts = [*counts_V[often].tolist(), int(counts_V[~often].sum())]
     expected = [*expected_V[often].tolist(), float(expected_V[~often].sum())]
@@ -205,10 +209,10 @@ def test_no_requests_have_no_completions(engine):
 
 
 def test_the_folder_builds_it_for_a_policy(loaded):
-    made = registry.build("rollout", "graph:rows=2")(policy.resolve("builtin"))
+    result = registry.build("rollout", "graph:rows=2")(policy.resolve("builtin"))
     requests = requests_of(loaded)[:3]
     sampling = SamplingParams(4)
-    assert_same(sample(made, requests, sampling), sample(GraphEngine(loaded), requests, sampling))
+    assert_same(sample(result, requests, sampling), sample(GraphEngine(loaded), requests, sampling))
 
 
 def test_a_number_of_rows_below_one_is_refused():

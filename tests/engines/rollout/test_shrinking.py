@@ -37,14 +37,14 @@ def pace(request, monkeypatch):
 @pytest.fixture
 def decoded(monkeypatch):
     """How many rows each run of steps had."""
-    found, run = [], DecodingStep.run
+    actual, run = [], DecodingStep.run
 
     def watched(self, rows, steps):
-        found.append(rows)
+        actual.append(rows)
         run(self, rows, steps)
 
     monkeypatch.setattr(DecodingStep, "run", watched)
-    return found
+    return actual
 
 
 def tiny(loaded, seed, layers=2):
@@ -84,8 +84,8 @@ def requests_of(loaded, count):
 
 
 def sample(engine, requests, sampling, limits=None):
-    made = dict(engine.generate(requests, sampling, limits))
-    return [made[index] for index in range(len(requests))]
+    by_index = dict(engine.generate(requests, sampling, limits))
+    return [by_index[index] for index in range(len(requests))]
 
 
 def assert_same(made, expected):
@@ -101,15 +101,15 @@ def assert_same(made, expected):
 def test_it_samples_what_it_samples_with_all_rows(endless, memory, decoded, pace, name, mu):
     requests, limits = requests_of(endless, 16), LIMITS[name]
     sampling = SamplingParams(max(limits), 1.5, mu=mu)
-    made = sample(
+    completions = sample(
         GraphEngine(endless, 16, least_rows=1, memory_model=memory), requests, sampling, limits
     )
     fewer, decoded[:] = list(decoded), []
     expected = sample(
         GraphEngine(endless, 16, least_rows=16, memory_model=memory), requests, sampling, limits
     )
-    assert_same(made, expected)
-    assert [len(c.token_ids) for c in made] == limits
+    assert_same(completions, expected)
+    assert [len(c.token_ids) for c in completions] == limits
     assert set(decoded) == {16} and fewer == sorted(fewer, reverse=True)
     assert (fewer[-1] < 16) == (name != "all at once")
 
@@ -118,9 +118,11 @@ def test_rows_are_refilled_first_and_become_fewer_when_nothing_waits(endless, de
     requests = requests_of(endless, 40)
     limits = [1 + 5 * i % 19 for i in range(39)] + [60]
     sampling = SamplingParams(60, 1.5)
-    made = sample(GraphEngine(endless, 12, least_rows=2), requests, sampling, limits)
+    completions = sample(GraphEngine(endless, 12, least_rows=2), requests, sampling, limits)
     assert [count for count, _ in _runs(decoded)] == [12, 6, 3, 2]
-    assert_same(made, sample(GraphEngine(endless, 64, least_rows=64), requests, sampling, limits))
+    assert_same(
+        completions, sample(GraphEngine(endless, 64, least_rows=64), requests, sampling, limits)
+    )
 
 
 def _runs(values):
@@ -136,10 +138,10 @@ def _runs(values):
 def test_rows_that_end_by_themselves_become_fewer_too(policy, decoded, pace):
     some = dataclasses.replace(policy, eos_ids=(98, *range(7)))
     requests, sampling = requests_of(some, 32), SamplingParams(24, 1.5)
-    made = sample(GraphEngine(some, 32, least_rows=1), requests, sampling)
-    assert {c.finish_reason for c in made} == {"stop", "length"}
+    completions = sample(GraphEngine(some, 32, least_rows=1), requests, sampling)
+    assert {c.finish_reason for c in completions} == {"stop", "length"}
     assert len(set(decoded)) > 2
-    assert_same(made, sample(GraphEngine(some, 32, least_rows=32), requests, sampling))
+    assert_same(completions, sample(GraphEngine(some, 32, least_rows=32), requests, sampling))
 
 
 def test_as_many_rows_as_are_asked_for_stay(endless, decoded, pace):

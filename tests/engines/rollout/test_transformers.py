@@ -29,8 +29,8 @@ def requests_of(loaded, seeds=range(100, 112)):
 
 def sample(engine, requests, sampling):
     """The completions in the order of their requests."""
-    made = dict(engine.generate(requests, sampling))
-    return [made[index] for index in range(len(requests))]
+    by_index = dict(engine.generate(requests, sampling))
+    return [by_index[index] for index in range(len(requests))]
 
 
 def assert_same(made, expected):
@@ -43,11 +43,13 @@ def assert_same(made, expected):
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.5])
 def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(loaded, engine, temperature):
     requests = requests_of(loaded)
-    made = sample(engine, requests, SamplingParams(10, temperature=temperature))
-    rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, made, strict=True)]
+    completions = sample(engine, requests, SamplingParams(10, temperature=temperature))
+    rows = [
+        Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, completions, strict=True)
+    ]
     with torch.no_grad():
         logp_BT = logprobs.completion_stats(loaded.model, rows, temperature=temperature).logp_BT
-    for completion, logps in zip(made, logprobs.unpad(logp_BT, rows), strict=True):
+    for completion, logps in zip(completions, logprobs.unpad(logp_BT, rows), strict=True):
         assert completion.behaviour_logp == pytest.approx(logps, abs=1e-4)
 
 
@@ -70,10 +72,10 @@ def test_a_shorter_budget_gives_the_start_of_the_same_sample(loaded, engine):
 def test_seeds_decide_the_sample(loaded, engine):
     prompt = loaded.tokenizer("47=")["input_ids"]
     hot = SamplingParams(8, temperature=2.0)
-    made = sample(engine, [Request(prompt, seed) for seed in range(30)], hot)
+    completions = sample(engine, [Request(prompt, seed) for seed in range(30)], hot)
     again = sample(engine, [Request(prompt, seed) for seed in range(30)], hot)
-    assert made == again
-    assert len({tuple(c.token_ids) for c in made}) > 15
+    assert completions == again
+    assert len({tuple(c.token_ids) for c in completions}) > 15
 
 
 def test_a_temperature_of_zero_takes_the_likeliest_token_whatever_the_seed(loaded, engine):
@@ -94,12 +96,12 @@ def test_a_temperature_of_zero_takes_the_likeliest_token_whatever_the_seed(loade
 def first_tokens(loaded, engine, sampling, count, text="47="):
     """First sampled tokens with their log-probs, and the policy's distribution over them."""
     prompt = loaded.tokenizer(text)["input_ids"]
-    made = sample(engine, [Request(prompt, seed) for seed in range(count)], sampling)
+    completions = sample(engine, [Request(prompt, seed) for seed in range(count)], sampling)
     with torch.no_grad():
         logits_V = loaded.model(torch.tensor([prompt])).logits[0, -1]
     prob_V = torch.softmax(logits_V.double() / sampling.temperature, -1)
-    drawn = torch.tensor([c.token_ids[0] for c in made])
-    return drawn, torch.tensor([c.behaviour_logp[0] for c in made]).double(), prob_V
+    drawn = torch.tensor([c.token_ids[0] for c in completions])
+    return drawn, torch.tensor([c.behaviour_logp[0] for c in completions]).double(), prob_V
 
 
 def test_tokens_are_as_frequent_as_the_policy_says(loaded, engine):
@@ -159,13 +161,13 @@ def test_the_nucleus_is_the_fewest_tokens_that_reach_top_p():
 
 def test_top_p_follows_top_k():
     # Of the two likeliest, 4/7 and 3/7, the first alone reaches a half.
-    made = sampled([0.1, 0.4, 0.2, 0.3], SamplingParams(1, top_p=0.5, top_k=2))
-    assert made == pytest.approx({1: 1.0})
+    probabilities = sampled([0.1, 0.4, 0.2, 0.3], SamplingParams(1, top_p=0.5, top_k=2))
+    assert probabilities == pytest.approx({1: 1.0})
 
 
 def test_a_top_k_beyond_the_vocabulary_keeps_all():
-    made = sampled([0.1, 0.4, 0.2, 0.3], SamplingParams(1, top_k=50))
-    assert made == pytest.approx({0: 0.1, 1: 0.4, 2: 0.2, 3: 0.3})
+    probabilities = sampled([0.1, 0.4, 0.2, 0.3], SamplingParams(1, top_k=50))
+    assert probabilities == pytest.approx({0: 0.1, 1: 0.4, 2: 0.2, 3: 0.3})
 
 
 def test_a_sample_is_the_argmax_of_the_log_probs_plus_the_rows_noise():
@@ -181,10 +183,10 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
     digits = loaded.tokenizer("13579")["input_ids"]
     ends = (loaded.eos_ids[0], *digits)
     engine = TransformersEngine(dataclasses.replace(loaded, eos_ids=ends))
-    made = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
-    stopped = [c for c in made if c.finish_reason == "stop"]
+    completions = sample(engine, requests_of(loaded, range(60)), SamplingParams(8, temperature=1.5))
+    stopped = [c for c in completions if c.finish_reason == "stop"]
     assert len({c.token_ids[-1] for c in stopped}) > 2
-    for completion in made:
+    for completion in completions:
         assert len(completion.token_ids) == len(completion.behaviour_logp)
         ending = [token in ends for token in completion.token_ids]
         assert not any(ending[:-1])
@@ -193,22 +195,22 @@ def test_every_end_of_sequence_id_stops_and_is_the_last_token(loaded):
 
 def test_a_completion_that_does_not_stop_is_cut_at_its_budget(loaded):
     never = TransformersEngine(dataclasses.replace(loaded, eos_ids=(98,)))
-    made = sample(never, requests_of(loaded), SamplingParams(3, temperature=0.0))
-    assert {(len(c.token_ids), c.finish_reason) for c in made} == {(3, "length")}
+    completions = sample(never, requests_of(loaded), SamplingParams(3, temperature=0.0))
+    assert {(len(c.token_ids), c.finish_reason) for c in completions} == {(3, "length")}
 
 
 def test_a_stop_at_the_last_token_of_the_budget_is_a_stop(loaded, engine):
     request = requests_of(loaded)[:1]
     length = len(sample(engine, request, SamplingParams(30, temperature=0.0))[0].token_ids)
-    made = sample(engine, request, SamplingParams(length, temperature=0.0))[0]
-    assert (len(made.token_ids), made.finish_reason) == (length, "stop")
+    completions = sample(engine, request, SamplingParams(length, temperature=0.0))[0]
+    assert (len(completions.token_ids), completions.finish_reason) == (length, "stop")
 
 
 def test_a_pad_id_within_a_prompt_is_a_token_like_any_other(loaded, engine):
     prompts = [[loaded.pad_id, 30, loaded.pad_id, 31], [30] * 9]
     requests = [Request(prompt, 4) for prompt in prompts]
-    made = sample(engine, requests, SamplingParams(6, temperature=1.5))
-    for request, completion in zip(requests, made, strict=True):
+    completions = sample(engine, requests, SamplingParams(6, temperature=1.5))
+    for request, completion in zip(requests, completions, strict=True):
         row = Row(request.prompt_token_ids, completion.token_ids)
         with torch.no_grad():
             logp_BT = logprobs.completion_stats(loaded.model, [row], temperature=1.5).logp_BT
@@ -220,9 +222,9 @@ def test_no_requests_have_no_completions(engine):
 
 
 def test_the_folder_builds_it_for_a_policy(loaded):
-    made = registry.build("rollout", "transformers:batch_size=2")(policy.resolve("builtin"))
+    result = registry.build("rollout", "transformers:batch_size=2")(policy.resolve("builtin"))
     requests = requests_of(loaded)[:3]
     assert_same(
-        sample(made, requests, SamplingParams(4)),
+        sample(result, requests, SamplingParams(4)),
         sample(TransformersEngine(loaded), requests, SamplingParams(4)),
     )

@@ -47,8 +47,8 @@ def requests_of(own, seeds=range(4), texts=("24=", "36=", "57=")):
 
 
 def sample(engine, requests, sampling=HOT):
-    made = dict(engine.generate(requests, sampling))
-    return [made[index] for index in range(len(requests))]
+    by_index = dict(engine.generate(requests, sampling))
+    return [by_index[index] for index in range(len(requests))]
 
 
 def largest_gap(own, requests, made, temperature):
@@ -62,10 +62,10 @@ def largest_gap(own, requests, made, temperature):
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(ready, own, temperature):
     requests = requests_of(own)
-    made = sample(ready, requests, SamplingParams(12, temperature=temperature))
-    assert largest_gap(own, requests, made, temperature) < 1e-4
-    assert {c.finish_reason for c in made} <= {"stop", "length"}
-    for completion in made:
+    completions = sample(ready, requests, SamplingParams(12, temperature=temperature))
+    assert largest_gap(own, requests, completions, temperature) < 1e-4
+    assert {c.finish_reason for c in completions} <= {"stop", "length"}
+    for completion in completions:
         assert len(completion.token_ids) == len(completion.behaviour_logp)
         ended = completion.token_ids[-1] in own.eos_ids
         assert ended == (completion.finish_reason == "stop")
@@ -77,9 +77,9 @@ def test_log_probs_kept_a_step_at_a_time_are_vllms_own(own, monkeypatch):
     params, scheduler, again = engine._params, engine._scheduler, []
 
     def endless(request, sampling):
-        made = params(request, sampling)
-        made.ignore_eos, made.stop_token_ids = True, []
-        return made
+        result = params(request, sampling)
+        result.ignore_eos, result.stop_token_ids = True, []
+        return result
 
     def sampled(kept):
         engine._scheduler = scheduler if kept else None
@@ -100,9 +100,9 @@ def test_log_probs_kept_a_step_at_a_time_are_vllms_own(own, monkeypatch):
 
 def test_a_seed_decides_its_sample_and_prompts_of_one_seed_differ(ready, own):
     requests = requests_of(own, range(20), ["47="])
-    made, again = sample(ready, requests), sample(ready, requests[::-1])[::-1]
-    assert [c.token_ids for c in made] == [c.token_ids for c in again]
-    assert len({tuple(c.token_ids) for c in made}) > 5
+    result, again = sample(ready, requests), sample(ready, requests[::-1])[::-1]
+    assert [c.token_ids for c in result] == [c.token_ids for c in again]
+    assert len({tuple(c.token_ids) for c in result}) > 5
 
 
 def test_weights_that_were_not_handed_over_are_noticed_and_then_handed_over(ready, trainer, own):
@@ -149,10 +149,10 @@ def test_the_command_streams_parts_and_a_spool_of_a_killed_run_is_used(
 
         def generate(self, requests, sampling):
             asked.append(len(requests))
-            for number, made in enumerate(ready.generate(requests, sampling)):
+            for number, result in enumerate(ready.generate(requests, sampling)):
                 if number == self.limit:
                     raise KeyboardInterrupt
-                yield made
+                yield result
 
     limits = iter([5, 1000])
     monkeypatch.setattr(vllm, "VLLMEngine", lambda *a, **k: Stopping(next(limits)))
@@ -176,6 +176,6 @@ def test_rows_behind_the_tokenizers_vocabulary_are_never_sampled(own, tmp_path):
     own.tokenizer.save_pretrained(tmp_path)
     padded = policy.load(policy.resolve(str(tmp_path)))
     requests = requests_of(padded)
-    made = sample(registry.build("rollout", "vllm:max_length=64")(padded.policy), requests)
-    assert max(token for c in made for token in c.token_ids) < 99
-    assert largest_gap(padded, requests, made, 0.7) < 1e-4
+    completions = sample(registry.build("rollout", "vllm:max_length=64")(padded.policy), requests)
+    assert max(token for c in completions for token in c.token_ids) < 99
+    assert largest_gap(padded, requests, completions, 0.7) < 1e-4

@@ -44,9 +44,9 @@ def rows_of(engine):
 
 def updates(engine, rows, count):
     """What each of so many updates on the rows says of itself."""
-    goal, said = objective.build("grpo"), []
+    algo, said = objective.build("grpo"), []
     for _ in range(count):
-        sums = engine.accumulate(rows, goal, TOTALS, 1.0)
+        sums = engine.accumulate(rows, algo, TOTALS, 1.0)
         said.append(sums | {"norm": engine.update(1e-4), "updates": engine.updates})
     return said
 
@@ -86,20 +86,20 @@ def gradients(kernels, folder):
 
     os.environ[dispatch.VARIABLE] = kernels
     named = accumulated("deepspeed:zero=3")._trained.named.items()
-    made = {name: safe_get_full_grad(parameter) for name, parameter in named}
+    result = {name: safe_get_full_grad(parameter) for name, parameter in named}
     if distributed.current().is_main_process:
-        torch.save(made, folder / f"{kernels}.pt")
+        torch.save(result, folder / f"{kernels}.pt")
 
 
 def main() -> None:
     torch.set_num_threads(1)
     folder, *words = sys.argv[1:]
     specs = [word for word in words if not word.startswith("kernels=")]
-    made = {spec: run(spec, Path(folder) / str(number)) for number, spec in enumerate(specs)}
+    result = {spec: run(spec, Path(folder) / str(number)) for number, spec in enumerate(specs)}
     for word in words[len(specs) :]:
         gradients(word.removeprefix("kernels="), Path(folder))
     if distributed.current().is_main_process:
-        print(json.dumps(made))
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":

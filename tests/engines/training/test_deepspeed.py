@@ -36,8 +36,10 @@ def ran(folder, processes, specs):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     words = [sys.executable, "-P", *(launcher if processes > 1 else []), str(WORKER), str(folder)]
     paths = [os.environ.get("PYTHONPATH", ""), *([] if BESIDE else [str(FOLDER)])]
-    beside = {"PYTHONPATH": ":".join(filter(None, paths)), "TRITON_INTERPRET": "1"}
-    done = subprocess.run([*words, *specs], env=os.environ | beside, capture_output=True, text=True)
+    environment = {"PYTHONPATH": ":".join(filter(None, paths)), "TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [*words, *specs], env=os.environ | environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
@@ -83,9 +85,9 @@ def test_the_first_ratios_are_exactly_1(made, processes):
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("spec", [*SPECS, HALF])
 def test_a_resumed_engine_goes_on_exactly(made, spec, processes):
-    found = made[processes][spec]
-    assert found["resumed_logp"] == found["ahead"]
-    assert found["resumed"] == found["said"][2:]
+    actual = made[processes][spec]
+    assert actual["resumed_logp"] == actual["ahead"]
+    assert actual["resumed"] == actual["said"][2:]
 
 
 @pytest.mark.parametrize("kernels", ["reference", "triton"])
@@ -93,12 +95,12 @@ def test_a_divided_head_has_the_gradient_of_plain_torch_by_all_kernels(made, fol
     """ZeRO-3 gathers what a kernel reads, and its hooks share out what a kernel makes."""
     if kernels not in KERNELS:
         pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
-    found = torch.load(folders[2] / f"{kernels}.pt")
+    actual = torch.load(folders[2] / f"{kernels}.pt")
     expected = {name: p.grad for name, p in worker().accumulated("local")._master.items()}
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, gradient in expected.items():
         assert gradient.any()
-        assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
+        assert (actual[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
 def test_bfloat16_follows_float32_within_its_rounding(made, expected):

@@ -30,13 +30,13 @@ def start(path=None, *, tokens=1000, weight_decay=0.0, max_grad_norm=1.0):
 
 def rows_of(engine, *, drift=0.0):
     """Four rows of unlike lengths, with the engine's own log-probs less a drift as the old."""
-    made = [
+    results = [
         Row([20, 30, 40], [9, 8, 7, 6, 1], advantage=1.5, columns={"lam": 1.0}),
         Row([3], [4, 1], advantage=-0.5),
         Row([5, 6, 7, 8, 9], [12, 0], advantage=-0.5),
         Row([50, 51], [3, 4, 5, 1], advantage=-0.5),
     ]
-    logps = engine.logp(made, 1.0)
+    logps = engine.logp(results, 1.0)
     return [
         Row(
             row.prompt_token_ids,
@@ -45,7 +45,7 @@ def rows_of(engine, *, drift=0.0):
             old_logp=[logp - drift for logp in logp_T],
             ref_logp=[logp + 0.1 for logp in logp_T],
         )
-        for row, logp_T in zip(made, logps, strict=True)
+        for row, logp_T in zip(results, logps, strict=True)
     ]
 
 
@@ -80,17 +80,17 @@ def assert_bitwise(made, expected):
 
 def train(engine, steps, *, spec="grpo", learning_rate=1e-3):
     """Updates on rows whose old log-probs are those of the first step; the gradients' norms."""
-    goal, rows = objective.build(spec), rows_of(engine)
+    algo, rows = objective.build(spec), rows_of(engine)
     norms = []
     for _ in range(steps):
-        engine.accumulate(rows, goal, TOTALS, 1.0)
+        engine.accumulate(rows, algo, TOTALS, 1.0)
         norms.append(engine.update(learning_rate))
     return norms
 
 
 def test_log_probs_do_not_depend_on_how_the_rows_are_cut():
-    whole, cut = start(), start(tokens=1)
-    for one, other in zip(rows_of(whole), rows_of(cut), strict=True):
+    complete, cut = start(), start(tokens=1)
+    for one, other in zip(rows_of(complete), rows_of(cut), strict=True):
         assert one.old_logp == pytest.approx(other.old_logp, abs=1e-5)
 
 
@@ -106,41 +106,41 @@ def test_log_probs_come_in_the_order_of_the_rows(tokens):
     "spec", ["grpo+kl:beta=0.1+entropy:coef=0.1", "quatro", "apo:k=3", "grpo+is-correction"]
 )
 def test_loss_gradient_and_counts_do_not_depend_on_how_the_batch_is_cut(spec):
-    goal, made = objective.build(spec), []
+    algo, result = objective.build(spec), []
     for tokens in (1000, 16, 1):
         engine = start(tokens=tokens)
         rows = with_more(engine, rows_of(engine, drift=0.3))
-        sums = engine.accumulate(rows, goal, TOTALS, 1.0)
-        made.append((sums, gradient(engine)))
-    (whole, by_whole), *others = made
+        sums = engine.accumulate(rows, algo, TOTALS, 1.0)
+        result.append((sums, gradient(engine)))
+    (complete, by_whole), *others = result
     for sums, by_cut in others:
-        assert sums == pytest.approx(whole, rel=1e-4, abs=1e-5)
+        assert sums == pytest.approx(complete, rel=1e-4, abs=1e-5)
         scale = float(by_whole.abs().max())
         torch.testing.assert_close(by_cut, by_whole, rtol=0, atol=1e-5 * scale)
 
 
 def test_accumulating_twice_adds_the_gradients():
-    engine, goal = start(), objective.build("grpo")
+    engine, algo = start(), objective.build("grpo")
     rows = rows_of(engine)
-    engine.accumulate(rows[:2], goal, TOTALS, 1.0)
-    engine.accumulate(rows[2:], goal, TOTALS, 1.0)
+    engine.accumulate(rows[:2], algo, TOTALS, 1.0)
+    engine.accumulate(rows[2:], algo, TOTALS, 1.0)
     halves = gradient(engine)
     engine.loaded.model.zero_grad()
-    engine.accumulate(rows, goal, TOTALS, 1.0)
+    engine.accumulate(rows, algo, TOTALS, 1.0)
     torch.testing.assert_close(halves, gradient(engine), rtol=0, atol=1e-6)
 
 
 def test_an_empty_completion_adds_nothing():
-    engine, goal = start(), objective.build("grpo")
+    engine, algo = start(), objective.build("grpo")
     rows = rows_of(engine)
-    sums = engine.accumulate(rows, goal, TOTALS, 1.0)
+    sums = engine.accumulate(rows, algo, TOTALS, 1.0)
     without = gradient(engine)
     engine.loaded.model.zero_grad()
     empty = Row([7, 8], [], 1.0, old_logp=[])
-    assert engine.accumulate([*rows, empty], goal, TOTALS, 1.0) == pytest.approx(sums, abs=1e-5)
+    assert engine.accumulate([*rows, empty], algo, TOTALS, 1.0) == pytest.approx(sums, abs=1e-5)
     torch.testing.assert_close(gradient(engine), without, rtol=0, atol=1e-6)
     engine.loaded.model.zero_grad()
-    engine.accumulate([empty], goal, TOTALS, 1.0)
+    engine.accumulate([empty], algo, TOTALS, 1.0)
     assert engine.update(1e-3) == 0
 
 
@@ -178,9 +178,9 @@ def batch_of(engine, rows, *needs, top_k=0):
         raise Caught
 
     base = objective.build("grpo")
-    goal = dataclasses.replace(base, log_ratio=look, needs=frozenset(needs), top_k=top_k)
+    algo = dataclasses.replace(base, log_ratio=look, needs=frozenset(needs), top_k=top_k)
     with pytest.raises(Caught):
-        engine.accumulate(rows, goal, TOTALS, 1.0)
+        engine.accumulate(rows, algo, TOTALS, 1.0)
     return seen[0]
 
 
@@ -195,8 +195,8 @@ def test_an_objective_is_given_what_it_needs_and_nothing_else():
     batch = batch_of(engine, rows, "ref_logp", "behaviour_logp", "ref_topk", top_k=2)
     assert all(getattr(batch, name).shape == batch.mask_BT.shape for name in optional)
     for name in ("old_logp", "ref_logp", "behaviour_logp"):
-        made = logprobs.unpad(getattr(batch, f"{name}_BT"), order)
-        for row, made_T in zip(order, made, strict=True):
+        result = logprobs.unpad(getattr(batch, f"{name}_BT"), order)
+        for row, made_T in zip(order, result, strict=True):
             assert made_T.tolist() == pytest.approx(getattr(row, name), abs=1e-6)
     # The reference policy is the policy itself: both have the same mass on an anchor set.
     torch.testing.assert_close(
@@ -206,11 +206,11 @@ def test_an_objective_is_given_what_it_needs_and_nothing_else():
 
 
 def test_rows_without_old_log_probs_have_those_of_the_same_forward_pass():
-    engine, goal = start(), objective.build("quatro+kl:beta=0.1")
+    engine, algo = start(), objective.build("quatro+kl:beta=0.1")
     given = [dataclasses.replace(row, sampler_logp=None) for row in rows_of(engine)]
     gradients = []
     for rows in (given, [dataclasses.replace(row, old_logp=None) for row in given]):
-        engine.accumulate(rows, goal, TOTALS, 1.0)
+        engine.accumulate(rows, algo, TOTALS, 1.0)
         gradients.append([p.grad.clone() for p in engine.loaded.model.parameters()])
         engine.loaded.model.zero_grad()
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
@@ -278,11 +278,11 @@ def test_the_weights_in_training_are_float32():
 
 def test_the_norm_is_that_before_clipping_and_the_gradient_is_cleared():
     engine = start(max_grad_norm=1e-3)
-    rows, goal = rows_of(engine), objective.build("grpo")
-    engine.accumulate(rows, goal, TOTALS, 1.0)
+    rows, algo = rows_of(engine), objective.build("grpo")
+    engine.accumulate(rows, algo, TOTALS, 1.0)
     expected = float(gradient(engine).norm())
     assert engine.update(0.0) == pytest.approx(expected, rel=1e-4)
-    engine.accumulate(rows, goal, TOTALS, 1.0)
+    engine.accumulate(rows, algo, TOTALS, 1.0)
     assert float(gradient(engine).norm()) == pytest.approx(expected, rel=1e-4)
 
 

@@ -28,13 +28,13 @@ def start(name="builtin", options=LORA, seed=0):
 
 def train(engine, steps):
     """Updates on rows whose old log-probs are those of the first one; what each of them counts."""
-    goal = objective.build("grpo")
+    algo = objective.build("grpo")
     logps = engine.logp(ROWS, 1.0)
     rows = [replace(row, old_logp=logp) for row, logp in zip(ROWS, logps, strict=True)]
-    made = []
+    results = []
     for _ in range(steps):
-        made.append(engine.accumulate(rows, goal, TOTALS, 1.0) | {"norm": engine.update(1e-3)})
-    return made
+        results.append(engine.accumulate(rows, algo, TOTALS, 1.0) | {"norm": engine.update(1e-3)})
+    return results
 
 
 def weights(engine):
@@ -95,34 +95,34 @@ def test_new_adapters_depend_on_the_seed_alone():
 
 
 def test_two_updates_and_two_more_are_four(saved, tmp_path):
-    whole, resumed = start(saved / "base"), start(saved / "made")
-    train(whole, 2)
-    assert resumed.updates == whole.updates == 2
-    assert train(whole, 2) == train(resumed, 2)
-    for name, engine in (("whole", whole), ("resumed", resumed)):
+    complete, resumed = start(saved / "base"), start(saved / "made")
+    train(complete, 2)
+    assert resumed.updates == complete.updates == 2
+    assert train(complete, 2) == train(resumed, 2)
+    for name, engine in (("whole", complete), ("resumed", resumed)):
         engine.save(tmp_path / name)
-    expected, made = bytes_of(tmp_path / "whole"), bytes_of(tmp_path / "resumed")
-    assert made == expected
+    expected, result = bytes_of(tmp_path / "whole"), bytes_of(tmp_path / "resumed")
+    assert result == expected
     names = {"adapter_config.json", "adapter_model.safetensors", "base.json"}
     names |= {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}
-    assert set(made) == names | {policy.TRAINER_STATE}
+    assert set(result) == names | {policy.TRAINER_STATE}
 
 
 def test_the_checkpoint_loads_in_peft_and_its_merged_model_gives_the_same_log_probs(saved):
     base = policy.load(policy.resolve(str(saved / "base"))).model
     before = logps(base)
     merged = peft.PeftModel.from_pretrained(base, saved / "made").merge_and_unload()
-    made = logps(policy.load(policy.resolve(str(saved / "made"))).model)
-    torch.testing.assert_close(made, logps(merged), rtol=0, atol=1e-5)
-    assert float((made - before).abs().max()) > 1e-3
+    result = logps(policy.load(policy.resolve(str(saved / "made"))).model)
+    torch.testing.assert_close(result, logps(merged), rtol=0, atol=1e-5)
+    assert float((result - before).abs().max()) > 1e-3
 
 
 def test_the_checkpoint_keeps_the_bases_tokenizer_context_and_ends(saved):
-    base, made = (policy.resolve(str(saved / name)) for name in ("base", "made"))
-    tokenizer, expected = policy.load_tokenizer(made), policy.load_tokenizer(base)
+    base, result = (policy.resolve(str(saved / name)) for name in ("base", "made"))
+    tokenizer, expected = policy.load_tokenizer(result), policy.load_tokenizer(base)
     assert tokenizer("47=6*8-1")["input_ids"] == expected("47=6*8-1")["input_ids"]
-    assert policy.context_length(made) == policy.context_length(base)
-    assert policy.end_ids(made, tokenizer) == policy.end_ids(base, expected)
+    assert policy.context_length(result) == policy.context_length(base)
+    assert policy.end_ids(result, tokenizer) == policy.end_ids(base, expected)
 
 
 def test_the_digest_is_of_adapters_and_base_and_not_of_where_the_base_lies(copy):
@@ -141,11 +141,11 @@ def test_the_digest_is_of_adapters_and_base_and_not_of_where_the_base_lies(copy)
 
 def test_a_base_that_is_gone_is_refused_with_where_to_say_its_place(copy):
     shutil.rmtree(copy / "base")
-    made = policy.resolve(str(copy / "made"))
+    result = policy.resolve(str(copy / "made"))
     with pytest.raises(
         DataError, match=r"holds adapters of `\.\./base`, and there is no"
     ) as caught:
-        policy.load(made)
+        policy.load(result)
     assert "base.json" in caught.value.hint
 
 
@@ -167,14 +167,14 @@ def test_a_builtin_base_is_recorded_by_its_name_whatever_lies_around(tmp_path, m
 @pytest.mark.parametrize("damage", ["cut", "less", "more"])
 def test_broken_adapters_are_refused(copy, damage):
     path = copy / "made" / "adapter_model.safetensors"
-    held = load_file(path)
-    name = next(iter(held))
+    stored = load_file(path)
+    name = next(iter(stored))
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:100])
     elif damage == "less":
-        save_file({key: value for key, value in held.items() if key != name}, path)
+        save_file({key: value for key, value in stored.items() if key != name}, path)
     else:
-        save_file(held | {"other": held[name].clone()}, path)
+        save_file(stored | {"other": stored[name].clone()}, path)
     with pytest.raises(DataError, match="cannot load the adapters in"):
         policy.load(policy.resolve(str(copy / "made")))
 
@@ -227,13 +227,13 @@ def test_named_targets_alone_are_adapted(tmp_path):
         f"model.layers.{layer}.self_attn.q_proj" for layer in range(3)
     }
     engine.save(tmp_path / "made")
-    made = policy.load(policy.resolve(str(tmp_path / "made"))).model
-    assert {name for name, _ in made.named_parameters()} == set(weights(engine))
+    result = policy.load(policy.resolve(str(tmp_path / "made"))).model
+    assert {name for name, _ in result.named_parameters()} == set(weights(engine))
 
 
 def test_new_adapters_on_a_policy_with_a_history_start_their_own(tmp_path):
-    whole = start(options=UpdateOptions())
-    train(whole, 1)
-    whole.save(tmp_path / "whole")
+    engine = start(options=UpdateOptions())
+    train(engine, 1)
+    engine.save(tmp_path / "whole")
     assert start(tmp_path / "whole", UpdateOptions()).updates == 1
     assert start(tmp_path / "whole").updates == 0
