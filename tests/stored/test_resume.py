@@ -222,7 +222,8 @@ def streaming(monkeypatch):
     (file,) = package.rglob("rollout/graph.py")
     name = ".".join((package.name, *file.relative_to(package).with_suffix("").parts))
     always = property(lambda self: True, lambda self, value: None)
-    monkeypatch.setattr(importlib.import_module(name).Engine, "streams", always, raising=False)
+    engine = importlib.import_module(name).GraphEngine
+    monkeypatch.setattr(engine, "supports_continuous_batching", always, raising=False)
 
 
 @pytest.mark.parametrize("way", ["by the other shares", "as a whole"])
