@@ -4,6 +4,9 @@ Takes run directories of train (their last evaluations), scores directories, or 
 tools, two or more; each is compared with the first. Prompts are gained where the first has no
 correct completion and the other one has. `--plot` draws the Pass@k curves, and Pass@1 against
 Pass@K.
+
+    rlvr train --algo grpo --out runs/grpo
+    rlvr compare runs/grpo runs/quatro --plot
 """
 
 from pathlib import Path

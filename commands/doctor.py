@@ -4,6 +4,8 @@ Named a prompts, rollouts or scores directory, or a file of prompts, it reads th
 texts, and with --model the lengths and what ends a completion. Without one it says what this
 machine has; with --model and the options of `train`, whether such a run fits into memory, and
 whether sampler and trainer give the same log-probs. A problem makes it fail, a note does not.
+
+    rlvr doctor demo/prompts --model builtin
 """
 
 from pathlib import Path

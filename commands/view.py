@@ -2,6 +2,8 @@
 
 Takes a run of train (its evaluations, the last one first), rollouts or scores, or a folder that
 holds them. `?` shows the keys. What scores, logprobs and advantages beside them say is shown too.
+
+    rlvr view runs/quatro
 """
 
 from pathlib import Path
