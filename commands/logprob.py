@@ -1,6 +1,6 @@
 """Computes log-probs and entropies of stored completions.
 
-The policy gives the columns `old_logp`, `entropy` and `max_prob`; a reference policy (`--ref-model`)
+The policy gives `old_logp`, `entropy` and `max_prob`; a reference policy (`--ref-model`)
 gives `ref_logp` and, with `--ref-top-k`, its likeliest tokens: `ref_topk_ids` and `ref_topk_logp`.
 
     rlvr logprob demo/rollouts

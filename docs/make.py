@@ -12,8 +12,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import pyarrow as pa
+
 from rlvr_cli import config
 from rlvr_cli.cli import app
+from rlvr_cli.storage import columns, schema
 
 DOCS = Path(__file__).parent
 STAGES: dict[str, Any] = vars(config.RunConfig())
@@ -190,9 +193,56 @@ def family(name: str) -> list[str]:
     return [other for other, text in comments.items() if reference in text]
 
 
+# docs/shards.md
+
+
+def kinds() -> str:
+    return "\n\n".join(_kind(kind) for kind in schema.KINDS)
+
+
+def _kind(kind: str) -> str:
+    writers = ", ".join(f"`{name}`" for name in columns.WRITERS[kind])
+    rows = [
+        (
+            f"`{field.name}`",
+            type_name(field.type),
+            (field.metadata or {}).get(b"unit", b"").decode(),
+            "yes" if field.nullable else "",
+            columns.MEANING[kind][field.name],
+        )
+        for field in schema.schema(kind, only=tuple(columns.MEANING[kind]))
+    ]
+    head = ["column", "type", "unit or values", "null", "meaning"]
+    text = f"### {kind}\n\n{columns.ROWS[kind]} Written by {writers}.\n\n{table(head, rows)}"
+    extra = [
+        (f"`{name}`", extra.unit, extra.meaning, extra.writer)
+        for name, extra in columns.EXTRA.get(kind, {}).items()
+    ]
+    if extra:
+        more = table(["column", "unit", "meaning", "made by"], extra)
+        text += f"\n\nThere may be more columns, all nullable `double`:\n\n{more}"
+    return text
+
+
+def type_name(kind: Any) -> str:
+    """An Arrow type, as in `list of float`."""
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return f"list of {type_name(kind.value_type)}"
+    return f"{kind}"
+
+
+def manifest() -> str:
+    return table(["key", "meaning"], [(f"`{k}`", text) for k, text in columns.MANIFEST.items()])
+
+
+def metadata() -> str:
+    return table(["key", "meaning"], [(f"`{k}`", text) for k, text in columns.METADATA.items()])
+
+
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "cli.md": (command_list, commands),
     "config.md": (tables, recipe_examples),
+    "shards.md": (kinds, manifest, metadata),
 }
 
 
