@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from rlvr_cli import config
 from rlvr_cli.cli import app
+from rlvr_cli.report import glossary
 from rlvr_cli.storage import columns, schema
 
+THRESHOLD = 0.8  # of the cosine in UCC@k, by default
 DOCS = Path(__file__).parent
 STAGES: dict[str, Any] = vars(config.RunConfig())
 OPTIONS = {option.name: option for stage in STAGES.values() for option in fields(stage)}
@@ -239,9 +241,21 @@ def metadata() -> str:
     return table(["key", "meaning"], [(f"`{k}`", text) for k, text in columns.METADATA.items()])
 
 
+# docs/metrics.md
+
+
+def report_glossary() -> str:
+    rows = [
+        (entry.title, f"{entry.line} {entry.more.format(threshold=THRESHOLD)}".strip())
+        for entry in glossary.ENTRIES.values()
+    ]
+    return table(["figure", "meaning"], rows)
+
+
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "cli.md": (command_list, commands),
     "config.md": (tables, recipe_examples),
+    "metrics.md": (report_glossary,),
     "shards.md": (kinds, manifest, metadata),
 }
 
