@@ -2,6 +2,8 @@
 
 The directory records the algorithm, and train-step uses that one. A row without a reward leaves
 every statistic and is not trained on; a group whose rewards are all equal gets exactly 0.
+
+    rlvr advantage demo/scores --algo grpo+iac
 """
 
 from pathlib import Path

@@ -4,6 +4,9 @@ Takes two or more run directories of train (their last evaluations), scores dire
 of other tools, and compares each with the first. A prompt is gained where the first has no correct
 completion and the other has one. `--plot` draws the Pass@k curves, and Pass@1 against
 Pass@K.
+
+    rlvr train --algo grpo --out runs/grpo
+    rlvr compare runs/grpo runs/quatro --plot
 """
 
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 A GGUF file (`pip install 'rlvr[gguf]'`) is dequantised. What is declared to end a completion is
 kept, with the tokenizer's own id beside it.
+
+    rlvr convert model.gguf --out model
 """
 
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 Teacher forcing over a file of prompts and solutions (APO, table 1): how much of valid reasoning a
 policy would have to lose if only its K likeliest tokens were kept.
+
+    rlvr coverage demo/prompts --model builtin --k 1,4
 """
 
 from pathlib import Path

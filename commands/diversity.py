@@ -1,9 +1,10 @@
 """How different the completions of a prompt are: n-grams, similarities, answers, entropies.
 
 1 - Self-BLEU-4, distinct-n, entropy of the extracted answers, mean similarity of pairs, lengths and
-the truncated share, over all completions of a prompt, right or wrong. All correct answers count as
-one; wrong answers count as one where the verifier of the scores treats them as equal
-(`--equality`). Token entropies come from a logprobs directory of the same rollouts.
+the truncated share, over all completions of a prompt, right or wrong. `--equality` says which wrong
+answers count as the same. `--logprobs` adds the entropies of tokens.
+
+    rlvr diversity demo/scores --logprobs demo/logprobs
 """
 
 from pathlib import Path

@@ -5,6 +5,8 @@ texts, and with --model the lengths and the ids that end a completion. Without o
 this machine has; with --model and the options of `train` it checks whether such a run fits into
 memory, and whether sampler and trainer give the same log-probs. A problem makes the command fail, a
 note does not.
+
+    rlvr doctor demo/prompts --model builtin
 """
 
 from pathlib import Path

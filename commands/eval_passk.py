@@ -3,11 +3,11 @@
     Pass@k = 1 - C(n - c, k) / C(n, k), per prompt, then the mean over prompts
 
 Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a directory or a
-quoted pattern) with one completion a row or one list a row, in bounded memory. A completion without
-a verdict is excluded, and counted. A k above the smallest n is refused. Maj@k, where extracted
-answers are stored, is the chance that the most frequent answer of k completions is correct, ties
-shared. All correct answers count as one; wrong answers count as one where the verifier of the
-scores treats them as equal (`--equality`).
+quoted pattern), one completion or one list a row. Completions without a verdict are excluded and
+counted. Maj@k, which needs extracted answers, is the chance that the commonest answer of k
+completions is correct; `--equality` says which wrong answers count as the same.
+
+    rlvr eval-passk demo/scores --k 1,4,8 --plot
 """
 
 from typing import Annotated

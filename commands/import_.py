@@ -3,6 +3,8 @@
 Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
 that policy's token ids, which train-step needs. Scores are written if the file says what is
 correct.
+
+    rlvr import samples.jsonl --model builtin --out imported
 """
 
 from pathlib import Path

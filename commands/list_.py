@@ -1,6 +1,8 @@
 """Lists objectives, modifiers, recipes, verifiers, engines, tasks, similarities and formats.
 
 Named alone, a list also shows every option with its default; of a recipe, its objective.
+
+    rlvr list objectives
 """
 
 from typing import Annotated, Any, get_args
@@ -24,10 +26,8 @@ def command(
 
     if folder not in (None, *FOLDERS):
         raise UsageError(f"there is no list of `{folder}`", f"the lists are {', '.join(FOLDERS)}")
-    found = {
-        heading: _entries(heading, whole=json or folder is not None)
-        for heading in ([folder] if folder else FOLDERS)
-    }
+    headings = [folder] if folder else FOLDERS
+    found = {name: _entries(name, whole=json or folder is not None) for name in headings}
     console.listing(found, as_json=json)
 
 

@@ -1,4 +1,10 @@
-"""Computes log-probs and entropies of stored completions."""
+"""Computes log-probs and entropies of stored completions.
+
+The policy gives `old_logp`, `entropy` and `max_prob`; a reference policy (`--ref-model`)
+gives `ref_logp` and, with `--ref-top-k`, its likeliest tokens: `ref_topk_ids` and `ref_topk_logp`.
+
+    rlvr logprob demo/rollouts
+"""
 
 from typing import Annotated
 
@@ -17,11 +23,7 @@ def command(
         int, typer.Option(min=0, help="so many likeliest tokens of the reference policy")
     ] = 0,
     columns: Annotated[
-        str | None,
-        typer.Option(
-            help="of old_logp, entropy, max_prob, ref_logp, ref_topk_ids, ref_topk_logp; by "
-            "default all that the options give"
-        ),
+        str | None, typer.Option(help="as in old_logp,entropy; by default all that can be computed")
     ] = None,
     micro_batch_tokens: options.StageTokens = None,
     shard: options.Shard = "0/1",

@@ -3,6 +3,9 @@
 The memory model is found through the rollouts, which were sampled from a policy less it. The
 trained one lies in the `_checkpoint` folder of what is made; `rlvr rollout --memory-model` takes
 either path.
+
+    rlvr rollout demo/prompts --memory-model auto --out dlc/rollouts -n 8 --max-new-tokens 16
+    rlvr memory-step dlc/rollouts
 """
 
 from typing import Annotated

@@ -4,6 +4,8 @@ The source is a JSONL, Parquet or CSV file, a data set that `datasets` knows by 
 task such as `task:expression`, or a prompts directory that is there already. Columns that rlvr
 knows by name are found; others are named. With `--drop-easiest 0.25 --scores DIR` the quarter of
 the prompts that those completions solve most often is left out.
+
+    rlvr prompts task:expression --limit 32 --out demo/prompts
 """
 
 from pathlib import Path

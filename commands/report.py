@@ -3,6 +3,8 @@
 Takes run directories of train (their first and last evaluation, or the last of each where several
 are given) and directories with scores. The file needs no network; it can be read on a phone and
 printed.
+
+    rlvr report runs/grpo runs/quatro --out report.html
 """
 
 from pathlib import Path

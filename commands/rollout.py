@@ -1,9 +1,10 @@
 """Samples completions of prompts from a policy.
 
-A row's sample depends on its prompt, its index, the seed and the step alone: neither on the batch
-it is made in, nor on how often the command was interrupted. With --max-draws above 1 groups whose
-rewards are all equal are left out, and further prompts of the step are drawn instead; all that was
-drawn and scored stays in `OUT/_draws`.
+A row's sample depends on its prompt, its index, the seed and the step alone, not on its batch or on
+interruptions. With `--max-draws` above 1, groups whose rewards are all equal are left out and other
+prompts are drawn in their place; all draws and their scores stay in `OUT/_draws`.
+
+    rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
 
 from typing import Annotated
@@ -55,6 +56,5 @@ def command(
         made = common.together(rollout.run(source, out, policy, chosen, selection, memory,
                                            share=share, on_part=parts), out)  # fmt: skip
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
-    if draws:
-        text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"
+    text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws" if draws else ""
     console.conclude(parts, out, made, text, as_json=json, rate=None if draws else "tokens")

@@ -4,6 +4,8 @@ With no other argument than `--algo` it trains the built-in tiny policy on the b
 CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper instead; a file and then
 flags go over it, and `--dry-run` shows what comes out. Running the same command again goes on where
 it was stopped. All of it lies in the run directory: shards, metrics.jsonl, checkpoints.
+
+    rlvr train --algo quatro --out runs/quatro
 """
 
 from pathlib import Path

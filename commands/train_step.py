@@ -2,6 +2,8 @@
 
 The rollouts and the policy are found through the lineage of the advantages. The new policy lies
 in the `_checkpoint` folder of what is made; `--model` takes either path.
+
+    rlvr train-step demo/advantages --learning-rate 2e-4
 """
 
 from pathlib import Path

@@ -2,8 +2,9 @@
 
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
-(QUATRO, eq. 20). Correct completions share a cluster if their similarity reaches the threshold,
-directly or through others (`--linkage single`). The paper gives no threshold; you can pass several.
+(QUATRO, eq. 20). Correct completions whose similarity reaches the threshold share a cluster.
+
+    rlvr ucc demo/scores --threshold 0.6,0.8
 """
 
 from pathlib import Path
@@ -40,9 +41,9 @@ def command(
 
     path, thresholds = options.source(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
-    tallied, scores = pass_at_k.tally(
-        path, texts=True, id_column=id_column, correct_column=correct_column,
-        completion_column=completion_column, source_column=source_column)  # fmt: skip
+    tallied, scores = pass_at_k.tally(path, texts=True, id_column=id_column,
+                                      correct_column=correct_column, source_column=source_column,
+                                      completion_column=completion_column)  # fmt: skip
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(

@@ -2,6 +2,8 @@
 
 Takes a run of train (its evaluations, the last one first), rollouts or scores, or a folder that
 contains them. `?` shows the keys. Scores, logprobs and advantages next to them are shown too.
+
+    rlvr view runs/quatro
 """
 
 from pathlib import Path

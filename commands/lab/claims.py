@@ -2,6 +2,8 @@
 
 Trains the small systems, reads what language models did on the built-in task, and writes a page
 of Markdown. The bounds of every test stand in the code.
+
+    rlvr lab claims --only S9,T5 --out claims.md
 """
 
 from pathlib import Path

@@ -1,4 +1,10 @@
-"""Every panel of the papers' toy figures, in one go."""
+"""Every panel of the papers' toy figures, in one go.
+
+Runs what `lab sharpening`, `lab two-stage` and `lab squeeze` show without options, and draws it in
+the terminal and as files.
+
+    rlvr lab figures --seeds 100
+"""
 
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console

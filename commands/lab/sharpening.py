@@ -3,6 +3,8 @@
 Makes Figures 1 to 5 of When Sharpening Becomes Collapse (sec. 2.4, G and H). With a value for any
 of the swept quantities it makes every combination instead; several values are comma-separated,
 `--algo` is repeated.
+
+    rlvr lab sharpening --algo grpo --algo grpo+iac --learning-rate 0.1,1 --mu 0,0.5
 """
 
 from typing import Annotated, Any

@@ -3,6 +3,8 @@
 Lemma 1, Theorem 1 and C.4 of two-stage (arXiv:2510.04028); eq. 2 and 20, B.1 to B.4 of Anchored
 Policy Optimization: one update of random policies against each formula, the expected update
 against the mean of many groups, and what becomes of a policy that has collapsed on an error.
+
+    rlvr lab squeeze --seeds 200
 """
 
 from rlvr_cli.cli import options

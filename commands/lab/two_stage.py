@@ -4,6 +4,8 @@ Makes Figures 1, 5, 6 and 7 of the two-stage paper (arXiv:2510.04028, sec. 3.2 a
 same with negative gradients only. With a value for any of the swept quantities it makes every
 combination instead; several values are comma-separated, `--algo`, `--rewards` and `--initial`
 are repeated. A learning rate is that at temperature 1.
+
+    rlvr lab two-stage --rewards 0.5,1,0 --initial 0.6,0.05,0.35 --temperature 1,5
 """
 
 from typing import Annotated, Any

@@ -1,0 +1,277 @@
+"""Writes what the reference pages take from the code: `python -P docs/make.py`.
+
+A page is prose with blocks in it. What stands between `<!-- NAME -->` and `<!-- end NAME -->` is
+made by the function of that name here; tests/docs/ holds every page to it.
+"""
+
+import importlib.util
+import inspect
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pyarrow as pa
+
+from rlvr_cli import config
+from rlvr_cli.cli import app
+from rlvr_cli.report import glossary
+from rlvr_cli.storage import columns, schema
+
+THRESHOLD = 0.8  # of the cosine in UCC@k, by default
+DOCS = Path(__file__).parent
+STAGES: dict[str, Any] = vars(config.RunConfig())
+OPTIONS = {option.name: option for stage in STAGES.values() for option in fields(stage)}
+FAMILIES = {
+    "builtin": "the built-in policy on the built-in task",
+    "apo": "Anchored Policy Optimization",
+    "apmpo": "APMPO",
+    "quatro": "QUATRO",
+    "iac": "IAC, from When Sharpening Becomes Collapse",
+    "dapo-iac-dlc": "DAPO with IAC and DLC",
+    "grpo-n": "two-stage training",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; bars inside cells are escaped."""
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    lines = ["| " + " | ".join(row) + " |" for row in [list(head), *cells]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+# docs/cli.md
+
+
+def command_paths() -> list[str]:
+    """Every command, as in `lab sharpening`, in the order of `rlvr --help`."""
+    paths: list[str] = []
+    for name in app.command_names():
+        paths += [f"{name} {sub}" for sub in app.subcommand_names(name)] or [name]
+    return paths
+
+
+def command_module(path: str) -> Any:
+    """The module of a command, as in `rlvr_cli.commands.lab.two_stage`."""
+    name = ".".join(["rlvr_cli.commands", *path.replace("-", "_").split()])
+    is_there = importlib.util.find_spec(name)
+    return importlib.import_module(name if is_there else f"{name}_")  # as in import_
+
+
+def examples(path: str) -> list[str]:
+    """The command lines that a command's help shows."""
+    lines = str(command_module(path).__doc__).splitlines()
+    return [line.strip() for line in lines if line.startswith("    rlvr ")]
+
+
+def commands() -> str:
+    return "\n\n".join(_command(path) for path in command_paths())
+
+
+def command_list() -> str:
+    return table(
+        ["command", ""],
+        [
+            [f"[`rlvr {path}`](#rlvr-{path.replace(' ', '-')})", _summary(path)]
+            for path in command_paths()
+        ],
+    )
+
+
+def _summary(path: str) -> str:
+    return str(command_module(path).__doc__).partition("\n")[0]
+
+
+def _command(path: str) -> str:
+    module = command_module(path)
+    signature = inspect.signature(module.command)
+    rows = [_parameter(parameter) for parameter in signature.parameters.values()]
+    arguments = [name.strip("`") for name, kind, *_ in rows if "argument" in kind]
+    usage = " ".join(["rlvr", path, "[OPTIONS]", *arguments])
+    lines = [f"## rlvr {path}", inspect.cleandoc(module.__doc__), f"Usage: `{usage}`"]
+    return "\n\n".join([*lines, table(["name", "type", "default", "meaning"], rows)])
+
+
+def _parameter(parameter: inspect.Parameter) -> tuple[str, str, str, str]:
+    """An argument or option: its name, type, default and help text."""
+    kind, info = get_args(parameter.annotation)[:2]
+    kind, _ = _without_none(kind)
+    is_repeated = get_origin(kind) is list
+    words = _type_of(get_args(kind)[0] if is_repeated else kind)
+    text, _, default = (info.help or "").partition(" \\[default: ")
+    default = default.removesuffix("]").strip("'") or _default_of(parameter)
+    if type(info).__name__ == "ArgumentInfo":
+        name = info.metavar or parameter.name.upper()
+        name = name if default == "required" else f"[{name}]"
+        return f"`{name}`", f"argument, {words}", default, text
+    flags = [flag for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
+    flags = flags or [f"--{parameter.name.replace('_', '-')}"]
+    kinds = [words, _bounds(*_limits(parameter.name, info)), "may be repeated" * is_repeated]
+    name = ", ".join(f"`{flag}`" for flag in flags)
+    shown = default if not default or default == "required" or " " in default else f"`{default}`"
+    return name, ", ".join(filter(None, kinds)), "" if words == "flag" else shown, text
+
+
+def _default_of(parameter: inspect.Parameter) -> str:
+    """The default in a command's signature; nothing where it is None or an empty text."""
+    if parameter.default is parameter.empty:
+        return "required"
+    return "" if parameter.default is None else str(parameter.default)
+
+
+def _limits(name: str, info: Any) -> tuple[float | None, float | None]:
+    """The bounds of an option, which those that `train` has in its file keep there."""
+    if info.min is None and name in OPTIONS:
+        return OPTIONS[name].metadata["least"], OPTIONS[name].metadata["most"]
+    return info.min, info.max
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type in `type | None`, and whether None was there."""
+    inner = [one for one in get_args(kind) if one is not type(None)]
+    if get_origin(kind) is Union or type(kind).__name__ == "UnionType":
+        return inner[0], len(inner) < len(get_args(kind))
+    return kind, False
+
+
+def _type_of(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)[:-1])) + f" or {get_args(kind)[-1]}"
+    names = {bool: "flag", int: "integer", float: "number", str: "text", Path: "path"}
+    return names[kind]
+
+
+def _bounds(least: float | None, most: float | None) -> str:
+    ends = [f"at least {least:g}" if least is not None else ""]
+    ends.append(f"at most {most:g}" if most is not None else "")
+    return ", ".join(end for end in ends if end)
+
+
+# docs/config.md
+
+
+def tables() -> str:
+    made = []
+    for stage, values in STAGES.items():
+        rows = [
+            (
+                f"`{option.name}`",
+                _kind_and_bounds(option),
+                f"`{json.dumps(option.default)}`",
+                option.metadata["help"],
+            )
+            for option in fields(values)
+        ]
+        name = stage.replace("_", "-")
+        made.append(f"### `[{name}]`\n\n{table(['key', 'type', 'default', 'meaning'], rows)}")
+    return "\n\n".join(made)
+
+
+def _kind_and_bounds(option: Any) -> str:
+    kind = "boolean" if option.type is bool else _type_of(option.type)
+    bounds = _bounds(option.metadata["least"], option.metadata["most"])
+    return f"{kind}, {bounds}" if bounds else kind
+
+
+def recipe_examples() -> str:
+    made = []
+    for name, title in FAMILIES.items():
+        others = ", ".join(f"`{other}`" for other in family(name))
+        also = f" Of the same family: {others}." if others else ""
+        made.append(
+            f"### `{name}`\n\n{title[0].upper()}{title[1:]}.{also}\n\n"
+            f"```toml\n{config.recipe(name)[1].to_toml()}```"
+        )
+    return "\n\n".join(made)
+
+
+def family(name: str) -> list[str]:
+    """The recipes of one paper: those whose comment refers to the recipe of this name."""
+    reference = f"as in the recipe `{name}`"
+    comments = {other: " ".join(config.recipe(other)[0]) for other in config.recipes()}
+    return [other for other, text in comments.items() if reference in text]
+
+
+# docs/shards.md
+
+
+def kinds() -> str:
+    return "\n\n".join(_kind(kind) for kind in schema.KINDS)
+
+
+def _kind(kind: str) -> str:
+    writers = ", ".join(f"`{name}`" for name in columns.WRITERS[kind])
+    rows = [
+        (
+            f"`{field.name}`",
+            type_name(field.type),
+            (field.metadata or {}).get(b"unit", b"").decode(),
+            "yes" if field.nullable else "",
+            columns.MEANING[kind][field.name],
+        )
+        for field in schema.schema(kind, only=tuple(columns.MEANING[kind]))
+    ]
+    head = ["column", "type", "unit or values", "null", "meaning"]
+    text = f"### {kind}\n\n{columns.ROWS[kind]} Written by {writers}.\n\n{table(head, rows)}"
+    extra = [
+        (f"`{name}`", extra.unit, extra.meaning, extra.writer)
+        for name, extra in columns.EXTRA.get(kind, {}).items()
+    ]
+    if extra:
+        more = table(["column", "unit", "meaning", "made by"], extra)
+        text += f"\n\nThere may be more columns, all nullable `double`:\n\n{more}"
+    return text
+
+
+def type_name(kind: Any) -> str:
+    """An Arrow type, as in `list of float`."""
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return f"list of {type_name(kind.value_type)}"
+    return f"{kind}"
+
+
+def manifest() -> str:
+    return table(["key", "meaning"], [(f"`{k}`", text) for k, text in columns.MANIFEST.items()])
+
+
+def metadata() -> str:
+    return table(["key", "meaning"], [(f"`{k}`", text) for k, text in columns.METADATA.items()])
+
+
+# docs/metrics.md
+
+
+def report_glossary() -> str:
+    rows = [
+        (entry.title, f"{entry.line} {entry.more.format(threshold=THRESHOLD)}".strip())
+        for entry in glossary.ENTRIES.values()
+    ]
+    return table(["figure", "meaning"], rows)
+
+
+PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "cli.md": (command_list, commands),
+    "config.md": (tables, recipe_examples),
+    "metrics.md": (report_glossary,),
+    "shards.md": (kinds, manifest, metadata),
+}
+
+
+def page(name: str) -> str:
+    """A page with its blocks made anew."""
+    text = (DOCS / name).read_text()
+    for block in PAGES[name]:
+        start, end = f"<!-- {block.__name__} -->", f"<!-- end {block.__name__} -->"
+        head, found, rest = text.partition(start)
+        _, closed, tail = rest.partition(end)
+        assert found and closed, f"{name} has no block {start} ... {end}"
+        text = f"{head}{start}\n\n{block()}\n\n{end}{tail}"
+    return text
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (DOCS / name).write_text(page(name))

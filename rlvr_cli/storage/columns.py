@@ -1,0 +1,239 @@
+"""What each column of each shard kind means; types and units are in `schema`.
+
+The meanings are kept out of the Arrow schema: what that holds is written into every part.
+"""
+
+from dataclasses import dataclass
+
+_KEY = {
+    "prompt_id": "the prompt's id, unique in its prompts directory",
+    "sample_index": "the completion's number among those of its prompt, from 0",
+}
+_OF_A_POLICY = "one value a token of `token_ids`, at the temperature of the rollouts"
+
+WRITERS = {  # the commands that write a kind
+    "prompts": ("prompts", "import", "train"),
+    "rollouts": ("rollout", "import", "train"),
+    "scores": ("score", "import", "train"),
+    "logprobs": ("logprob", "train"),
+    "advantages": ("advantage", "train"),
+    "steps": ("train-step", "memory-step", "train"),
+    "metrics": ("eval-passk", "ucc", "diversity", "coverage"),
+    "trajectories": ("lab figures", "lab sharpening", "lab squeeze", "lab two-stage"),
+    "checks": ("lab squeeze",),
+}
+ROWS = {  # what one row of a kind is, and in which order the rows come
+    "prompts": "One row a prompt.",
+    "rollouts": "One row a completion; those of one prompt stand together, and so do the rows of "
+    "the kinds made of them, in the same order.",
+    "scores": "One row a completion, as in the rollouts.",
+    "logprobs": "One row a completion, as in the rollouts. A directory has the columns that were "
+    "asked for (`--columns`).",
+    "advantages": "One row a completion, as in the scores.",
+    "steps": "One row an optimizer update. The updated policy lies in the folder `_checkpoint`.",
+    "metrics": "One row a prompt; the means over prompts are in the manifest's `summary`.",
+    "trajectories": "One row for each run, seed and recorded step.",
+    "checks": "One row a check of an identity.",
+}
+MEANING: dict[str, dict[str, str]] = {
+    "prompts": {
+        "prompt_id": _KEY["prompt_id"],
+        "messages": "the prompt: a chat, to which the policy's template is applied, or raw text",
+        "answer": "the gold answer that a verifier compares with; null: the prompt has none",
+        "verifier": "the verifier of this prompt, as in `math:percent=strict`; null: name one with "
+        "`rlvr score --verifier`",
+        "source": "the data set, file or task that the prompt comes from",
+        "extra": "what else the source says of the prompt, for verifiers that read it",
+    },
+    "rollouts": {
+        **_KEY,
+        "prompt_token_ids": "the prompt as the policy saw it; empty where completions were "
+        "imported as text",
+        "completion": "the completion's text, without special tokens",
+        "token_ids": "the completion's tokens, with the end-of-sequence token where it ended by "
+        "itself; null where completions were imported as text",
+        "behaviour_logp": "log-prob of each token in the distribution that it was sampled from: "
+        "after temperature, top-k, top-p and DLC; null where completions were imported",
+        "policy_logp": "with DLC: log-prob of each token under the policy without the memory "
+        "model; the column is there only with DLC",
+        "finish_reason": "`stop`: it ended by itself, `length`: it was cut at the limit, `abort`: "
+        "it was not sampled",
+        "status": "what became of the prompt: `prompt_truncated` and `prompt_too_long` follow from "
+        "`--overlong`",
+        "seed": "seed of the row: a hash of the run's seed, the step, the prompt's id and the "
+        "sample's index; null where completions were imported",
+        "policy": "which weights it was sampled from; null where completions were imported",
+    },
+    "scores": {
+        **_KEY,
+        "reward": "the reward; null where there is none: see `status`",
+        "correct": "whether the answer is right; null where that is not known",
+        "extracted": "the answer that the verifier read in the completion; null: none",
+        "status": "`ok` and `no_answer` have a reward. The others have none: `timeout`, `oom`, "
+        "`error` and `bad_gold` are faults of the verifier, `aborted` was not sampled",
+    },
+    "logprobs": {
+        **_KEY,
+        "old_logp": f"log-prob under the policy, {_OF_A_POLICY}",
+        "ref_logp": f"log-prob under the reference policy, {_OF_A_POLICY}",
+        "entropy": f"entropy of the policy's distribution over the next token, {_OF_A_POLICY}",
+        "max_prob": f"the policy's largest probability, {_OF_A_POLICY}",
+        "ref_topk_ids": "ids of the tokens that the reference policy finds likeliest at each token",
+        "ref_topk_logp": "their log-probs under the reference policy",
+    },
+    "advantages": {
+        **_KEY,
+        "advantage": "the advantage by the objective's estimator; null without a reward, 0 where "
+        "all rewards of the group are equal and the estimator is relative to the group",
+        "keep": "whether the row is trained on; false without a reward",
+        "group_size": "completions of the prompt that have a reward",
+        "group_mean": "mean of their rewards; null where none has one",
+        "group_std": "standard deviation of their rewards; exactly 0 where all are equal: such a "
+        "group is not `informative`; null where none has a reward",
+    },
+    "steps": {
+        "epoch": "pass over the rollout batch, from 0",
+        "mini_batch": "number of the mini-batch in its epoch, from 0",
+        "loss": "the objective's loss of the mini-batch, before the update",
+        "grad_norm": "norm of its gradient, before clipping",
+        "learning_rate": "learning rate of the update, by the schedule",
+        "entropy": "mean entropy of the policy over the trained tokens, before the update",
+        "clip_fraction": "share of tokens whose importance ratio lies where the clip makes the "
+        "gain flat; 0 for an objective without a clip",
+        "clamp_count": "tokens whose log importance ratio is clamped to stay finite",
+        "ratio_mean": "mean importance ratio over the trained tokens; 1 without drift",
+        "ratio_min": "the smallest importance ratio",
+        "ratio_max": "the largest importance ratio",
+        "kl": "divergence of the policy from the old policy: mean of r - 1 - log r with r the "
+        "ratio of the new policy's probability to the old one's, before the update",
+        "sequences": "completions in the mini-batch",
+        "tokens": "trained tokens in the mini-batch",
+        "sampler_gap": "largest difference between the log-prob of the rollout engine and that of "
+        "the trainer; null where they are not compared",
+    },
+    "trajectories": {
+        "run": "the run's name: its algorithm and settings",
+        "seed": "number of the policy, from 0",
+        "step": "when the probabilities were recorded",
+    },
+    "checks": {
+        "about": "the lemma or equation that is checked",
+        "check": "what is claimed of the number",
+        "state": "`holds` if the whole interval lies within the bounds, `fails` if all of it lies "
+        "on one outer side, else `open`",
+        "n": "how many values the number is of",
+        "mean": "the number",
+        "low": "lower end of its 99% interval",
+        "high": "upper end of its 99% interval",
+        "above": "bound that the number must be above; minus infinity: none",
+        "below": "bound that the number must be below; infinity: none",
+    },
+    "metrics": {
+        "prompt_id": _KEY["prompt_id"],
+        "source": "the data set that the prompt comes from; null: not known",
+        "n": "completions with a verdict; of `coverage`: tokens of the solution; of `diversity`: "
+        "completions",
+        "correct": "correct ones among them; of `coverage`: tokens among the largest top k",
+        "excluded": "completions without a verdict, which are left out",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A nullable float64 column that a directory has beside those of its kind."""
+
+    meaning: str
+    writer: str  # what makes it: an objective or modifier, a verifier or a command
+    unit: str = ""
+
+
+EXTRA: dict[str, dict[str, Extra]] = {
+    "scores": {
+        "reward_NAME": Extra(
+            "the reward of one part of a sum, before its weight, as in `reward_math`; a second "
+            "part by the same verifier is `reward_math_2`",
+            "`--verifier 0.9*math+0.1*format`",
+        ),
+    },
+    "advantages": {
+        "lam": Extra("multiplier of the trust region, of the prompt", "`quatro`"),
+        "mu": Extra("multiplier of the normalisation, of the prompt", "`quatro`"),
+        "achieved_kl": Extra(
+            "divergence of the trust region's optimum from the old policy", "`quatro`", "nats"
+        ),
+        "floored": Extra("1 where `lam` is at its floor and `delta` is out of reach", "`quatro`"),
+        "power": Extra("exponent p of the power mean", "`apmpo`"),
+        "clip_low": Extra("clip below 1, a distance", "`apmpo`"),
+        "clip_high": Extra("clip above 1, a distance", "`apmpo`"),
+        "overlong": Extra("what the length penalty adds to the reward, at most 0", "`+overlong`"),
+    },
+    "steps": {
+        "anchor_flat": Extra(
+            "share of the tokens with a negative advantage where the anchor alone makes the gain "
+            "flat",
+            "`apo`, `+anchor`",
+        ),
+        "correction_cut": Extra(
+            "share of trained tokens whose correction weight is cut at the cap", "`+is-correction`"
+        ),
+    },
+    "metrics": {
+        "pass@K": Extra("Pass@k of the prompt", "`eval-passk`"),
+        "avg@k": Extra("share of correct completions of the prompt", "`eval-passk`"),
+        "maj@K": Extra("chance that the commonest answer of k is correct", "`eval-passk`"),
+        "ucc@K": Extra("expected number of clusters of correct completions among k", "`ucc`"),
+        "clusters": Extra("clusters of correct completions", "`ucc`"),
+        "ucr": Extra("clusters a completion", "`ucc`"),
+        "NAME at T": Extra("each of these at one of several thresholds", "`ucc --threshold`"),
+        "1 - self-bleu": Extra("1 less the mean BLEU-4 against the others", "`diversity`"),
+        "distinct-N": Extra("share of n-grams that are different", "`diversity`"),
+        "answer entropy": Extra("entropy of the extracted answers", "`diversity`", "nats"),
+        "NAME similarity": Extra("mean similarity of pairs", "`diversity --similarity`"),
+        "length": Extra(
+            "mean length of a completion", "`diversity`", "tokens, or words and symbols"
+        ),
+        "length std": Extra(
+            "its standard deviation, ddof 1", "`diversity`", "tokens, or words and symbols"
+        ),
+        "truncated": Extra("share of completions cut at the limit", "`diversity`"),
+        "token entropy": Extra("mean entropy of the tokens", "`diversity --logprobs`", "nats"),
+        "max-prob": Extra("mean largest probability", "`diversity --logprobs`", "probability"),
+        "top-K": Extra("share of the solution's tokens among the k likeliest", "`coverage`"),
+    },
+    "trajectories": {
+        "QUERY_ACTION": Extra(
+            "the policy's probability of an action of a query, as in `persian_cat`",
+            "`lab sharpening`",
+            "probability",
+        ),
+        "ACTION": Extra(
+            "the same where the system has one query, as in `a1`", "`lab two-stage`", "probability"
+        ),
+    },
+}
+
+MANIFEST = {  # the keys of `_manifest.json`
+    "kind": "shard kind, as in `rollouts`",
+    "schema_version": "version of the kinds' columns",
+    "stage": "the command that made it",
+    "params": "all options that decide the content, as they took effect",
+    "parents": "the directories that it was made of: for each kind its `path`, relative to this "
+    "directory, and its `digest`",
+    "extra": "names of the columns beside those of the kind",
+    "only": "names of the value columns, where a directory has not all of its kind; else null",
+    "fingerprint": "sha256 of kind, stage, params, the parents' digests, number of parts and "
+    "columns: a directory with another one is not resumed",
+    "digest": "sha256 of the fingerprint and of all parts' sha256: identifies the content",
+    "paths": "where policies lay, relative to this directory",
+    "versions": "versions of Python and of the libraries that made it",
+    "planned_parts": "number of parts of the complete directory",
+    "parts": "for each part its `name`, number of `rows` and `sha256`",
+    "summary": "counts and means of the whole directory: [metrics](metrics.md)",
+    "sha256": "checksum of the manifest without this key, its keys sorted",
+}
+METADATA = {  # the keys of a part's own metadata, JSON under the key `rlvr`
+    "part": "number of the part, from 0",
+    "parts": "number of parts of the directory",
+    "parents": "the digest of each parent",
+}
