@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.rollout import _slots
+from rlvr_cli.engines.rollout import _batch
 from rlvr_cli.engines.rollout.graph import Engine
 from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import (
@@ -470,7 +470,7 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, m
     torch.use_deterministic_algorithms(False)
     torch.set_default_device(None)
     monkeypatch.setenv(dispatch.VARIABLE, "triton")
-    monkeypatch.setitem(_slots.PACE, DEVICE, _slots.Pace(burst=3, late=1, worth=1))
+    monkeypatch.setitem(_batch.PACE, DEVICE, _batch.Pace(burst=3, late=1, worth=1))
     own, memory = (dataclasses.replace(loaded, model=m, eos_ids=(-1,)) for m in small_models())
     requests = [Request([20 + n, *range(n % 4)], n) for n in range(6)]
     limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
