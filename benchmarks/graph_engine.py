@@ -196,7 +196,7 @@ def report(
 
 def bare(options: argparse.Namespace) -> None:
     """One model's steps against two models' in turn, all rows at work."""
-    from rlvr_cli.engines.rollout._batch import Job, Slots
+    from rlvr_cli.engines.rollout._batch import ContinuousBatch, GenerationJob
     from rlvr_cli.engines.rollout._decoder import Decoder
     from rlvr_cli.protocols import SamplingParams
 
@@ -216,8 +216,8 @@ def bare(options: argparse.Namespace) -> None:
             models = [loaded.model] + ([memory_model.model] if memory_model else [])
             decoders = [Decoder(model, rows, length, fuse=options.fuse) for model in models]
             sampling = SamplingParams(options.new_tokens, mu=0.5 * (len(models) > 1))
-            slots = Slots(decoders, rows, sampling, (-1,), options.new_tokens)
-            slots.admit([Job(i, r, options.new_tokens) for i, r in enumerate(requests)])
+            slots = ContinuousBatch(decoders, rows, sampling, (-1,), options.new_tokens)
+            slots.add([GenerationJob(i, r, options.new_tokens) for i, r in enumerate(requests)])
             slots.run()  # compiles, captures
             wait()
             result[name] = (slots, round(time.perf_counter() - start, 1), [])

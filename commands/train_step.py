@@ -41,9 +41,8 @@ def command(
     out = out or source.path.parent / "update"
     begun = options.Begun(out)
     chosen = begun.options(config.UpdateOptions, given)
-    beside = source.path.parent / "logprobs"
-    if logprobs is None and (beside / MANIFEST).exists():
-        logprobs = beside
+    sibling = source.path.parent / "logprobs"
+    logprobs = logprobs or (sibling if (sibling / MANIFEST).exists() else None)
     policy = policies.of(source.parent("rollouts", rollouts), model)
     if dry_run:
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")

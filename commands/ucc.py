@@ -41,9 +41,9 @@ def command(
 
     path, thresholds = options.source(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
-    tallied, scores = pass_at_k.tally(path, texts=True, id_column=id_column,
-                                      correct_column=correct_column, source_column=source_column,
-                                      completion_column=completion_column)  # fmt: skip
+    tallied, scores = pass_at_k.tally(
+        path, texts=True, id_column=id_column, correct_column=correct_column,
+        completion_column=completion_column, source_column=source_column)  # fmt: skip
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(
