@@ -3,6 +3,7 @@
 The layers are those of tests/test_imports.py. Text stays text; colours follow the reader's scheme.
 """
 
+import itertools
 import re
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -53,7 +54,8 @@ def text(x: float, y: float, words: str, kind: str, *, anchor: str = "middle") -
 
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="7" class="{kind}"/>'
+    size = f'width="{width:g}" height="{height:g}"'
+    return f'<rect x="{x:g}" y="{y:g}" {size} rx="7" class="{kind}"/>'
 
 
 def arrow(*points: tuple[float, float]) -> str:
@@ -90,7 +92,7 @@ def loop() -> str:
         parts.append(text(x + 60, 83, name, "code"))
         parts.append(text(x + 60, 103, directory[name], "note"))
     xs = list(left.values())
-    parts += [arrow((x + 120, 87), (after - 3, 87)) for x, after in zip(xs, xs[1:], strict=False)]
+    parts += [arrow((x + 120, 87), (after - 3, 87)) for x, after in itertools.pairwise(xs)]
     parts.append(arrow((756, 60), (756, 30), (252, 30), (252, 57)))
     parts.append(text(504, 22, "the trained policy samples the next step", "note"))
     parts.append(box(348, 148, 312, 54, "soft"))
@@ -102,13 +104,15 @@ def loop() -> str:
     parts.append(text(252, 191, "logprobs/", "note"))
     parts.append(arrow((252, 114), (252, 145)))
     parts.append(arrow((252, 202), (252, 224), (756, 224), (756, 117)))
-    parts.append(text(504, 241, "old and reference log-probs, where the objective needs them", "note"))
+    need = "old and reference log-probs, where the objective needs them"
+    parts.append(text(504, 241, need, "note"))
     return picture(840, 256, "The loop: each stage reads directories and writes one", parts)
 
 
 def architecture() -> str:
     """The packages by layer: each imports those on lower layers only."""
-    parts = [text(24, 30, "A package imports packages on lower lines only.", "note", anchor="start")]
+    rule = "A package imports packages on lower lines only."
+    parts = [text(24, 30, rule, "note", anchor="start")]
     y = 46
     for line in layers():
         x = 24

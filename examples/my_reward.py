@@ -10,7 +10,8 @@ def short(completion: str, *, answer: str, extra: dict[str, Any]) -> dict[str, A
     correct. What raises is an error of this completion, not of the run.
     """
     text = completion.strip()
-    correct = set(text) <= set("0123456789+-*/()") and text != answer and _value(text) == int(answer)
+    is_expression = text != answer and set(text) <= set("0123456789+-*/()")
+    correct = is_expression and _value(text) == int(answer)
     return {
         "reward": (1.0 if len(text) <= 5 else 0.5) if correct else 0.0,
         "correct": correct,

@@ -15,9 +15,8 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "examples/*.md", "tests/stored/*.md")
     for path in ROOT.glob(pattern)
 )
-TOP = tuple(
-    f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and path.name not in ("runs", "dist")
-)
+MADE = ("build", "dist", "runs")
+TOP = tuple(f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and path.name not in MADE)
 OUTSIDE = ("algorithms.md", "papers/", "../shared")
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 
