@@ -113,18 +113,20 @@ def architecture() -> str:
     """The packages by layer: each imports those on lower layers only."""
     rule = "A package imports packages on lower lines only."
     parts = [text(24, 30, rule, "note", anchor="start")]
+    rows = layers()
+    side = max(sum(30 + 8.6 * len(name) for name in row) for row in rows) + 44
     y = 46
-    for line in layers():
-        x = 24
-        for name in line:
+    for row in rows:
+        x = 24.0
+        for name in row:
             width = 20 + 8.6 * len(name)
             parts.append(box(x, y, width, 32, "soft" if name.startswith("__") else "box"))
             parts.append(text(x + width / 2, y + 21, name, "code"))
             x += width + 10
-        note = next((NOTES[name] for name in line if name in NOTES), "")
-        parts.append(text(614, y + 21, note, "note", anchor="start"))
+        note = next((NOTES[name] for name in row if name in NOTES), "")
+        parts.append(text(side, y + 21, note, "note", anchor="start"))
         y += 44
-    return picture(1030, y + 8, "The packages of rlvr_cli in layers", parts)
+    return picture(int(side) + 410, y + 8, "The packages of rlvr_cli in layers", parts)
 
 
 def pictures() -> dict[str, str]:
