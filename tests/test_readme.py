@@ -10,7 +10,7 @@ README = (ROOT / "README.md").read_text()
 def test_the_table_of_commands_is_the_one_that_the_folder_gives():
     rows = [f"| `rlvr {name}` | {app.summary(name)} |" for name in app.command_names()]
     found = re.findall(r"^\| `rlvr .*$", README, re.M)
-    assert found == rows, "paste this into README.md:\n" + "\n".join(rows)
+    assert found == rows, "run `python -P docs/make.py`"
 
 
 def test_every_command_that_the_readme_types_exists():
@@ -25,5 +25,5 @@ def test_the_two_commands_are_targets_of_the_makefile():
 
 
 def test_the_readme_is_a_page_and_a_half():
-    table = re.findall(r"^\|.*$", README, re.M)
+    table = re.findall(r"^(?:\||<!--).*$", README, re.M)
     assert len(README.splitlines()) - len(table) <= 75
