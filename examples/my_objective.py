@@ -1,4 +1,4 @@
-"""An objective of your own: GRPO with the sign of the advantage, so that every group counts alike."""
+"""An objective of your own: GRPO with the sign of the advantage, so all groups count alike."""
 
 import torch
 

@@ -81,3 +81,16 @@ def test_the_pictures_are_drawn_by_their_script():
     spec.loader.exec_module(draw)
     for name, content in draw.pictures().items():
         assert (DOCS / name).read_text() == content, "run `python -P docs/draw.py`"
+
+
+def test_every_example_is_in_its_index_and_says_what_it_does():
+    index = (ROOT / "examples" / "README.md").read_text()
+    scripts = sorted((ROOT / "examples").glob("*.sh"))
+    assert [f"{name}.sh" for name in sorted(re.findall(r"^\| \[(\w+)\.sh\]", index, re.M))] == [
+        path.name for path in scripts
+    ]
+    for path in scripts:
+        first, *comment, strict = path.read_text().splitlines()[:5]
+        assert first == "#!/usr/bin/env bash" and strict == "set -euo pipefail", path
+        assert all(line.startswith("# ") for line in comment), path
+        assert path.stat().st_mode & 0o111, path
