@@ -4,6 +4,7 @@ A page is prose with blocks in it. What stands between `<!-- NAME -->` and `<!--
 made by the function of that name here; tests/docs/ holds every page to it.
 """
 
+import ast
 import importlib.util
 import inspect
 import json
@@ -252,10 +253,52 @@ def report_glossary() -> str:
     return table(["figure", "meaning"], rows)
 
 
+# README.md
+
+
+def summaries() -> str:
+    """The commands with what each does, as `rlvr --help` has them."""
+    rows = [(f"`rlvr {name}`", app.summary(name)) for name in app.command_names()]
+    return table(["command", "what it does"], rows)
+
+
+# docs/objectives.md
+
+
+def objectives() -> str:
+    return equations("objective", "objectives")
+
+
+def modifiers() -> str:
+    return equations("modifier", "modifiers")
+
+
+def terms() -> str:
+    return equations("shared by several", "terms")
+
+
+def equations(head: str, folder: str) -> str:
+    """The files of a folder of algorithms: a link to each, and the first line of its docstring."""
+    rows = []
+    for path in sorted((DOCS.parent / "rlvr_cli" / "algorithms" / folder).glob("[a-z]*.py")):
+        name = path.stem if folder == "terms" else path.stem.replace("_", "-")
+        summary = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        link = f"[`{name}`](../{path.relative_to(DOCS.parent)})"
+        rows.append((link, summary.partition(" Shapes:")[0]))
+    return table([head, ""], rows)
+
+
+def grpo() -> str:
+    path = DOCS.parent / "rlvr_cli" / "algorithms" / "objectives" / "grpo.py"
+    return f"```python\n{path.read_text()}```"
+
+
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "../README.md": (summaries,),
     "cli.md": (command_list, commands),
     "config.md": (tables, recipe_examples),
     "metrics.md": (report_glossary,),
+    "objectives.md": (objectives, modifiers, terms, grpo),
     "shards.md": (kinds, manifest, metadata),
 }
 

@@ -112,4 +112,4 @@ def test_the_readme_counts_the_verdicts_of_the_page():
     found = r"(\d+) claims: (\d+) holds, (\d+) holds in part, (\d+) does not hold, (\d+)"
     counts = re.search(found, page)
     words = "of {} claims {} hold at this scale, {} in part, {} do not, and {} cannot be tested"
-    assert words.format(*counts.groups()) in (ROOT / "README.md").read_text()
+    assert words.format(*counts.groups()) in (ROOT / "docs/lab.md").read_text()

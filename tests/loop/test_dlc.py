@@ -1,4 +1,4 @@
-"""DLC: sampling from the policy less a memory model, and training that one (papers/iac-dlc.txt)."""
+"""DLC: sampling from the policy less a memory model (When Sharpening Becomes Collapse, 3.2)."""
 
 import copy
 import dataclasses

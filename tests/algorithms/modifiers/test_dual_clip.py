@@ -1,4 +1,4 @@
-"""The dual clip (arXiv:1912.09729, eq. 5; algorithms.md, section 2)."""
+"""The dual clip (arXiv:1912.09729, eq. 5)."""
 
 import numpy as np
 import pytest

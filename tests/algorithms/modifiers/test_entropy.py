@@ -1,4 +1,4 @@
-"""The entropy bonus (algorithms.md, section 2)."""
+"""The bonus on the policy's token entropy (in arXiv:2510.04028, C.2)."""
 
 import numpy as np
 import pytest

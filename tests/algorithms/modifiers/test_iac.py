@@ -1,4 +1,4 @@
-"""Inverse-success calibration (papers/iac-dlc.txt, sec. 3.1; algorithms.md, section 1)."""
+"""Inverse-success calibration (When Sharpening Becomes Collapse, sec. 3.1)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Importance correction for the engine's mismatch (algorithms.md, section 6)."""
+"""Corrects for the gap between the engine's and the trainer's log-probs (TIS, IcePop)."""
 
 import math
 

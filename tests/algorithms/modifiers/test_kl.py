@@ -1,4 +1,4 @@
-"""KL to the reference policy (Schulman's k1, k2, k3; algorithms.md, section 2)."""
+"""The KL penalty to the reference policy (k1, k2, k3; GRPO, arXiv:2402.03300, eq. 4)."""
 
 import math
 

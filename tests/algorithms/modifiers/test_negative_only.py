@@ -1,4 +1,4 @@
-"""GRPO-N and GSPO-N (papers/two-stage.txt, B.5; algorithms.md, section 1)."""
+"""GRPO-N and GSPO-N (arXiv:2510.04028, B.5)."""
 
 import numpy as np
 import pytest

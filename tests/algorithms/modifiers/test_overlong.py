@@ -1,4 +1,4 @@
-"""Overlong reward shaping (DAPO, arXiv:2503.14476, eq. 13; algorithms.md, section 1)."""
+"""Overlong reward shaping (DAPO, arXiv:2503.14476, eq. 13)."""
 
 import numpy as np
 import pytest

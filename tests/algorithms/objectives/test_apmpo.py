@@ -1,4 +1,4 @@
-"""APMPO from its equations (papers/apmpo.txt, eq. 2 to 10, 11 and 81; algorithms.md, 4)."""
+"""APMPO from its equations (arXiv:2605.04066, eq. 2 to 11 and 81)."""
 
 import math
 

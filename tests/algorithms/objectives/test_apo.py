@@ -1,4 +1,4 @@
-"""APO from its equations (papers/apo.txt, eq. 8, 9 and 23; algorithms.md, section 4)."""
+"""APO from its equations (Anchored Policy Optimization, eq. 8, 9 and 23)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""CISPO from its equations (arXiv:2506.13585, eq. 4; algorithms.md, section 2)."""
+"""CISPO from its equations (MiniMax-M1, arXiv:2506.13585, eq. 4)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DAPO from its equations (arXiv:2503.14476, eq. 8; algorithms.md, section 2)."""
+"""DAPO from its equations (arXiv:2503.14476, eq. 8)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Dr. GRPO from its equations (arXiv:2503.20783; algorithms.md, sections 1 and 2)."""
+"""Dr. GRPO from its equations (arXiv:2503.20783, sec. 3.2)."""
 
 import numpy as np
 import pytest

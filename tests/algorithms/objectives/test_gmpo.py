@@ -1,4 +1,4 @@
-"""GMPO from its equations (arXiv:2507.20673, eq. 4; algorithms.md, section 2)."""
+"""GMPO from its equations (arXiv:2507.20673, eq. 4)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""GPG from its equations (arXiv:2504.02546, eq. 5 and 8; algorithms.md, sections 1 and 2)."""
+"""GPG from its equations (arXiv:2504.02546, eq. 5 and 8)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""GRPO from its equations (arXiv:2402.03300, eq. 3; algorithms.md, sections 1 and 2)."""
+"""GRPO from its equations (arXiv:2402.03300, eq. 3)."""
 
 import numpy as np
 import pytest

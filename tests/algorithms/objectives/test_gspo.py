@@ -1,4 +1,4 @@
-"""GSPO from its equations (arXiv:2507.18071, eq. 5 and 7; algorithms.md, section 2)."""
+"""GSPO from its equations (arXiv:2507.18071, eq. 5 and 7)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""NSR (arXiv:2506.01347, eq. 4; algorithms.md, sections 1 and 2)."""
+"""NSR from its equations (arXiv:2506.01347, eq. 4)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""PSR (arXiv:2506.01347, eq. 3; algorithms.md, sections 1 and 2)."""
+"""PSR from its equations (arXiv:2506.01347, eq. 3)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""QUATRO from its equations (papers/quatro.txt, eq. 11 to 15, 35; algorithms.md, section 3)."""
+"""QUATRO from its equations (arXiv:2602.04620, eq. 11 to 15 and 35)."""
 
 import math
 

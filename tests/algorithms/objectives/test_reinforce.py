@@ -1,4 +1,4 @@
-"""Raw rewards as advantages (algorithms.md, section 1), with the clipped token ratio."""
+"""REINFORCE: raw rewards as advantages, and the clipped token ratio (PPO, arXiv:1707.06347)."""
 
 import numpy as np
 import pytest

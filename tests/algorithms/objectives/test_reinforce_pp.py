@@ -1,4 +1,4 @@
-"""REINFORCE++ with baseline (arXiv:2501.03262; algorithms.md, sections 1 and 2)."""
+"""REINFORCE++ with baseline from its equations (arXiv:2501.03262)."""
 
 import math
 

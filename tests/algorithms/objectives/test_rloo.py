@@ -1,4 +1,4 @@
-"""RLOO from its equations (arXiv:2402.14740, eq. 7; algorithms.md, sections 1 and 2)."""
+"""RLOO from its equations (arXiv:2402.14740, eq. 7)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weighted REINFORCE (arXiv:2506.01347, eq. 8; algorithms.md, sections 1 and 2)."""
+"""Weighted REINFORCE from its equations (arXiv:2506.01347, eq. 8)."""
 
 import numpy as np
 import pytest

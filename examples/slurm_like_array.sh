@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# An array of tasks, each doing its share of the rollouts, as a Slurm array would; one is killed.
+# Running that task again completes the directory, with the bytes of an undisturbed single process.
+# Usage: examples/slurm_like_array.sh [DIR]      (a new temporary directory without DIR)
+set -euo pipefail
+dir=${1:-$(mktemp -d)}
+mkdir -p "$dir" && cd "$dir"
+tasks=2
+
+task() { # what sbatch runs with --array=0-1
+    exec rlvr rollout prompts -n 8 --max-new-tokens 16 --prompts-per-part 4 --out "$1" \
+        --shard "$SLURM_ARRAY_TASK_ID/$tasks" >>"log-$SLURM_ARRAY_TASK_ID" 2>&1
+}
+
+rlvr prompts task:expression --limit 32 --out prompts
+
+pids=()
+for SLURM_ARRAY_TASK_ID in $(seq 0 $((tasks - 1))); do
+    task rollouts &
+    pids+=($!)
+done
+until compgen -G 'rollouts/part-*.parquet' >/dev/null; do sleep 0.1; done
+kill -KILL "${pids[1]}" && echo "task 1 was killed"
+wait "${pids[0]}"
+wait "${pids[1]}" || echo "task 1 ended with exit code $?"
+test ! -e rollouts/_manifest.json && echo "the directory is not complete"
+
+SLURM_ARRAY_TASK_ID=1
+(task rollouts) && echo "task 1 ran again"
+rlvr check rollouts
+
+SLURM_ARRAY_TASK_ID=0 tasks=1
+(task single)
+for part in single/part-*.parquet; do cmp "$part" "rollouts/$(basename "$part")"; done
+echo "all parts equal those of one process; the shards are in $dir"

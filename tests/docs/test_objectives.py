@@ -1,0 +1,25 @@
+"""docs/objectives.md: the tables of files, and the file that it shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "objectives.md").read_text()
+ALGORITHMS = "rlvr_cli/algorithms"
+
+
+def test_the_tables_are_made_from_the_code(up_to_date):
+    up_to_date("objectives.md")
+
+
+@pytest.mark.parametrize("folder", ["objectives", "modifiers", "terms"])
+def test_each_file_of_an_equation_is_linked(folder):
+    linked = re.findall(rf"^\| \[`.*?`\]\(\.\./{ALGORITHMS}/{folder}/(.*?)\)", PAGE, re.M)
+    assert linked == sorted(p.name for p in (ROOT / ALGORITHMS / folder).glob("[a-z]*.py"))
+
+
+def test_the_objective_that_the_page_shows_is_the_file():
+    source = (ROOT / ALGORITHMS / "objectives" / "grpo.py").read_text()
+    assert f"```python\n{source}```" in PAGE
