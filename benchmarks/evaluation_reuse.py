@@ -27,7 +27,7 @@ import torch
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.rollout.graph import Engine
+from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.kernels.reference import seeds_at
@@ -86,7 +86,9 @@ def scale_entropy(model: Any, entropy: float) -> None:
     model.base_model.norm.weight.mul_(scale)
 
 
-def decode(engine: Engine, requests: list[Request], width: int) -> tuple[list[Completion], float]:
+def decode(
+    engine: GraphEngine, requests: list[Request], width: int
+) -> tuple[list[Completion], float]:
     start = wait()
     completions = dict(engine.generate(requests, SamplingParams(width)))
     return [completions[i] for i in range(len(requests))], round(wait() - start, 2)
@@ -154,7 +156,7 @@ class Updates:
     def __init__(self, loaded: Any, tokens: int) -> None:
         precision = "bfloat16" if CUDA else "float32"
         options = UpdateOptions(micro_batch_tokens=tokens)
-        self.engine = local.Engine(loaded, options, precision=precision)
+        self.engine = local.GraphEngine(loaded, options, precision=precision)
         self._initial = {n: weight.detach().clone() for n, weight in self.engine._master.items()}
         self._rng = np.random.default_rng(11)
 
@@ -190,7 +192,7 @@ def measure(options: argparse.Namespace) -> None:
     model, width = loaded.model, options.new
     prompts = prompts_of(loaded, options.rows // GENERATIONS, options.words)
     requests = [Request(prompts[i // GENERATIONS], 1000 + i) for i in range(options.rows)]
-    engine = Engine(loaded, options.rows, fuse=CUDA)
+    engine = GraphEngine(loaded, options.rows, fuse=CUDA)
     decode(engine, requests, 4)  # compiles and captures
     stored, decode_s = decode(engine, requests, width)
     mean = float(np.mean([logp for c in stored for logp in c.behaviour_logp]))
@@ -199,7 +201,7 @@ def measure(options: argparse.Namespace) -> None:
     again, logps, seconds = drawn_again(model, requests, stored, options.tokens)
     compare("the same weights", stored, again, logps, check_s=seconds)
     for rows in (options.rows, options.rows // 2):
-        repeated, seconds = decode(Engine(loaded, rows, fuse=CUDA), requests, width)
+        repeated, seconds = decode(GraphEngine(loaded, rows, fuse=CUDA), requests, width)
         ids = [completion.token_ids for completion in repeated]
         compare(f"decoded again, {rows} rows at a time", stored, ids, decode_s=seconds)
     for rate in options.rates:

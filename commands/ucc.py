@@ -8,7 +8,7 @@
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -23,9 +23,7 @@ def command(
         str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
     ] = None,
     threshold: Annotated[str, typer.Option(help="above 0 up to 1; several as in 0.6,0.8")] = "0.8",
-    linkage: Annotated[
-        Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
-    ] = "single",
+    linkage: options.Linkage = "single",
     similarity: Annotated[str, typer.Option(help="see `rlvr list similarities`")] = "tfidf",
     clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw UCC@k against k")] = False,

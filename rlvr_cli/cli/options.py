@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -82,6 +82,9 @@ Equality = Annotated[
         help="what holds wrong answers equal: a verifier, text, or none for no Maj@k and no answer "
         "entropy \\[default: the verifier of the scores, else text]"
     ),
+]
+Linkage = Annotated[
+    Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
