@@ -13,6 +13,7 @@ from torch import Tensor
 from rlvr_cli import registry
 from rlvr_cli.algorithms import group_stats
 from rlvr_cli.errors import UsageError
+from rlvr_cli.specs import grammar
 
 ADVANTAGE = "advantage"
 KEEP = "keep"
@@ -111,28 +112,53 @@ class Objective:
 Modifier = Callable[[Objective], Objective]
 
 
-def build(spec: str) -> Objective:
-    """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`."""
+def build(spec: str, *, named_by: str = "") -> Objective:
+    """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`.
+
+    `named_by` says what the spec was read from, if that is not the command line.
+    """
     base, modifiers = _split(spec)
-    objective = registry.build("objectives", base)
+    objective = _objective(registry.build("objectives", base, named_by=named_by), base)
     for modifier in modifiers:
-        objective = registry.build("modifiers", modifier)(objective)
+        modify = registry.build("modifiers", modifier, named_by=named_by)
+        objective = _objective(modify(objective), modifier)
     return objective
 
 
-def canonical(spec: str) -> str:
+def canonical(spec: str, *, named_by: str = "") -> str:
     """The one spelling of a spec: every option of every part written out."""
     base, modifiers = _split(spec)
-    parts = [registry.canonical("objectives", base)]
-    return "+".join(parts + [registry.canonical("modifiers", m) for m in modifiers])
+    parts = [registry.canonical("objectives", base, named_by=named_by)]
+    parts += [registry.canonical("modifiers", piece, named_by=named_by) for piece in modifiers]
+    return "+".join(parts)
+
+
+def origins(spec: str) -> dict[str, str]:
+    """The files and packages of those parts of a spec that are not rlvr's own."""
+    base, modifiers = _split(spec)
+    found = registry.origins("objectives", base)
+    for modifier in modifiers:
+        found |= registry.origins("modifiers", modifier)
+    return found
 
 
 def _split(spec: str) -> tuple[str, list[str]]:
-    base, *modifiers = spec.split("+")
-    names = [modifier.strip().partition(":")[0] for modifier in modifiers]
+    base, *modifiers = grammar.pieces(spec)
+    names = [grammar.read(modifier).name for modifier in modifiers]
     if len(set(names)) < len(names):
         raise UsageError(f"`{spec}` names a modifier twice", "name each modifier once")
     return base, modifiers
+
+
+def _objective(value: object, spec: str) -> Objective:
+    """What code of the user's own returned, if it is an objective."""
+    if isinstance(value, Objective):
+        return value
+    raise UsageError(
+        f"`{spec}` gives {type(value).__name__}, an Objective was expected",
+        "return an `rlvr_cli.algorithms.objective.Objective`; a modifier returns a function "
+        "that makes one of the one before it",
+    )
 
 
 def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:

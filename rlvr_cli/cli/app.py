@@ -1,6 +1,7 @@
 """The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
 
 import ast
+import contextlib
 import difflib
 import importlib
 import logging
@@ -18,7 +19,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
+from rlvr_cli.cli import options
 from rlvr_cli.runtime import distributed
+from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -121,7 +124,8 @@ def _load(name: str) -> Any:
     module = importlib.import_module(".".join(["rlvr_cli.commands", *parts]))
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
-    single.command(name=last, help=module.__doc__)(console.results_alone()(module.command))
+    command = options.trusts(console.results_alone()(module.command))
+    single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 
 
@@ -164,11 +168,16 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
-        with warnings.catch_warnings():
+        with contextlib.ExitStack() as stack, warnings.catch_warnings():
             warnings.showwarning = _show(warnings.showwarning)
+            stack.enter_context(user_code.trusting(user_code.named_in(arguments)))
             return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        return error.exit_code
+    except errors.UntrustedCode as error:
+        again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
+        _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:
         _fail(str(error), error.hint)

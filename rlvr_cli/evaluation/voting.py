@@ -14,13 +14,14 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.tallies import Tally
-from rlvr_cli.protocols import Isolated, Verdict, Verifier
+from rlvr_cli.protocols import Equality, Isolated, Verdict, Verifier
 from rlvr_cli.stages import score
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.scoring import equality, rewards
 from rlvr_cli.verification.scoring.scorer import Question
 
 WORDS = ("text", "none")
+_NAMED_BY = "the directory of scores"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def ballot(
         asked = _asked(scores, given)
     except (DataError, LookupError) as error:
         return Ballot(tallied, "text", f"the prompts, which name the verifiers: {error}")
-    kinds = {spec: registry.module("verifiers", _name(spec)).EQUALITY for spec in asked.specs}
+    kinds = {spec: _kind(spec) for spec in asked.specs}
     mute = [_name(spec) for spec, kind in kinds.items() if kind in WORDS]
     if given is not None and mute:
         raise UsageError(
@@ -129,7 +130,7 @@ def ballot(
     if mute and len(mute) == len(kinds):
         return Ballot(tallied, "text", f"`{mute[0]}` does not say which answers are equal")
     judges = {
-        spec: partial(Judge, spec, registry.build("verifiers", spec), kind)
+        spec: partial(Judge, spec, registry.build("verifiers", spec, named_by=_NAMED_BY), kind)
         for spec, kind in kinds.items()
         if callable(kind)
     }
@@ -181,6 +182,12 @@ def _asked(scores: Shards | None, given: str | None) -> _Asked:
             if one or verifier
         },
     )
+
+
+def _kind(spec: str) -> Equality:
+    """What a verifier's file says of equal answers; one of the user's own may say nothing."""
+    module = registry.module("verifiers", spec, named_by=_NAMED_BY)
+    return getattr(module, "EQUALITY", "text")
 
 
 def _name(spec: str) -> str:

@@ -200,6 +200,9 @@ class Run:
             inputs["heldout"] = self.heldout.digest
         if model:
             inputs["memory_model"] = model.digest
+        inputs |= objective.origins(train.algo)
+        inputs |= registry.origins("rollout", self.config.rollout.engine)
+        inputs |= registry.origins("training", self.config.train_step.trainer)
         self.folder.claim_inputs(inputs)
 
     def _prompts(self, split: str, given: str) -> Shards:

@@ -53,6 +53,8 @@ class Requirement:
 def resting(shape: Shape, options: UpdateOptions, device: Device, size: int = 1) -> dict[str, int]:
     """What a trainer holds between updates, on each of `size` devices."""
     name, chosen = registry.parse("training", options.trainer)
+    if name not in registry.names("training"):
+        return {}
     number = device.bytes_of(chosen["precision"])
     if name == "local":
         masters = 4 * shape.trained if number == 2 else 0
@@ -109,7 +111,9 @@ def training(
 def _training(
     shape: Shape, options: UpdateOptions, device: Device, batch: Batch, size: int
 ) -> dict[str, int]:
-    _, chosen = registry.parse("training", options.trainer)
+    name, chosen = registry.parse("training", options.trainer)
+    if name not in registry.names("training"):
+        return {}
     number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
     count = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
     rows, predicted = Rows(count * batch.longest, batch.longest), count * batch.completion

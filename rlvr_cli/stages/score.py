@@ -114,7 +114,8 @@ class _Golds:
         self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)
         """What a prompt's completions, which stand together, are verified with."""
         texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
-        self._built = {text: rewards.build(text) for text in sorted(texts)}
+        by = "" if spec else f"the `verifier` column of `{prompts.path}`"
+        self._built = {text: rewards.build(text, named_by=by) for text in sorted(texts)}
         parts = [part for made in self._built.values() for part in made]
         summed = [made for made in self._built.values() if len(made) > 1]
         self.columns = tuple(dict.fromkeys(p.column for made in summed for p in made))

@@ -47,7 +47,7 @@ def run(
     world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
-    goal = objective.build(spec)
+    goal = objective.build(spec, named_by=f"`{advantages.path}`")
     check(options, goal, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
