@@ -156,9 +156,10 @@ def build(folder: str, spec: str, *, named_by: str = "") -> Any:
     except Exception as error:
         if isinstance(error, UserError) or not resolved.origin:
             raise
+        where = user_code.blamed(error) or f"`{spec}`"
         raise UsageError(
-            f"`{spec}`: {type(error).__name__}: {first_line(error)}",
-            f"the error is raised by {resolved.name}; RLVR_DEBUG=1 shows where",
+            f"{where}: {type(error).__name__}: {first_line(error)}",
+            f"the error is raised within `{resolved.name}`",
         ) from error
 
 

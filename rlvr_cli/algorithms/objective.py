@@ -121,7 +121,7 @@ def build(spec: str, *, named_by: str = "") -> Objective:
     objective = _objective(registry.build("objectives", base, named_by=named_by), base)
     for modifier in modifiers:
         modify = registry.build("modifiers", modifier, named_by=named_by)
-        objective = _objective(modify(objective), modifier)
+        objective = _objective(modify(objective) if callable(modify) else None, modifier)
     return objective
 
 
@@ -155,9 +155,9 @@ def _objective(value: object, spec: str) -> Objective:
     if isinstance(value, Objective):
         return value
     raise UsageError(
-        f"`{spec}` gives {type(value).__name__}, an Objective was expected",
-        "return an `rlvr_cli.algorithms.objective.Objective`; a modifier returns a function "
-        "that makes one of the one before it",
+        f"`{spec}` does not give an Objective",
+        "a builder returns an `rlvr_cli.algorithms.objective.Objective`; that of a modifier "
+        "returns a function that takes one and returns one",
     )
 
 

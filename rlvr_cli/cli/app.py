@@ -1,7 +1,6 @@
 """The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
 
 import ast
-import contextlib
 import difflib
 import importlib
 import logging
@@ -166,11 +165,16 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
+    """The exit code of a command line; the code that it names may run meanwhile."""
+    with user_code.trusting(user_code.named_in(arguments)):
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
-        with contextlib.ExitStack() as stack, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.showwarning = _show(warnings.showwarning)
-            stack.enter_context(user_code.trusting(user_code.named_in(arguments)))
             return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
@@ -197,7 +201,10 @@ def run(arguments: list[str]) -> int:
         if distributed.is_launched() and distributed.current().is_main_process:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
-        _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
+        if blamed := user_code.blamed(error):
+            _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the whole traceback")
+        else:
+            _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
 
 

@@ -172,6 +172,8 @@ def example(kind: Any) -> str:
         return example(inner[0])
     if origin is Literal:
         return spell(inner[0], kind)
+    if origin is tuple and inner and inner[-1] is not Ellipsis:
+        return f"[{','.join(map(example, inner))}]"
     if origin in _LISTS:
         return "[]"
     return "{}" if origin in _TABLES else _EXAMPLES.get(kind, "none")

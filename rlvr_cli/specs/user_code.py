@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -70,7 +71,9 @@ def _trusted() -> list[Path]:
 
 
 def _real(path: Path | str) -> Path:
-    return Path(path).expanduser().resolve()
+    with contextlib.suppress(RuntimeError):  # of a `~user` that is not known
+        path = Path(path).expanduser()
+    return Path(path).resolve()
 
 
 def named_in(words: Iterable[str]) -> list[str]:
@@ -103,7 +106,7 @@ def require_trust(path: Path | str, *, named_by: str = "") -> Path:
 
 def read(path: Path | str, what: str = "the file") -> bytes:
     try:
-        return Path(path).expanduser().read_bytes()
+        return _real(path).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"cannot read {what} `{path}`: {why}", "check the path") from error
@@ -162,6 +165,13 @@ def _run(path: Path, source: bytes) -> types.ModuleType:
             f"`python {path}` shows where",
         ) from error
     return module
+
+
+def blamed(error: BaseException) -> str:
+    """Where an error was raised, as `FILE line N`, if that is in a file of the user's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if Path(f.filename) in _trusted()]
+    return f"`{own[-1].filename}` line {own[-1].lineno}" if own else ""
 
 
 def is_builder(path: str, function: str) -> bool:
