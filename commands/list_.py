@@ -1,11 +1,13 @@
 """Lists objectives, modifiers, recipes, verifiers, engines, tasks, similarities and formats.
 
-Named alone, a list also shows every option with its default; of a recipe, its objective.
+Named alone, a list also shows every option with its default; of a recipe, its objective. What an
+installed package offers is listed with that package. One entry is shown by its name, and code of
+a file by its spec: `rlvr list objectives mine.py:build`.
 
     rlvr list objectives
 """
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -20,41 +22,33 @@ FOLDERS = (
 
 def command(
     folder: Annotated[str | None, typer.Argument(help=" | ".join(FOLDERS))] = None,
+    spec: Annotated[str | None, typer.Argument(help="one entry, or FILE.py:NAME")] = None,
     json: Annotated[bool, typer.Option("--json", help="print all of it as JSON")] = False,
 ) -> None:
     from rlvr_cli.terminal import console
 
     if folder not in (None, *FOLDERS):
         raise UsageError(f"there is no list of `{folder}`", f"the lists are {', '.join(FOLDERS)}")
-    headings = [folder] if folder else FOLDERS
-    found = {name: _entries(name, whole=json or folder is not None) for name in headings}
-    console.listing(found, as_json=json)
+    if folder and spec:
+        chosen = {folder: _entry(folder, spec)}
+    else:
+        in_full = json or folder is not None
+        chosen = {name: _entries(name, in_full) for name in ([folder] if folder else FOLDERS)}
+    console.listing(chosen, as_json=json)
 
 
-def _entries(folder: str, *, whole: bool) -> dict[str, dict[str, Any]]:
+def _entries(folder: str, in_full: bool) -> dict[str, dict[str, Any]]:
     if folder == "recipes":
-        return {name: _recipe(name, whole=whole) for name in config.recipes()}
-    return {
-        name: {"summary": registry.summary(folder, name)}
-        | (_options(folder, name) if whole else {})
-        for name in registry.names(folder)
-    }
+        return {name: _recipe(name, in_full) for name in config.recipes()}
+    return registry.entries(folder, in_full=in_full)
 
 
-def _recipe(name: str, *, whole: bool) -> dict[str, Any]:
-    (summary, *notes), made = config.recipe(name)
-    tables = {table: vars(options) for table, options in vars(made).items()}
-    more = {"spec": made.train.algo, "notes": "\n".join(notes).strip(), "options": tables}
-    return {"summary": summary} | (more if whole else {})
+def _entry(folder: str, name: str) -> dict[str, dict[str, Any]]:
+    return {name: _recipe(name, True)} if folder == "recipes" else registry.entry(folder, name)
 
 
-def _options(folder: str, name: str) -> dict[str, Any]:
-    """The spec with every option written out, and each option's default and choices."""
-    if not hasattr(registry.module(folder, name), "build"):
-        return {}
-    options = {
-        key: {"default": given.default}
-        | ({"choices": list(get_args(given.annotation))} if get_args(given.annotation) else {})
-        for key, given in registry.options(folder, name).items()
-    }
-    return {"spec": registry.canonical(folder, name), "options": options}
+def _recipe(name: str, in_full: bool) -> dict[str, Any]:
+    (summary, *notes), recipe = config.recipe(name)
+    tables = {table: vars(options) for table, options in vars(recipe).items()}
+    more = {"spec": recipe.train.algo, "notes": "\n".join(notes).strip(), "options": tables}
+    return {"summary": summary} | (more if in_full else {})

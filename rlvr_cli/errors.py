@@ -19,6 +19,18 @@ class UsageError(UserError):
     exit_code = USAGE
 
 
+class UntrustedCode(UsageError):
+    """Data, a manifest or a configuration names a file of code, and the command line does not."""
+
+    def __init__(self, path: str, named_by: str = "") -> None:
+        super().__init__(
+            f"`{path}` is code that {named_by or 'a specification'} names, and this command does "
+            "not: it was not run",
+            f"if you trust it, add `--trust-file {path}`",
+        )
+        self.path = path
+
+
 class DataError(UserError):
     """What the command was given to read is wrong."""
 
@@ -41,6 +53,6 @@ class Advice(UserWarning):
     """What may go wrong; it is said in one line, and the command goes on."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What another library's error says, short enough to stand within a line of ours."""
     return str(error).strip().partition("\n")[0][:200]

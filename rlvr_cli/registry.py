@@ -1,17 +1,35 @@
 """The folder listing is the registry; the signature of a file's `build` is its options.
 
 A spec is `name:option=value,option=value`; modifiers follow behind plus signs, as in
-`dapo:clip_high=0.3+iac:alpha=1+kl:beta=0.001`. Names are in kebab case, files in snake case.
+`dapo:clip_high=0.3+iac:alpha=1+kl:beta=0.001`; specs/grammar.py has the whole grammar. Names are
+in kebab case, files in snake case.
+
+A name that no folder has is one of the user's own, and spelled and used alike for every kind:
+
+    NAME           an entry point of an installed package, of the group `rlvr.objectives`,
+                   `rlvr.modifiers`, `rlvr.verifiers`, `rlvr.rollout`, `rlvr.training`,
+                   `rlvr.tasks`, `rlvr.similarities` or `rlvr.formats`: a module with a `build`,
+                   or a builder
+    FILE.py:NAME   a builder of a file, as in `--algo ./mine.py:build:clip=0.3+kl`
+
+A builder is a function like a folder's `build`: its keyword parameters are its options, and it
+returns what theirs return. A verifier's file may hold a plain function of a completion too (see
+verifiers/custom.py). The canonical spelling says which file or package was used, in an option
+`from`: `mine.py:build:from=sha256-...,clip=0.3`, `own:from=mypackage==1.0`.
 """
 
 import ast
 import difflib
 import importlib
 import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import UntrustedCode, UsageError, UserError, first_line
+from rlvr_cli.specs import grammar, option_types, user_code, values
+from rlvr_cli.specs.grammar import Spec
 
 _ROOT = Path(__file__).parent
 _PACKAGES = {
@@ -23,6 +41,9 @@ _PACKAGES = {
     "training": "engines/training",
     "verifiers": "verification/verifiers",
 }
+_NOUNS = {"rollout": "rollout engine", "training": "training engine", "similarities": "similarity"}
+_SUMMED = ("objectives", "modifiers", "verifiers")  # a `+` ends a spec of these
+_FROM = "from"  # no parameter can have that name
 
 
 def names(folder: str) -> list[str]:
@@ -31,27 +52,217 @@ def names(folder: str) -> list[str]:
     return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
 
 
+def installed(folder: str) -> dict[str, list[user_code.Offer]]:
+    """What installed packages offer beside a folder's names; a name of the folder's own wins."""
+    own = names(folder)
+    return {name: o for name, o in user_code.offers(folder).items() if name not in own}
+
+
 def summary(folder: str, name: str) -> str:
-    """The first line of a file's docstring, read without importing it."""
+    """The first line of a file's docstring, read without importing it.
+
+    Of a name or spec that is not rlvr's own, that of its function.
+    """
+    if name not in names(folder):
+        resolved = _resolve(folder, _read(folder, name))
+        text = inspect.getdoc(resolved.builder) or resolved.module.__doc__ or ""
+        return text.partition("\n")[0]
     source = (_ROOT / package(folder) / f"{name.replace('-', '_')}.py").read_text()
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
-def module(folder: str, name: str) -> Any:
-    """The module behind a name; an error with the nearest names if there is none."""
-    known = names(folder)
-    if name not in known:
-        engines = {"rollout": "rollout engine", "training": "training engine"}
-        noun = engines.get(folder, folder.removesuffix("s"))
-        near = " or ".join(f"`{other}`" for other in _nearest(name.lower(), known))
-        hint = f"did you mean {near}?" if near else ""
-        raise UsageError(f"unknown {noun} `{name}`", hint or f"there are {', '.join(known)}")
-    dotted = package(folder).replace("/", ".")
-    return importlib.import_module(f"rlvr_cli.{dotted}.{name.replace('-', '_')}")
+def entries(folder: str, *, in_full: bool) -> dict[str, dict[str, Any]]:
+    """What a folder and the installed packages offer: a summary, and `in_full` the options too."""
+    own = names(folder)
+    found = {name: _described(folder, name, in_full) for name in own}
+    for name, offers in user_code.offers(folder).items():
+        label = f"{name} (hidden)" if name in own else name
+        found[label] = _offered(folder, offers, in_full and name not in own)
+    return found
+
+
+def entry(folder: str, spec: str) -> dict[str, dict[str, Any]]:
+    """What one name or spec stands for, in full."""
+    return {spec: _described(folder, spec, True)}
+
+
+def _described(folder: str, name: str, in_full: bool) -> dict[str, Any]:
+    """The summary of a name; `in_full` its spec with every option, defaults and choices too."""
+    described: dict[str, Any] = {"summary": summary(folder, name)}
+    if not in_full or folder == "formats":
+        return described
+    found = options(folder, name)
+    known = {key: values.described(option) for key, option in found.items()}
+    is_complete = all("required" not in option for option in known.values())
+    spec = canonical(folder, name) if is_complete else f"{name}:{values.needed(found)}"
+    return described | {"spec": spec, "options": known}
+
+
+def _offered(folder: str, offers: list[user_code.Offer], in_full: bool) -> dict[str, Any]:
+    """What an installed package offers, and which one; a broken one is said to be so."""
+    name, origin = offers[0].name, " and ".join(offer.origin for offer in offers)
+    if name in names(folder):
+        return {"summary": f"of {origin}, hidden by rlvr's own `{name}`", "from": origin}
+    offered = {"summary": f"{offers[0].summary()} ({origin})", "from": origin}
+    try:
+        return (_described(folder, name, True) if in_full else {}) | offered
+    except UserError as error:
+        return offered | {"summary": f"{error} ({origin})"}
 
 
 def package(folder: str) -> str:
     return _PACKAGES.get(folder, folder)
+
+
+def module(folder: str, name: str, *, named_by: str = "") -> Any:
+    """The module behind a name or a spec; an error with the nearest names if there is none."""
+    return _resolve(folder, _read(folder, name), named_by).module
+
+
+def options(folder: str, name: str) -> dict[str, inspect.Parameter]:
+    """The options of a name: the parameters of its `build`."""
+    return _parameters(_resolve(folder, _read(folder, name)))
+
+
+def check(folder: str, spec: str) -> None:
+    """An error if a spec's name is known to no folder and no package; a file is not looked at."""
+    read = grammar.read(spec)
+    if not read.path and read.name not in names(folder) and read.name not in installed(folder):
+        raise _unknown(folder, read.name)
+
+
+def version(folder: str, name: str) -> int:
+    """The `VERSION` of what a file does: it rises when the same options give other results."""
+    return int(getattr(module(folder, name), "VERSION", 1))
+
+
+def parse(
+    folder: str, spec: str, stored: str | None = None, *, named_by: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """The name and every option of a spec, defaults included, each of its declared type.
+
+    With `stored`, the spec that a directory or a run was begun with, an option that `spec` leaves
+    out is as it was there; `parse(folder, stored, stored)` reads a stored spec. `named_by` says
+    what a spec was read from that is not the command line.
+    """
+    read = _read(folder, spec)
+    resolved = _resolve(folder, read, named_by)
+    return resolved.name, _values(read, resolved) | _before(folder, read, resolved, stored)
+
+
+def build(folder: str, spec: str, *, named_by: str = "") -> Any:
+    """What the `build` of a spec's file returns for the spec's options."""
+    read = _read(folder, spec)
+    resolved = _resolve(folder, read, named_by)
+    options = _values(read, resolved)
+    try:
+        return resolved.build(**options)
+    except ValueError as error:
+        where = f" '{spec}'" if resolved.origin else ""
+        raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}{where}`") from error
+    except UntrustedCode as error:  # of the options, as of `custom:path=evil.py`
+        raise UntrustedCode(error.path, named_by) from None
+    except Exception as error:
+        if isinstance(error, UserError) or not resolved.origin:
+            raise
+        where = user_code.blamed(error) or f"`{spec}`"
+        raise UsageError(
+            f"{where}: {type(error).__name__}: {first_line(error)}",
+            f"the error is raised within `{resolved.name}`",
+        ) from error
+
+
+def canonical(folder: str, spec: str, stored: str | None = None, *, named_by: str = "") -> str:
+    """The one spelling of a spec: every option written out, in the signature's order.
+
+    What is not rlvr's own says first which file or package it is from. A file is named without its
+    folder, so that it may lie elsewhere.
+    """
+    read = _read(folder, spec)
+    resolved = _resolve(folder, read, named_by)
+    parameters = _parameters(resolved)
+    options = _values(read, resolved) | _before(folder, read, resolved, stored)
+    ends = folder in _SUMMED
+    origin = {_FROM: grammar.quoted(resolved.origin, within="+")} if resolved.origin else {}
+    spelled = origin | {
+        key: option_types.spell(value, parameters[key].annotation, plus_ends=ends)
+        for key, value in options.items()
+    }
+    text = ",".join(f"{key}={value}" for key, value in spelled.items())
+    return f"{resolved.name}:{text}" if text else resolved.name
+
+
+def origins(folder: str, spec: str) -> dict[str, str]:
+    """The file or package of a spec that is not rlvr's own: its name, and its digest or version."""
+    resolved = _resolve(folder, _read(folder, spec))
+    return {resolved.name: resolved.origin} if resolved.origin else {}
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """What a name stands for; `origin` is empty for rlvr's own."""
+
+    name: str
+    module: Any
+    builder: Callable[..., Any] | None
+    origin: str = ""
+
+    @property
+    def build(self) -> Callable[..., Any]:
+        if callable(self.builder):
+            return self.builder
+        raise UsageError(
+            f"`{self.name}` is no builder",
+            "name a function whose keyword parameters are the options, or a module with a `build`",
+        )
+
+
+def _read(folder: str, spec: str) -> Spec:
+    """A spec as it is written; a plain function of a file becomes the options of `custom`."""
+    read = grammar.read(spec)
+    is_new = read.path and _FROM not in dict(read.options)
+    if folder == "verifiers" and is_new and not user_code.is_builder(read.path, read.function):
+        own = (("path", read.path), ("function", read.function))
+        return Spec("custom", (*own, *read.options))
+    return read
+
+
+def _resolve(folder: str, read: Spec, named_by: str = "") -> _Resolved:
+    origin = str(dict(read.options).get(_FROM) or "")
+    if read.path:
+        code = user_code.of_file(read.path, read.function, origin=origin, named_by=named_by)
+        return _outside(folder, grammar.file_name(Path(read.path).name, read.function), code)
+    if read.name in names(folder):
+        dotted = package(folder).replace("/", ".")
+        found = importlib.import_module(f"rlvr_cli.{dotted}.{read.name.replace('-', '_')}")
+        return _Resolved(read.name, found, getattr(found, "build", None))
+    if offered := installed(folder).get(read.name):
+        return _outside(folder, read.name, user_code.of_package(offered, origin=origin))
+    if origin:
+        raise UsageError(
+            f"`{read.name}` is of {origin}, which is not installed", "install that package first"
+        )
+    raise _unknown(folder, read.name)
+
+
+def _outside(folder: str, name: str, code: user_code.Code) -> _Resolved:
+    """What a name of the user's own stands for; a format has no builder and is used as it is."""
+    if folder == "formats":
+        return _Resolved(name, code.value, None, code.origin)
+    is_module = code.value is code.module
+    builder = getattr(code.value, "build", None) if is_module else code.value
+    return _Resolved(name, code.module, builder, code.origin)
+
+
+def _unknown(folder: str, name: str) -> UsageError:
+    known = [*names(folder), *installed(folder)]
+    noun = _NOUNS.get(folder, folder.removesuffix("s"))
+    if name.endswith(".py"):
+        hint = f"name a function of the file, as in `{grammar.file_name(name, 'build')}`"
+    else:
+        near = " or ".join(f"`{other}`" for other in _nearest(name.lower(), known))
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+    return UsageError(f"unknown {noun} `{name}`", hint)
 
 
 def _nearest(name: str, known: list[str]) -> list[str]:
@@ -61,103 +272,26 @@ def _nearest(name: str, known: list[str]) -> list[str]:
     return [other for other, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
 
 
-def options(folder: str, name: str) -> dict[str, inspect.Parameter]:
-    """The options of a name: the parameters of its `build`."""
-    return dict(inspect.signature(module(folder, name).build).parameters)
+def _parameters(resolved: _Resolved) -> dict[str, inspect.Parameter]:
+    return values.parameters(resolved.name, resolved.build)
 
 
-def earlier(folder: str, name: str) -> dict[str, Any]:
-    """What a spec that an earlier version stored means by the options that it does not name.
+def _values(read: Spec, resolved: _Resolved) -> dict[str, Any]:
+    given = [(k, v) for k, v in read.options if k != _FROM or not resolved.origin]
+    return values.of(read.name, given, _parameters(resolved))
 
-    A file says so in `EARLIER` of each option that it gained, or whose default it changed.
+
+def _before(folder: str, read: Spec, resolved: _Resolved, stored: str | None) -> dict[str, Any]:
+    """What was meant by the options that a spec leaves out, where a stored one says it.
+
+    A file says in `EARLIER` what its options were before it had them, or other defaults.
     """
-    return dict(getattr(module(folder, name), "EARLIER", {}))
-
-
-def version(folder: str, name: str) -> int:
-    """The version of what a file does: it rises when the same options give other results."""
-    return int(getattr(module(folder, name), "VERSION", 1))
-
-
-def parse(folder: str, spec: str, stored: str | None = None) -> tuple[str, dict[str, Any]]:
-    """The name and every option of a spec, defaults included, each of its declared type.
-
-    With `stored`, the spec that a directory or a run was begun with, an option that `spec` leaves
-    out is as it was there. The stored spec itself is read by `parse(folder, stored, stored)`.
-    """
-    name, values = _given(folder, spec)
-    defaults = {key: parameter.default for key, parameter in options(folder, name).items()}
-    if stored is not None:
-        defaults |= earlier(folder, name)
-        if stored.strip().partition(":")[0] == name:
-            defaults |= _given(folder, stored)[1]
-    return name, defaults | values
-
-
-def _given(folder: str, spec: str) -> tuple[str, dict[str, Any]]:
-    """The name of a spec and the options that it names."""
-    name, colon, text = spec.strip().partition(":")
-    known = options(folder, name)
-    values: dict[str, Any] = {}
-    for item in filter(None, text.split(",")) if colon else ():
-        key, equals, value = item.partition("=")
-        key = key.strip()
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            listed = ", ".join(known) or "none"
-            start = f"did you mean `{near[0]}`? " if near else ""
-            raise UsageError(
-                f"`{name}` has no option `{key}`", f"{start}the options of `{name}` are {listed}"
-            )
-        if key in values:
-            raise UsageError(f"`{spec}` gives option `{key}` twice", "give each option once")
-        if not equals:
-            raise UsageError(
-                f"option `{key}` of `{name}` has no value",
-                f"write `{name}:{key}={known[key].default}`",
-            )
-        values[key] = _convert(name, key, value.strip(), known[key])
-    return name, values
-
-
-def _convert(name: str, key: str, value: str, parameter: inspect.Parameter) -> Any:
-    kind = parameter.annotation
-    try:
-        if get_origin(kind) is Literal:
-            if value in get_args(kind):
-                return value
-            expected = f"one of {', '.join(get_args(kind))}"
-        elif kind is bool:
-            expected = "true or false"
-            return {"true": True, "false": False}[value.lower()]
-        else:
-            expected = {int: "a whole number", float: "a number"}.get(kind, "text")
-            made = kind(value)
-            if made == made:
-                return made
-    except (ValueError, KeyError):
-        pass
-    raise UsageError(
-        f"option `{key}` of `{name}` is `{value}`, {expected} was expected",
-        f"write `{name}:{key}={parameter.default}`",
-    )
-
-
-def build(folder: str, spec: str) -> Any:
-    """What the `build` of a spec's file returns for the spec's options."""
-    name, values = parse(folder, spec)
-    try:
-        return module(folder, name).build(**values)
-    except ValueError as error:
-        raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}`") from error
-
-
-def canonical(folder: str, spec: str, stored: str | None = None) -> str:
-    """The one spelling of a spec: every option written out, in the signature's order."""
-    name, values = parse(folder, spec, stored)
-    text = ",".join(f"{key}={_spell(value)}" for key, value in values.items())
-    return f"{name}:{text}" if text else name
-
-
-def _spell(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("e+", "e")
+    if stored is None:
+        return {}
+    before = dict(getattr(resolved.module, "EARLIER", {}))
+    begun = _read(folder, stored)
+    if begun.name == read.name:
+        named = {key for key, _ in begun.options}
+        before |= {k: v for k, v in _values(begun, resolved).items() if k in named}
+    given = {key for key, _ in read.options}
+    return {key: value for key, value in before.items() if key not in given}

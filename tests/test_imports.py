@@ -24,6 +24,7 @@ LAYERS = """
     fixtures lab memory_estimate viewer
     algorithms cli interop models verification
     config registry runtime storage
+    specs
     __version__ errors kernels protocols tasks terminal
 """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]

@@ -13,6 +13,7 @@ from torch import Tensor
 from rlvr_cli import registry
 from rlvr_cli.algorithms import group_stats
 from rlvr_cli.errors import UsageError
+from rlvr_cli.specs import grammar
 
 ADVANTAGE = "advantage"
 KEEP = "keep"
@@ -111,45 +112,68 @@ class Objective:
 Modifier = Callable[[Objective], Objective]
 
 
-def build(spec: str) -> Objective:
-    """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`."""
+def build(spec: str, *, named_by: str = "") -> Objective:
+    """The objective of a spec such as `grpo:clip_high=0.28+kl:beta=0.001`.
+
+    `named_by` says what the spec was read from, if that is not the command line.
+    """
     base, modifiers = _split(spec)
-    objective = registry.build("objectives", base)
+    objective = _objective(registry.build("objectives", base, named_by=named_by), base)
     for modifier in modifiers:
-        objective = registry.build("modifiers", modifier)(objective)
+        modify = registry.build("modifiers", modifier, named_by=named_by)
+        objective = _objective(modify(objective) if callable(modify) else None, modifier)
     return objective
 
 
-def canonical(spec: str, stored: str | None = None) -> str:
+def canonical(spec: str, stored: str | None = None, *, named_by: str = "") -> str:
     """The one spelling of a spec: every option of every part written out.
 
     With `stored`, the spec that a directory was begun with, what `spec` leaves out is as it was.
     """
     base, modifiers = _split(spec)
     before_base, before = (None, []) if stored is None else _split(stored)
-    named = {modifier.strip().partition(":")[0]: modifier for modifier in before}
-    parts = [registry.canonical("objectives", base, before_base)]
+    by_name = {grammar.read(modifier).name: modifier for modifier in before}
+    parts = [registry.canonical("objectives", base, before_base, named_by=named_by)]
     for modifier in modifiers:
-        name = modifier.strip().partition(":")[0]
-        earlier = None if stored is None else named.get(name, name)
-        parts.append(registry.canonical("modifiers", modifier, earlier))
+        name = grammar.read(modifier).name
+        begun = None if stored is None else by_name.get(name, name)
+        parts.append(registry.canonical("modifiers", modifier, begun, named_by=named_by))
     return "+".join(parts)
 
 
 def versions(spec: str) -> dict[str, int]:
     """The version of what each part of a spec does."""
     base, modifiers = _split(spec)
-    folders = [("objectives", base), *(("modifiers", modifier) for modifier in modifiers)]
-    named = [(folder, part.strip().partition(":")[0]) for folder, part in folders]
-    return {f"`{name}`": registry.version(folder, name) for folder, name in named}
+    parts = [("objectives", base), *(("modifiers", modifier) for modifier in modifiers)]
+    return {f"`{grammar.read(s).name}`": registry.version(folder, s) for folder, s in parts}
+
+
+def origins(spec: str) -> dict[str, str]:
+    """The files and packages of those parts of a spec that are not rlvr's own."""
+    base, modifiers = _split(spec)
+    found = registry.origins("objectives", base)
+    for modifier in modifiers:
+        found |= registry.origins("modifiers", modifier)
+    return found
 
 
 def _split(spec: str) -> tuple[str, list[str]]:
-    base, *modifiers = spec.split("+")
-    names = [modifier.strip().partition(":")[0] for modifier in modifiers]
+    base, *modifiers = grammar.pieces(spec)
+    names = [grammar.read(modifier).name for modifier in modifiers]
     if len(set(names)) < len(names):
         raise UsageError(f"`{spec}` names a modifier twice", "name each modifier once")
     return base, modifiers
+
+
+def _objective(value: object, spec: str) -> Objective:
+    """What code of the user's own returned, if it is an objective."""
+    if isinstance(value, Objective):
+        return value
+    raise UsageError(
+        f"`{spec}` does not give an Objective",
+        "a builder returns an `rlvr_cli.algorithms.objective.Objective`; that of a modifier "
+        "returns a function that takes one and returns one",
+    )
 
 
 def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:

@@ -18,7 +18,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
+from rlvr_cli.cli import options
 from rlvr_cli.runtime import distributed
+from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -121,7 +123,8 @@ def _load(name: str) -> Any:
     module = importlib.import_module(".".join(["rlvr_cli.commands", *parts]))
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
-    single.command(name=last, help=module.__doc__)(console.results_alone()(module.command))
+    command = options.trusts(console.results_alone()(module.command))
+    single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 
 
@@ -162,6 +165,12 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
+    """The exit code of a command line; the code that it names may run meanwhile."""
+    with user_code.trusting(user_code.named_in(arguments)):
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
         with warnings.catch_warnings():
@@ -169,6 +178,10 @@ def run(arguments: list[str]) -> int:
             return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        return error.exit_code
+    except errors.UntrustedCode as error:
+        again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
+        _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:
         _fail(str(error), error.hint)
@@ -188,7 +201,10 @@ def run(arguments: list[str]) -> int:
         if distributed.is_launched() and distributed.current().is_main_process:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
-        _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
+        if blamed := user_code.blamed(error):
+            _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the whole traceback")
+        else:
+            _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
 
 

@@ -14,6 +14,7 @@ import typer
 from rlvr_cli import config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
+from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console
 
 Source = Annotated[
@@ -69,6 +70,13 @@ AllowCode = Annotated[
 Unsafe = Annotated[
     bool, typer.Option("--unsafe-no-sandbox", help="run it also where nothing can isolate it")
 ]
+TrustFile = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trust-file", exists=True, dir_okay=False,
+        help="let this code run where data, a manifest or a configuration names it; repeatable",
+    ),
+]  # fmt: skip
 IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
 PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
@@ -124,6 +132,24 @@ def _parameter(knob: Any) -> inspect.Parameter:
         default=None,
         annotation=Annotated[knob.type | None, option],
     )
+
+
+def trusts(command: Callable) -> Callable:
+    """Gives a command `--trust-file`, which lets a file run that something it reads names."""
+    trust = inspect.Parameter(
+        "trust_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TrustFile
+    )
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> Any:
+        user_code.trust(values.pop("trust_file") or [])
+        return command(**values)
+
+    signature = inspect.signature(command)
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
+    wrapper.__signature__ = signature.replace(parameters=[*own, trust])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in [*own, trust]}
+    return wrapper
 
 
 def source(given: str | None) -> Path:

@@ -59,6 +59,7 @@ def of_tally(
     )
     texts = tallied.texts or []
     alone = registry.parse("similarities", similarity)[0] in WITHOUT_WORKERS
+    alone |= bool(registry.origins("similarities", similarity))  # it need not be picklable
     if alone or sum(map(len, texts)) < MANY_TEXTS:
         workers = 1
     workers = workers or len(os.sched_getaffinity(0))

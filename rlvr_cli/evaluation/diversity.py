@@ -20,6 +20,7 @@ from rlvr_cli.evaluation.metrics.ucc import Similar
 from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, write_metrics
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
+from rlvr_cli.specs import grammar
 from rlvr_cli.stages import common
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.storage.writer import OnPart
@@ -183,7 +184,7 @@ def measure(completions: Completions, tallied: Tally, similarities: Sequence[str
 
 def specs(text: str) -> list[str]:
     """The similarities in `tfidf,rouge-l`, each in its full spelling; a UsageError if unknown."""
-    return [registry.canonical("similarities", name) for name in text.split(",")]
+    return [registry.canonical("similarities", name) for name in grammar.listed(text)]
 
 
 def with_tokens(completions: Completions, measures: Measures, path: Path) -> Measures:

@@ -14,13 +14,14 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.tallies import Tally
-from rlvr_cli.protocols import Isolated, Verdict, Verifier
+from rlvr_cli.protocols import Equality, Isolated, Verdict, Verifier
 from rlvr_cli.stages import score
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.scoring import equality, rewards
 from rlvr_cli.verification.scoring.scorer import Question
 
 WORDS = ("text", "none")
+_NAMED_BY = "the directory of scores"
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,13 @@ def equality_judge(
     except (DataError, LookupError) as error:
         why = f"the prompts, which name the verifiers: {error}"
         return EqualityJudge(tallied, "text", why)
-    equalities = {
-        spec: registry.module("verifiers", _name(spec)).EQUALITY for spec in assigned.specs
-    }
+    equalities = {spec: _equality(spec) for spec in assigned.specs}
     if word := _without_verifier(equalities, given):
         return EqualityJudge(tallied, *word)
     by_spec = {
-        spec: partial(AnswerVerifier, spec, registry.build("verifiers", spec), completion)
+        spec: partial(
+            AnswerVerifier, spec, registry.build("verifiers", spec, named_by=_NAMED_BY), completion
+        )
         for spec, completion in equalities.items()
         if callable(completion)
     }
@@ -196,6 +197,12 @@ def _assigned(scores: Shards | None, given: str | None) -> _Assigned:
             if one or verifier
         },
     )
+
+
+def _equality(spec: str) -> Equality:
+    """What a verifier's file says of equal answers; one of the user's own may say nothing."""
+    module = registry.module("verifiers", spec, named_by=_NAMED_BY)
+    return getattr(module, "EQUALITY", "text")
 
 
 def _name(spec: str) -> str:

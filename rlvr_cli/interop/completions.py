@@ -233,7 +233,8 @@ class Stream:
 
 def format_of(names: set[str]) -> Any:
     """The file of formats/ that recognises these columns as its tool's; None if none does."""
-    modules = (registry.module("formats", name) for name in registry.names("formats"))
+    known = [*registry.names("formats"), *registry.installed("formats")]
+    modules = (registry.module("formats", name) for name in known)
     return next((module for module in modules if module.recognises(names)), None)
 
 

@@ -106,6 +106,9 @@ def prepare(setup: Setup) -> Inputs:
         digests["heldout"] = inputs.heldout.digest
     if inputs.memory_model:
         digests["memory_model"] = inputs.memory_model.digest
+    digests |= objectives.origins(train.algo)
+    digests |= registry.origins("rollout", setup.config.rollout.engine)
+    digests |= registry.origins("training", setup.config.train_step.trainer)
     setup.directory.check_inputs(digests)
     return inputs
 

@@ -43,6 +43,8 @@ def trainer_state(
 ) -> dict[str, int]:
     """What a trainer keeps between updates, on each of `size` devices."""
     name, chosen = registry.parse("training", options.trainer)
+    if name not in registry.names("training"):
+        return {}
     number = device.bytes_of(chosen["precision"])
     if name == "local":
         masters = 4 * shape.trained if number == 2 else 0
@@ -99,7 +101,9 @@ def training(
 def _training(
     shape: Shape, options: UpdateOptions, device: Device, batch: UpdateSize, size: int
 ) -> dict[str, int]:
-    _, chosen = registry.parse("training", options.trainer)
+    name, chosen = registry.parse("training", options.trainer)
+    if name not in registry.names("training"):
+        return {}
     number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
     count = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
     rows, predicted = PaddedRows(count * batch.longest, batch.longest), count * batch.completion

@@ -23,7 +23,8 @@ def unreadable(
         if row["answer"] is None or not row["answer"].strip():
             found[row["prompt_id"]] = "it is empty"
             continue
-        for part in rewards.build(text):
+        by = "" if verifier else "the `verifier` column of the prompts"
+        for part in rewards.build(text, named_by=by):
             questions.append(
                 Question(part.spec, part.verifier, "", True, row["answer"], row["extra"] or {})
             )

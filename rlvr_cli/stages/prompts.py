@@ -11,14 +11,17 @@ import pyarrow as pa
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import readers
+from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import MANIFEST, WHOLE, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
+from rlvr_cli.verification.scoring import rewards
 
 PROMPTS_PER_PART = 1024
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
 _OPTIONAL = ("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier")
+_TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,10 @@ def load(
     """
     params: dict[str, Any] = {"limit": limit} if limit else {}
     path = Path(source)
-    if source.startswith("task:"):
-        spec = source.removeprefix("task:") + (f":split={split}" if split else "")
+    if source.startswith("task:") or ".py:" in source:
+        spec = source.removeprefix("task:")
+        if split:
+            spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
         spec = registry.canonical("tasks", spec)
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
         return Source(from_task(spec, verifier)[:limit], params)
@@ -77,16 +82,24 @@ def from_shards(prompts: Shards, verifier: str | None = None) -> list[dict[str, 
 
 
 def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a built-in task, as in `expression:split=heldout`."""
-    return [
-        {
-            **row,
-            "messages": json.dumps(row["prompt"]),
-            "extra": _json_or_none(row["extra"]),
-            "verifier": verifier or row["verifier"],
-        }
-        for row in registry.build("tasks", spec)
-    ]
+    """The rows of a task, as in `expression:split=heldout`; an error if one lacks a key."""
+    rows = []
+    for row in registry.build("tasks", spec):
+        missing = [k for k in _TASK_KEYS if not isinstance(row, dict) or k not in row]
+        if missing:
+            raise DataError(
+                f"`{spec}` gives a row without {', '.join(f'`{name}`' for name in missing)}",
+                f"each row of a task is a dict of {', '.join(_TASK_KEYS)}",
+            )
+        rows.append(
+            {
+                **row,
+                "messages": json.dumps(row["prompt"]),
+                "extra": _json_or_none(row["extra"]),
+                "verifier": verifier or row["verifier"],
+            }
+        )
+    return rows
 
 
 def from_file(
@@ -182,7 +195,7 @@ def make(
             )
         ids[row["prompt_id"]] = number
     for name in {row["verifier"] for row in rows} - {None}:
-        registry.module("verifiers", str(name).partition(":")[0])
+        rewards.check(str(name))
     wanted = schema.schema("prompts")
     columns = {name: [row[name] for row in rows] for name in wanted.names}
     try:

@@ -15,6 +15,7 @@ from rlvr_cli import registry
 from rlvr_cli.errors import DataError, TooManyErrors, UsageError
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
 from rlvr_cli.runtime import distributed
+from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
@@ -123,7 +124,8 @@ class _Golds:
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._spec = spec
         texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
-        self._rewards = {text: rewards.build(text) for text in sorted(texts)}
+        by = "" if spec else f"the `verifier` column of `{prompts.path}`"
+        self._rewards = {text: rewards.build(text, named_by=by) for text in sorted(texts)}
         self.parts = [part for reward in self._rewards.values() for part in reward]
         self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)  # its completions are together
 
@@ -144,8 +146,10 @@ class _Golds:
 
     @property
     def versions(self) -> dict[str, int]:
-        names = sorted({part.spec.partition(":")[0] for part in self.parts})
-        return {f"verifier `{name}`": registry.version("verifiers", name) for name in names}
+        specs = sorted({part.spec for part in self.parts})
+        return {
+            f"verifier `{grammar.read(s).name}`": registry.version("verifiers", s) for s in specs
+        }
 
     def require_permission(self, *, allow_code: bool) -> None:
         """An error if a verifier runs what a model wrote, unless that is allowed."""

@@ -49,7 +49,7 @@ def run(
     world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
-    goal = objective.build(objective.canonical(spec, spec))
+    goal = objective.build(objective.canonical(spec, spec), named_by=f"`{advantages.path}`")
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, goal, policy)

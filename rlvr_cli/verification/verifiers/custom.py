@@ -6,11 +6,11 @@ import importlib.util
 import math
 import numbers
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
+from rlvr_cli.specs import user_code
 
 EQUALITY: Equality = "text"  # whether an answer of a user's function can be its gold is not known
 
@@ -27,17 +27,13 @@ def build(
     """
     if not path:
         raise UsageError("`custom` has no file", "name one: `--verifier path.py:function`")
-    try:
-        source = Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"cannot read the verifier `{path}`: {error.strerror}", "check the path"
-        ) from error
+    file = str(user_code.require_trust(path))
+    source = user_code.read(path, "the verifier")
     if timeout_s <= 0 or memory_mib <= 0:
         raise ValueError("timeout_s and memory_mib must be above 0")
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
-        call, bounds = _load(path, function)
+        call, bounds = _load(file, function)
         if extracted is None:  # the gold alone: only the function could tell
             return Verdict("no_answer", reward=0.0, correct=False)
         return _verdict(call(extracted, answer=answer, extra=extra), bounds)
@@ -61,7 +57,7 @@ def _load(path: str, function: str) -> tuple[Callable[..., Any], tuple[float, fl
     spec.loader.exec_module(module)
     call = getattr(module, function, None)
     if not callable(call):
-        raise UsageError(f"`{path}` has no function `{function}`", "name it behind a colon")
+        raise UsageError(f"`{path}` has no function `{function}`", "name it after a colon")
     low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
     return call, (float(low), float(high))
 

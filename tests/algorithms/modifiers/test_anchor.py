@@ -7,6 +7,15 @@ import pytest
 
 from rlvr_cli.errors import UserError
 
+DEFAULTS = "anchor:k=8,lam=1.05,beta=0.1,z_floor=1e-06"
+
+
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    has_numbers = objective.clip and all(isinstance(bound, float) for bound in objective.clip)
+    has_anchor = "anchor_flat" in dict(objective.shares)
+    return objective.ratio != "token" or not has_numbers or objective.sign > 0 or has_anchor
+
 
 def group_norm(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))

@@ -6,6 +6,8 @@ import torch
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import TokenBatch, Totals
 
+DEFAULTS = "dlc"
+
 
 def loss_and_gradient(spec):
     generator = torch.Generator().manual_seed(0)

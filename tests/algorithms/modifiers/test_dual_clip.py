@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "dual-clip:c=3.0"
+
+
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    return objective.clip is None
+
 
 def estimate(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))

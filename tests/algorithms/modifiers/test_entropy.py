@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "entropy:coef=0.0001"
+
 
 def estimate(batch):
     return batch.by_group(lambda R: R - np.mean(R))

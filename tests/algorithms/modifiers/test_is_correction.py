@@ -8,6 +8,8 @@ import torch
 
 from rlvr_cli.algorithms import objective
 
+DEFAULTS = "is-correction:kind=tis,cap=2.0"
+
 
 def estimate(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))

@@ -5,6 +5,13 @@ import math
 import numpy as np
 import pytest
 
+DEFAULTS = "kl:beta=0.001,estimator=k3,on=all"
+
+
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    return "ref_logp" in objective.needs
+
 
 def estimate(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))

@@ -3,6 +3,18 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "negative-only"
+
+
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    return objective.sign != 0
+
+
+def trained(batch):
+    """The tokens that get a gradient from the surrogate."""
+    return batch.mask_BT & (batch.advantage_B[:, None] < 0)
+
 
 def estimate(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))

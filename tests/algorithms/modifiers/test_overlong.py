@@ -7,6 +7,9 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.errors import UsageError
 from rlvr_cli.stages.advantage import check_length
 
+DEFAULTS = "overlong:buffer=4096"
+SHORT = "overlong:buffer=3"  # the default is too long for the completions of property tests
+
 
 def penalty(batch, buffer):
     return np.minimum(-(batch.length - (batch.max_length - buffer)) / buffer, 0)

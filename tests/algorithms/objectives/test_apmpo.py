@@ -5,6 +5,11 @@ import math
 import numpy as np
 import pytest
 
+DEFAULTS = (
+    "apmpo:gamma=0.8,clip_low=0.2,e_min=0.2,e_max=0.4,exponent=exponential,fss=full,"
+    "bounds=upper,tanh=true,stats=batch,kl=0.001,eps=1e-06,ddof=0"
+)
+
 DEFAULT = {
     "gamma": 0.8,
     "clip_low": 0.2,

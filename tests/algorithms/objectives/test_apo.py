@@ -4,6 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
+
+DEFAULTS = "apo:k=8,lam=1.05,beta=0.1,z_floor=1e-06,clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1"
+
+
+def undrifted(spec, batch, weight_BT):
+    """Weight and advantage of each token's gradient where the policy has not moved."""
+    advantage_B1 = batch.advantage_B[:, None]
+    return weight_BT, torch.where(advantage_B1 < 0, 1.05 * advantage_B1, advantage_B1)
 
 
 def estimate(batch, *, eps, ddof):

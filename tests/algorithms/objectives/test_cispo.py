@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "cispo:cap=5.0,eps=1e-06,ddof=1"
+
 
 def estimate(batch, *, eps, ddof):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=ddof) + eps))

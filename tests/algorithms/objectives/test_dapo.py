@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "dapo:clip_low=0.2,clip_high=0.28,dual_clip=10.0,eps=1e-06,ddof=1"
+
 
 def estimate(batch, *, eps, ddof):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=ddof) + eps))

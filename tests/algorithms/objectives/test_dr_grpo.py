@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "dr-grpo:clip_low=0.2,clip_high=0.2"
+
 
 def estimate(batch):
     return batch.by_group(lambda R: R - np.mean(R))

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+DEFAULTS = "gmpo:clip=0.4,eps=1e-06,ddof=1"
+
 
 def estimate(batch, *, eps, ddof):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=ddof) + eps))

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "gpg"
+
 
 def estimate(batch):
     """alpha (R - mean), alpha = B / (samples in groups whose rewards are not all equal)."""

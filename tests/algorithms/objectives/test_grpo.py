@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1,aggregation=seq-mean-token-mean"
+
 
 def estimate(batch, *, eps, ddof):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=ddof) + eps))

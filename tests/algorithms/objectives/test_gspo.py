@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+DEFAULTS = "gspo:clip_low=0.0003,clip_high=0.0004,eps=1e-06,ddof=1"
+
 
 def estimate(batch, *, eps, ddof):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=ddof) + eps))

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "nsr:clip_low=0.2,clip_high=0.2"
+
 
 def estimate(batch):
     """-1 on wrong completions, no baseline; the others leave the batch and its counts."""

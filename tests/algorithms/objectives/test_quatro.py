@@ -6,6 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+DEFAULTS = "quatro:delta=0.1,ratio=sequence,max_gap=20.0,log_ratio=true,detach=true"
+
+
+def undrifted(spec, batch, weight_BT):
+    """Weight and advantage of each token's gradient where the policy has not moved."""
+    advantage_B1 = batch.advantage_B[:, None]
+    if "length-normalized" not in spec:
+        weight_BT = weight_BT.sum(-1, keepdim=True) * batch.mask_BT  # rho spans the completion
+    return weight_BT, advantage_B1 - 1 if "detach=false" in spec else advantage_B1
+
 
 def shares(rewards, lam):
     weight = np.exp((rewards - rewards.max()) / lam)

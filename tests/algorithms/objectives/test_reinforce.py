@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "reinforce:clip_low=0.2,clip_high=0.2"
+
 
 def estimate(batch):
     return batch.reward

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+DEFAULTS = "reinforce-pp:clip_low=0.2,clip_high=0.2,kl=1e-05"
+
 
 def estimate(batch):
     """R minus the group's mean, whitened over all tokens of the batch, constant groups too."""

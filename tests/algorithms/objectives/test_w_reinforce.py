@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+DEFAULTS = "w-reinforce:positive=0.1,clip_low=0.2,clip_high=0.2"
+
 
 def estimate(batch, *, positive):
     return np.where(batch.correct, positive, -1.0)

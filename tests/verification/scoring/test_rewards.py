@@ -4,6 +4,7 @@ import pytest
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.protocols import Verdict
+from rlvr_cli.specs import user_code
 from rlvr_cli.verification.scoring import rewards
 
 
@@ -30,9 +31,10 @@ def test_a_function_of_a_file_is_a_verifier(tmp_path):
     path.write_text("def score(completion, *, answer, extra): return 1")
     spec = rewards.canonical(f"{path}:score,timeout_s=2")
     assert spec.startswith(f"custom:path={path},function=score,timeout_s=2.0,")
-    (part,) = rewards.build(f"{path}:score")
-    assert part.name == "score"
-    assert part.verifier.version != rewards.build(f"{__file__}:score")[0].verifier.version
+    with user_code.trusting([path, __file__]):
+        (part,) = rewards.build(f"{path}:score")
+        assert part.name == "score"
+        assert part.verifier.version != rewards.build(f"{__file__}:score")[0].verifier.version
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,10 @@ def test_what_is_no_reward_is_refused(text, words):
 
 
 def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(DataError, match=r"cannot read the verifier `nowhere\.py`"):
+    with (
+        user_code.trusting(["nowhere.py"]),
+        pytest.raises(DataError, match=r"cannot read the verifier `nowhere\.py`"),
+    ):
         rewards.build("nowhere.py:score")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlvr_cli.protocols import Limits, Verdict
+from rlvr_cli.specs import user_code
 from rlvr_cli.verification.workers.pool import Pool, Task
 
 TOYS = f"custom:path={Path(__file__).with_name('toys.py')},function=verify"
@@ -22,6 +23,12 @@ def run(pool, *words, limits=LIMITS):
     answers = list(pool.run([task(w, limits=limits) for w in words]))
     assert sorted(index for index, _ in answers) == list(range(len(words)))
     return [verdict for _, verdict in sorted(answers, key=lambda pair: pair[0])]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trusted():
+    with user_code.trusting([Path(__file__).with_name("toys.py")]):
+        yield
 
 
 @pytest.fixture(scope="module")

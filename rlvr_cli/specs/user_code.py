@@ -1,0 +1,254 @@
+"""Code of the user's own: functions of files, names that installed packages offer, and trust.
+
+A file is code where a spec names a function of it, `mine.py:build`. It runs only if the command
+line names it, in a spec or with `--trust-file`; where data, a manifest or a configuration names
+it, it is refused. An installed package offers names by entry points of the groups `rlvr.NAME`,
+as in `rlvr.objectives`: installing it was the explicit act.
+"""
+
+import ast
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlvr_cli.errors import DataError, UntrustedCode, UsageError, UserError, first_line
+from rlvr_cli.specs import grammar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+# The environment carries the list, as ranks and the processes of verifiers inherit it.
+_VARIABLE = "RLVR_TRUSTED_FILES"
+_CHANGED = "bring that file back, or make anew what it made, in another directory"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something outside rlvr that a spec names: what it is, where it is from, and in which version.
+
+    `origin` is `sha256-...` of a file, and `DISTRIBUTION==VERSION` of an installed package.
+    """
+
+    value: Any
+    module: types.ModuleType
+    origin: str
+
+
+# Files.
+
+
+@contextlib.contextmanager
+def trusting(paths: Iterable[Path | str]) -> Iterator[None]:
+    """Lets these files run until the end of the block, in processes that are started in it too."""
+    before = os.environ.get(_VARIABLE)
+    try:
+        trust(paths)
+        yield
+    finally:
+        os.environ.pop(_VARIABLE, None)
+        if before is not None:
+            os.environ[_VARIABLE] = before
+
+
+def trust(paths: Iterable[Path | str]) -> None:
+    """Lets these files run in this process and in those that it starts."""
+    known = [*_trusted(), *(_real(path) for path in paths)]
+    os.environ[_VARIABLE] = "\n".join(dict.fromkeys(map(str, known)))
+
+
+def _trusted() -> list[Path]:
+    return [Path(line) for line in os.environ.get(_VARIABLE, "").split("\n") if line]
+
+
+def _real(path: Path | str) -> Path:
+    with contextlib.suppress(RuntimeError):  # of a `~user` that is not known
+        path = Path(path).expanduser()
+    return Path(path).resolve()
+
+
+def named_in(words: Iterable[str]) -> list[str]:
+    """The files that the words of a command line name as code."""
+    found: list[str] = []
+    for word in words:
+        value = word.partition("=")[2] if word.startswith("--") else word
+        for read_as in (grammar.pieces, grammar.listed):
+            with contextlib.suppress(UserError):  # most words are no specs
+                found += map(_path_in, read_as(value.removeprefix("task:")))
+    return [path for path in dict.fromkeys(found) if path]
+
+
+def _path_in(piece: str) -> str:
+    """The file that a piece of a sum names, maybe behind a weight; empty if it names none."""
+    read = grammar.read(re.sub(r"^\s*-?[0-9.]+(e[+-]?[0-9]+)?\s*\*", "", piece))
+    return read.path or (str(dict(read.options).get("path") or "") if read.name == "custom" else "")
+
+
+def require_trust(path: Path | str, *, named_by: str = "") -> Path:
+    """The real path of a file that may run; UntrustedCode if nothing on the command line names it.
+
+    `named_by` says what did name it.
+    """
+    real = _real(path)
+    if real not in _trusted():
+        raise UntrustedCode(str(path), named_by)
+    return real
+
+
+def read(path: Path | str, what: str = "the file") -> bytes:
+    try:
+        return _real(path).read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot read {what} `{path}`: {why}", "check the path") from error
+
+
+def digest(source: bytes) -> str:
+    return f"sha256-{hashlib.sha256(source).hexdigest()}"
+
+
+def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -> Code:
+    """A function of a trusted file; with an `origin` of the file that had that digest.
+
+    A spec that was stored names a file without its folder. The trusted file of that name and
+    digest is meant then, wherever it lies.
+    """
+    if not function:
+        raise UsageError(f"`{path}` names no function", f"write `{path}:FUNCTION`")
+    real = _find(path, origin, named_by) if origin else require_trust(path, named_by=named_by)
+    source = read(real if origin else path)
+    if origin and digest(source) != origin:
+        raise DataError(
+            f"`{path}` has changed: it is {digest(source)[:19]}..., and {origin[:19]}... was used",
+            _CHANGED,
+        )
+    module = _run(real, source)
+    if not hasattr(module, function):
+        raise UsageError(f"`{path}` has no function `{function}`", f"it has {_functions(module)}")
+    return Code(getattr(module, function), module, digest(source))
+
+
+def _find(path: str, origin: str, named_by: str) -> Path:
+    """The trusted file that a stored spec means; one of its name if none has its digest."""
+    same = [p for p in _trusted() if p.name == Path(path).name and p.is_file()]
+    if not same:
+        return require_trust(path, named_by=named_by)
+    return next((p for p in same if digest(p.read_bytes()) == origin), same[0])
+
+
+def _functions(module: types.ModuleType) -> str:
+    own = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+    return ", ".join(f"`{name}`" for name in own) or "none"
+
+
+@functools.cache
+def _run(path: Path, source: bytes) -> types.ModuleType:
+    """The module of a file, run once a process for each content."""
+    module = types.ModuleType(f"rlvr_file_{path.stem}_{digest(source)[7:19]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look there
+    try:
+        exec(compile(source, path, "exec"), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[module.__name__]
+        raise UsageError(
+            f"`{path}` cannot be run: {type(error).__name__}: {first_line(error)}",
+            f"`python {path}` shows where",
+        ) from error
+    return module
+
+
+def blamed(error: BaseException) -> str:
+    """Where an error was raised, as `FILE line N`, if that is in a file of the user's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if Path(f.filename) in _trusted()]
+    return f"`{own[-1].filename}` line {own[-1].lineno}" if own else ""
+
+
+def is_builder(path: str, function: str) -> bool:
+    """Whether a function of a file, which is not run, takes options alone.
+
+    A builder's parameters are all keyword-only: `def build(*, alpha: float = 1.0)`. Of a file
+    that may not run this is not known: False.
+    """
+    if _real(path) not in _trusted():
+        return False
+    try:
+        tree = ast.parse(read(path))
+    except (DataError, SyntaxError, ValueError):
+        return False
+    found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
+    arguments = [n.args for n in found]
+    return bool(found) and not any(a.args or a.posonlyargs or a.vararg for a in arguments)
+
+
+# Installed packages.
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A name that an installed distribution offers."""
+
+    name: str
+    origin: str  # as in `mypackage==1.0`
+    entry: "EntryPoint"
+
+    def load(self) -> Code:
+        try:
+            value = self.entry.load()
+        except Exception as error:
+            raise UsageError(
+                f"`{self.name}` of {self.origin} cannot be imported: "
+                f"{type(error).__name__}: {first_line(error)}",
+                f"`python -c 'import {self.entry.module}'` shows where",
+            ) from error
+        return Code(value, sys.modules[self.entry.module], self.origin)
+
+    def summary(self) -> str:
+        """The first line of its docstring, read from the file where that can be found."""
+        try:
+            found = importlib.util.find_spec(self.entry.module)
+            tree = ast.parse(read(found.origin)) if found and found.origin else ast.Module([], [])
+        except (ImportError, SyntaxError, ValueError, UserError) as error:
+            return f"cannot be imported: {first_line(error)}"
+        named = [n for n in tree.body if getattr(n, "name", None) == self.entry.attr]
+        nodes: list[Any] = [n for n in named if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+        texts: Iterator[str] = (ast.get_docstring(node) or "" for node in [*nodes, tree])
+        return next(filter(None, texts), "").partition("\n")[0]
+
+
+def offers(kind: str) -> dict[str, list[Offer]]:
+    """What the installed distributions offer of a kind, such as `objectives`, by name."""
+    from importlib import metadata  # slow to import, and rarely needed
+
+    found: dict[str, list[Offer]] = {}
+    for entry in sorted(metadata.entry_points(group=f"rlvr.{kind}"), key=lambda e: e.name):
+        origin = f"{entry.dist.name}=={entry.dist.version}" if entry.dist else entry.value
+        found.setdefault(entry.name, []).append(Offer(entry.name, origin, entry))
+    return found
+
+
+def of_package(offered: list[Offer], *, origin: str = "") -> Code:
+    """What a name of installed packages is; an error if two offer it or its version is another."""
+    first = offered[0]
+    if len(offered) > 1:
+        listed = " and ".join(offer.origin for offer in offered)
+        raise UsageError(
+            f"`{first.name}` is offered by {listed}",
+            f"keep one: `pip uninstall {offered[-1].origin.partition('==')[0]}`",
+        )
+    if origin not in ("", first.origin):
+        raise DataError(
+            f"`{first.name}` is that of {first.origin}, and {origin} was used",
+            f"`pip install {origin}`, or make anew what it made, in another directory",
+        )
+    return first.load()
