@@ -49,7 +49,8 @@ def run(
     world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
-    goal = objective.build(objective.canonical(spec, spec), named_by=f"`{advantages.path}`")
+    by = f"`{advantages.path}`"
+    goal = objective.build(objective.canonical(spec, spec, named_by=by), named_by=by)
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, goal, policy)
@@ -152,7 +153,7 @@ def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
     made_by = advantages.params["algo"]
-    meant = objective.canonical(made_by, made_by)
+    meant = objective.canonical(made_by, made_by, named_by=f"`{advantages.path}`")
     if algo is not None and objective.canonical(algo, made_by) != meant:
         raise UsageError(
             f"`{advantages.path}` was made by {made_by}, --algo is {objective.canonical(algo)}",
