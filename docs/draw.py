@@ -37,6 +37,7 @@ NOTES = {
     "fixtures": "the built-in policy; the papers' small systems; the viewer",
     "algorithms": "equations, models, verifiers, files of other tools",
     "config": "the TOML file, lookup by name, shards, processes and seeds",
+    "specs": "the grammar of `name:option=value`; code of the user's own",
     "__version__": "what all may use; kernels import torch and Triton alone",
 }
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pyarrow as pa
 
 from rlvr_cli import config
-from rlvr_cli.cli import app
+from rlvr_cli.cli import app, options
 from rlvr_cli.report import glossary
 from rlvr_cli.storage import columns, schema
 
@@ -86,7 +86,7 @@ def _summary(path: str) -> str:
 
 def _command(path: str) -> str:
     module = command_module(path)
-    signature = inspect.signature(module.command)
+    signature = inspect.signature(options.trusts(module.command))  # as the app wraps it
     rows = [_parameter(parameter) for parameter in signature.parameters.values()]
     arguments = [name.strip("`") for name, kind, *_ in rows if "argument" in kind]
     usage = " ".join(["rlvr", path, "[OPTIONS]", *arguments])
