@@ -25,8 +25,8 @@ def option(
 ) -> Any:
     """A field with its help text and its bounds.
 
-    An option that is added, or whose default changes, says in `earlier` what the directories and
-    runs of earlier versions, which do not store it, were made with.
+    An option that is added says in `earlier` what the directories and runs of earlier versions,
+    which do not store it, were made with.
     """
     metadata = {"help": text, "least": least, "most": most, "earlier": earlier}
     return field(default=default, metadata=metadata)
