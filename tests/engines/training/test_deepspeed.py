@@ -100,7 +100,19 @@ def test_a_divided_head_has_the_gradient_of_plain_torch_by_all_kernels(made, fol
     assert actual.keys() == expected.keys()
     for name, gradient in expected.items():
         assert gradient.any()
-        assert (actual[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
+        scale = torch.stack(
+            [g.norm() for n, g in expected.items() if module_of(n) == module_of(name)]
+        )
+        assert (actual[name] - gradient).norm() <= 1e-5 * scale.norm(), name
+
+
+def module_of(name):
+    """The module of a parameter: an error is measured against its weight and bias together.
+
+    A bias of keys shifts all scores of a query alike, but for the rotation, so that most of its
+    gradient cancels, and what rounding leaves of it depends on the processor.
+    """
+    return name.rpartition(".")[0]
 
 
 def test_bfloat16_follows_float32_within_its_rounding(made, expected):
