@@ -45,7 +45,7 @@ def command(
     if dry_run:
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
-        made = advantage.run(
+        shards = advantage.run(
             source, out, algo=spec, rollouts=rollouts, share=Share.parse(shard), on_part=parts,
             **begun.values(**flags),
         )  # fmt: skip
@@ -53,4 +53,4 @@ def command(
         "{informative} of {groups} groups carry signal ({informative_share:.0%}), "
         "{missing} rewards missing, {floored} groups at a floor, {kept} rows kept"
     )
-    console.conclude(parts, out, made, text, as_json=json)
+    console.conclude(parts, out, shards, text, as_json=json)

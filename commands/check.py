@@ -1,4 +1,4 @@
-"""Says whether a directory is whole, and who made it.
+"""Says whether a directory is complete, and who made it.
 
 Every part is read and compared with its checksum. A directory that is damaged or not complete gives
 an error and exit code 3.
@@ -15,21 +15,23 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
     from rlvr_cli.models.policy import CHECKPOINT, checkpoint_state
     from rlvr_cli.storage.shards import Shards
 
-    found = Shards.open(options.source(path))
-    for index in range(len(found)):
-        found.part(index)
-    manifest = found.manifest
-    state = checkpoint_state(found) if found.kind == "steps" else None
+    shards = Shards.open(options.source(path))
+    for index in range(len(shards)):
+        shards.part(index)
+    manifest = shards.manifest
+    state = checkpoint_state(shards) if shards.kind == "steps" else None
     if state == "damaged":
         raise DataError(
-            f"`{found.path / CHECKPOINT}` is not as it was written",
+            f"`{shards.path / CHECKPOINT}` is not as it was written",
             "run the command that made it again; it makes the checkpoint anew",
         )
     facts = {name: manifest[name] for name in ("kind", "stage", "params", "versions", "summary")}
-    facts |= {"parts": len(found), "rows": found.rows, "digest": found.digest}
+    facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}
     facts["parents"] = {role: parent["path"] for role, parent in manifest["parents"].items()}
     facts |= {"checkpoint": state} if state else {}
     if not json:
-        console.say(f"`{found.path}` is whole: {found.kind}, {found.rows} rows, {len(found)} parts")
+        console.say(
+            f"`{shards.path}` is complete: {shards.kind}, {shards.rows} rows, {len(shards)} parts"
+        )
         console.facts(facts)
-    console.result(found.path, facts, as_json=json)
+    console.result(shards.path, facts, as_json=json)

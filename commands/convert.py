@@ -1,7 +1,7 @@
 """Writes any model that transformers loads as a directory that every engine reads.
 
 A GGUF file (`pip install 'rlvr[gguf]'`) is dequantised. What is declared to end a completion is
-kept, with the tokenizer's own id beside it.
+kept, with the tokenizer's own id next to it.
 
     rlvr convert model.gguf --out model
 """

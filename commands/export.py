@@ -1,7 +1,7 @@
 """Writes completions and their scores for other tools.
 
 The formats are JSON lines and those of other tools (`rlvr list formats`). Each row has what the
-directory and the ones that it was made from know of a completion.
+directory and those it was computed from know of a completion.
 
     rlvr export demo/scores --format lm-eval --out samples_lm-eval.jsonl
 """

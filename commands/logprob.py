@@ -49,10 +49,10 @@ def command(
     needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
     options.spawn(nproc, rollouts, source.path)
     with console.Parts("logprob", len(source)) as parts:
-        made = logprob.run(
+        shards = logprob.run(
             source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,
             policy=policies.of(source, model) if needs_policy else None,
             **tokens, share=options.share(shard), on_part=parts,
         )  # fmt: skip
-        made = common.together(made, out)
-    console.conclude(parts, out, made, "{tokens} tokens", as_json=json, rate="tokens")
+        shards = common.together(shards, out)
+    console.conclude(parts, out, shards, "{tokens} tokens", as_json=json, rate="tokens")

@@ -1,14 +1,14 @@
 """Trains DLC's memory model on the completions of a step, ready for exact resume.
 
-The memory model is found through the rollouts, which were sampled from a policy less it. The
-trained one lies in the `_checkpoint` folder of what is made; `rlvr rollout --memory-model` takes
-either path.
+The memory model is taken from the rollouts, which were sampled from a policy less it. The
+trained one lies in the `_checkpoint` folder of the new directory; `rlvr rollout --memory-model`
+takes either path.
 
     rlvr rollout demo/prompts --memory-model auto --out dlc/rollouts -n 8 --max-new-tokens 16
     rlvr memory-step dlc/rollouts
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from rlvr_cli.terminal import console
 
 @options.takes(given=config.MemoryOptions)
 def command(
-    given: dict,
+    given: dict[str, Any],
     rollouts: options.Source = None,
     out: options.Out = None,
     memory_model: Annotated[str | None, typer.Option(help="the memory model to train")] = None,
@@ -27,7 +27,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.models import memory_model as remembering
+    from rlvr_cli.models import memory_model as memory_models
     from rlvr_cli.stages import memory_step
     from rlvr_cli.storage.shards import Shards
 
@@ -36,10 +36,10 @@ def command(
     begun = options.Begun(out)
     chosen = begun.options(config.MemoryOptions, given)
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
-    memory = remembering.of(source, memory_model)
+    memory = memory_models.of(source, memory_model)
     if dry_run:
         return console.say(f"memory-step: `{memory.name}` on {source.rows} rows, into `{out}`")
     with console.Parts("memory-step", 1) as parts:
-        made = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
+        shards = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
     text = "{updates} updates on {tokens} tokens, {loss:.4g} nats a token before the first"
-    console.conclude(parts, out, made, text, as_json=json)
+    console.conclude(parts, out, shards, text, as_json=json)

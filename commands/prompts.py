@@ -54,5 +54,5 @@ def command(
     if dry_run:
         return console.say(f"prompts: {len(chosen.rows)} prompts of `{source}` would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
-        made = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
-    console.conclude(parts, out, made, text, as_json=json)
+        shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
+    console.conclude(parts, out, shards, text, as_json=json)

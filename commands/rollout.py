@@ -7,7 +7,7 @@ prompts are drawn in their place; all draws and their scores stay in `OUT/_draws
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from rlvr_cli.terminal import console
 
 @options.takes(given=config.RolloutOptions)
 def command(
-    given: dict,
+    given: dict[str, Any],
     prompts: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
@@ -53,8 +53,8 @@ def command(
     console.remark("rollout", *rollout.remarks(chosen, model))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
-        made = common.together(rollout.run(source, out, policy, chosen, selection, memory,
+        shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,
                                            share=share, on_part=parts), out)  # fmt: skip
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
     text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws" if draws else ""
-    console.conclude(parts, out, made, text, as_json=json, rate=None if draws else "tokens")
+    console.conclude(parts, out, shards, text, as_json=json, rate=None if draws else "tokens")

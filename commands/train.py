@@ -9,7 +9,7 @@ it was stopped. All of it lies in the run directory: shards, metrics.jsonl, chec
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,10 +25,10 @@ from rlvr_cli.terminal import console
     memory_step=config.MemoryOptions,
 )
 def command(
-    train: dict,
-    rollout: dict,
-    train_step: dict,
-    memory_step: dict,
+    train: dict[str, Any],
+    rollout: dict[str, Any],
+    train_step: dict[str, Any],
+    memory_step: dict[str, Any],
     out: options.Out = None,
     recipe: Annotated[
         str | None, typer.Option(help="start from these numbers; see `rlvr list recipes`")

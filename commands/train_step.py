@@ -1,13 +1,13 @@
 """Updates a policy on advantages, ready for exact resume.
 
-The rollouts and the policy are found through the lineage of the advantages. The new policy lies
-in the `_checkpoint` folder of what is made; `--model` takes either path.
+The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
+in the `_checkpoint` folder of the new directory; `--model` takes either path.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,14 +18,14 @@ from rlvr_cli.terminal import console
 
 @options.takes(given=config.UpdateOptions)
 def command(
-    given: dict,
+    given: dict[str, Any],
     advantages: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
     algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
     seed: options.StageSeed = None,
     rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
-    logprobs: Annotated[Path | None, typer.Option(help="default: beside the advantages")] = None,
+    logprobs: Annotated[Path | None, typer.Option(help="default: next to the advantages")] = None,
     off_policy: Annotated[
         bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
     ] = False,
@@ -48,7 +48,7 @@ def command(
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
     options.spawn(nproc, advantages, source.path)
     with console.Parts("train-step", 1) as parts:
-        made = train_step.run(
+        shards = train_step.run(
             source, out, policy, chosen, algo=algo, rollouts=rollouts, **begun.values(seed=seed),
             logprobs=Shards.open(logprobs, "logprobs") if logprobs else None,
             off_policy=off_policy, on_part=parts,
@@ -57,4 +57,4 @@ def command(
         "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
         "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
     )
-    console.conclude(parts, out, made, text, as_json=json)
+    console.conclude(parts, out, shards, text, as_json=json)

@@ -26,7 +26,7 @@ def option(
     """A field with its help text and its bounds.
 
     An option that is added says in `earlier` what the directories and runs of earlier versions,
-    which do not store it, were made with.
+    which do not store it, meant.
     """
     metadata = {"help": text, "least": least, "most": most, "earlier": earlier}
     return field(default=default, metadata=metadata)
@@ -122,7 +122,7 @@ class RunOptions:
     save_every: int = option(
         1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
     )
-    keep: int = option(2, "newest checkpoints kept, beside the best one", least=1)
+    keep: int = option(2, "newest checkpoints kept, in addition to the best one", least=1)
     seed: int = option(0, "of sampling and of the order of prompts", least=0)
 
 
@@ -196,13 +196,13 @@ def load(
         recipe = "builtin"
     if recipe is None:
         return _merge(layers)
-    made = _merge([_read(_recipe_path(recipe)), *layers])
-    if made.train.model != "builtin" and not made.train.prompts:
+    config = _merge([_read(_recipe_path(recipe)), *layers])
+    if config.train.model != "builtin" and not config.train.prompts:
         raise UsageError(
-            f"recipe `{recipe}` trains `{made.train.model}`, and there are no prompts for it",
+            f"recipe `{recipe}` trains `{config.train.model}`, and there are no prompts for it",
             "make some with `rlvr prompts SOURCE --out DIR` and name them with `--prompts DIR`",
         )
-    return made
+    return config
 
 
 def recipes() -> list[str]:
@@ -271,7 +271,7 @@ def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
         raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
 
 
-def _typed(path: Path, option_field: dataclasses.Field, value: Any) -> Any:
+def _typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:
     kind = option_field.type
     if get_origin(kind) is Literal:
         fits = value in get_args(kind)

@@ -115,7 +115,7 @@ class RolloutEngine(Protocol):
 
 
 class ColocatedEngine(RolloutEngine, Protocol):
-    """A rollout engine with weights of its own, which stays beside a trainer."""
+    """A rollout engine with weights of its own, which stays next to a trainer."""
 
     dtype: str
 
@@ -183,5 +183,5 @@ class TrainingEngine(Protocol):
         ...
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """The policy's whole weights, one after the other, in the precision that it computes in."""
+        """The policy's full weights, one after the other, in the precision that it computes in."""
         ...

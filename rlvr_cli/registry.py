@@ -1,7 +1,7 @@
 """The folder listing is the registry; the signature of a file's `build` is its options.
 
-A spec is `name:option=value,option=value`; modifiers follow behind plus signs, as in
-`dapo:clip_high=0.3+iac:alpha=1+kl:beta=0.001`; specs/grammar.py has the whole grammar. Names are
+A spec is `name:option=value,option=value`; modifiers follow after plus signs, as in
+`dapo:clip_high=0.3+iac:alpha=1+kl:beta=0.001`; specs/grammar.py has the grammar. Names are
 in kebab case, files in snake case.
 
 A name that no folder has is one of the user's own, and spelled and used alike for every kind:
@@ -53,7 +53,7 @@ def names(folder: str) -> list[str]:
 
 
 def installed(folder: str) -> dict[str, list[user_code.Offer]]:
-    """What installed packages offer beside a folder's names; a name of the folder's own wins."""
+    """What installed packages offer besides a folder's own names, which win."""
     own = names(folder)
     return {name: o for name, o in user_code.offers(folder).items() if name not in own}
 
@@ -74,11 +74,11 @@ def summary(folder: str, name: str) -> str:
 def entries(folder: str, *, in_full: bool) -> dict[str, dict[str, Any]]:
     """What a folder and the installed packages offer: a summary, and `in_full` the options too."""
     own = names(folder)
-    found = {name: _described(folder, name, in_full) for name in own}
+    described = {name: _described(folder, name, in_full) for name in own}
     for name, offers in user_code.offers(folder).items():
         label = f"{name} (hidden)" if name in own else name
-        found[label] = _offered(folder, offers, in_full and name not in own)
-    return found
+        described[label] = _offered(folder, offers, in_full and name not in own)
+    return described
 
 
 def entry(folder: str, spec: str) -> dict[str, dict[str, Any]]:
@@ -91,10 +91,10 @@ def _described(folder: str, name: str, in_full: bool) -> dict[str, Any]:
     described: dict[str, Any] = {"summary": summary(folder, name)}
     if not in_full or folder == "formats":
         return described
-    found = options(folder, name)
-    known = {key: values.described(option) for key, option in found.items()}
+    parameters = options(folder, name)
+    known = {key: values.described(option) for key, option in parameters.items()}
     is_complete = all("required" not in option for option in known.values())
-    spec = canonical(folder, name) if is_complete else f"{name}:{values.needed(found)}"
+    spec = canonical(folder, name) if is_complete else f"{name}:{values.needed(parameters)}"
     return described | {"spec": spec, "options": known}
 
 
@@ -115,7 +115,7 @@ def package(folder: str) -> str:
 
 
 def module(folder: str, name: str, *, named_by: str = "") -> Any:
-    """The module behind a name or a spec; an error with the nearest names if there is none."""
+    """The module of a name or a spec; an error with the nearest names if there is none."""
     return _resolve(folder, _read(folder, name), named_by).module
 
 
@@ -234,8 +234,8 @@ def _resolve(folder: str, read: Spec, named_by: str = "") -> _Resolved:
         return _outside(folder, grammar.file_name(Path(read.path).name, read.function), code)
     if read.name in names(folder):
         dotted = package(folder).replace("/", ".")
-        found = importlib.import_module(f"rlvr_cli.{dotted}.{read.name.replace('-', '_')}")
-        return _Resolved(read.name, found, getattr(found, "build", None))
+        own = importlib.import_module(f"rlvr_cli.{dotted}.{read.name.replace('-', '_')}")
+        return _Resolved(read.name, own, getattr(own, "build", None))
     if offered := installed(folder).get(read.name):
         return _outside(folder, read.name, user_code.of_package(offered, origin=origin))
     if origin:

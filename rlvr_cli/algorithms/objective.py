@@ -76,7 +76,7 @@ Count = Callable[[TokenBatch, Tensor], tuple[Tensor, Tensor]]  # hits, tokens th
 class Objective:
     """The four slots, and what modifiers add to them.
 
-    `columns` names what `advantage` returns beside the advantage (a `keep` of its own leaves rows
+    `columns` names what `advantage` returns besides the advantage (a `keep` of its own leaves rows
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
@@ -151,10 +151,10 @@ def versions(spec: str) -> dict[str, int]:
 def origins(spec: str) -> dict[str, str]:
     """The files and packages of those parts of a spec that are not rlvr's own."""
     base, modifiers = _split(spec)
-    found = registry.origins("objectives", base)
+    origin = registry.origins("objectives", base)
     for modifier in modifiers:
-        found |= registry.origins("modifiers", modifier)
-    return found
+        origin |= registry.origins("modifiers", modifier)
+    return origin
 
 
 def _split(spec: str) -> tuple[str, list[str]]:
@@ -185,11 +185,13 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
     present_N = step.present_N
     size_N, mean_N, std_N = group_stats.statistics(step.reward_N, step.group_N, present_N)
     constant_N = group_stats.is_constant(step.reward_N, step.group_N, present_N)
-    made = objective.advantage(step.only(present_N))
-    columns = {name: _scatter(made[name], present_N) for name in (ADVANTAGE, *objective.columns)}
+    estimates = objective.advantage(step.only(present_N))
+    columns = {
+        name: _scatter(estimates[name], present_N) for name in (ADVANTAGE, *objective.columns)
+    }
     keep_N = present_N.clone()
-    if KEEP in made:
-        keep_N[present_N] = made[KEEP]
+    if KEEP in estimates:
+        keep_N[present_N] = estimates[KEEP]
     return columns | {
         KEEP: keep_N,
         "group_size": size_N,

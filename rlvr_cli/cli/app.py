@@ -38,8 +38,8 @@ def command_names() -> list[str]:
     """The commands that the folder holds, in the order of the loop."""
     stems = [path.stem for path in _COMMANDS.glob("*.py") if not path.stem.startswith("__")]
     stems += [path.parent.name for path in _COMMANDS.glob("*/__init__.py")]
-    found = {stem.strip("_").replace("_", "-") for stem in stems}
-    return [n for n in _ORDER if n in found] + sorted(found - set(_ORDER))
+    known = {stem.strip("_").replace("_", "-") for stem in stems}
+    return [n for n in _ORDER if n in known] + sorted(known - set(_ORDER))
 
 
 def _file(name: str) -> Path:
@@ -81,7 +81,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:  # typer would make it exit code 130 without a word
             raise errors.Interrupted("interrupted; finished parts are kept") from error
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, ...]:
         if args[0] not in command_names() and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], command_names(), n=2)
             hint = f"did you mean {' or '.join(f'`rlvr {n}`' for n in near)}?" if near else ""
@@ -102,7 +102,7 @@ class Folder(TyperGroup):
         path = f"{self.name}/{cmd_name}"
         return TyperCommand(cmd_name, help=summary(path), rich_markup_mode=None)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, ...]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], known, n=1)
@@ -208,7 +208,7 @@ def _run(arguments: list[str]) -> int:
         return errors.FAILED
 
 
-def _show(others: Callable) -> Callable:
+def _show(others: Callable[..., None]) -> Callable[..., None]:
     """Says rlvr's own warnings in one line; leaves the others as they are."""
 
     def show(message: Any, category: Any, *where: Any) -> None:

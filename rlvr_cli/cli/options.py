@@ -99,13 +99,13 @@ RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward
 _SHORT = {"num_generations": ["-n"]}
 
 
-def takes(**tables: type) -> Callable[[Callable], Callable]:
+def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Puts the options of dataclasses into a command's signature.
 
     Each keyword names a parameter of the command; it gets a dict of the values that were given.
     """
 
-    def decorate(command: Callable) -> Callable:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
             for name, kind in tables.items():
@@ -123,18 +123,18 @@ def takes(**tables: type) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def _parameter(knob: Any) -> inspect.Parameter:
-    flags = [f"--{knob.name.replace('_', '-')}", *_SHORT.get(knob.name, [])]
-    option = typer.Option(*flags, help=f"{knob.metadata['help']} \\[default: {knob.default!r}]")
+def _parameter(field: Any) -> inspect.Parameter:
+    flags = [f"--{field.name.replace('_', '-')}", *_SHORT.get(field.name, [])]
+    option = typer.Option(*flags, help=f"{field.metadata['help']} \\[default: {field.default!r}]")
     return inspect.Parameter(
-        knob.name,
+        field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[knob.type | None, option],
+        annotation=Annotated[field.type | None, option],
     )
 
 
-def trusts(command: Callable) -> Callable:
+def trusts(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command `--trust-file`, which lets a file run that something it reads names."""
     trust = inspect.Parameter(
         "trust_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TrustFile
@@ -188,8 +188,8 @@ class Begun:
         """The options of a stage."""
         chosen = config.make(kind, given, self._params)
         defaults = {f.name: f.default for f in fields(kind) if given[f.name] is None}
-        held = {n: v for n, v in vars(chosen).items() if n in defaults and v != defaults[n]}
-        self._say({n: v for n, v in held.items() if not str(v).startswith(f"{defaults[n]}:")})
+        others = {n: v for n, v in vars(chosen).items() if n in defaults and v != defaults[n]}
+        self._say({n: v for n, v in others.items() if not str(v).startswith(f"{defaults[n]}:")})
         return chosen
 
     def _say(self, values: dict[str, Any]) -> None:

@@ -75,8 +75,8 @@ def require_memory(
     """
     place = device.here()
     if model:
-        held = phases.memory_model_bytes(shape_of(model), place, trained=True)
-        place = dataclasses.replace(place, free=place.free - held)
+        reserved_bytes = phases.memory_model_bytes(shape_of(model), place, trained=True)
+        place = dataclasses.replace(place, free=place.free - reserved_bytes)
     needs = phases.run(
         shape_of(policy, config.train_step),
         config,

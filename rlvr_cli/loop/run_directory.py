@@ -108,18 +108,22 @@ class RunDirectory:
         return last, self.repair_metrics(last)
 
     def last_step(self) -> int:
-        """The newest step whose checkpoint is whole, 0 if there is none.
+        """The newest step whose checkpoint is complete, 0 if there is none.
 
-        The steps behind it are made again, from the rollouts that they stored.
+        The steps after it are repeated, from the rollouts that they stored.
         """
         for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
-            whole = policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
-            if whole and (not self._with_memory or MemoryState.is_complete(manifest.parent.parent)):
+            is_complete = (
+                policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
+            )
+            if is_complete and (
+                not self._with_memory or MemoryState.is_complete(manifest.parent.parent)
+            ):
                 return int(manifest.parent.parent.name)
         return 0
 
     def discard_after(self, step: int) -> None:
-        """Takes the updates after a step back, so that they are made again as they were begun."""
+        """Takes the updates after a step back, so that they are repeated as they were begun."""
         for later in self.path.glob("steps/*"):
             if int(later.name) > step:
                 for name in ("update", "memory"):
@@ -151,21 +155,22 @@ class RunDirectory:
         """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
 
         A killed run may have left a torn line, or none, for a step that is complete; the seconds
-        of such a step are not known. The last step's line is written when that step is settled.
+        of such a step are not known. The last step's line is written by `finish_step`.
         """
         path = self.path / "metrics.jsonl"
-        found = {}
+        logged: dict[int, dict[str, Any]] = {}
         for line in path.read_text().splitlines() if path.exists() else []:
             with contextlib.suppress(ValueError):
                 record = json.loads(line)
-                found[record["step"]] = record
+                logged[record["step"]] = record
         records = [
-            found.get(step) or {"step": step, **self.summary(step), "seconds": {}}
+            logged.get(step) or {"step": step, **self.summary(step), "seconds": {}}
             for step in range(last)
         ]
         lines = [json.dumps(record) + "\n" for record in records]
         atomic.write_atomic(path, "".join(lines).encode())
-        return found.get(last, {}).get("seconds", {})
+        seconds: dict[str, float] = logged.get(last, {}).get("seconds", {})
+        return seconds
 
     def prune(self, keep: int) -> None:
         """Removes the checkpoints that are neither among the newest nor the best."""

@@ -6,6 +6,7 @@ weights, and both must agree on a completion of one prompt; afterwards it sleeps
 
 import functools
 from pathlib import Path
+from typing import cast
 
 from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions, RunConfig
@@ -47,32 +48,33 @@ class Sampler:
         here = distributed.current()
         if here.size > 1 and not distributed.broadcast((out / MANIFEST).exists()):
             self._engine()  # together, whatever parts each process finds missing
-        made = rollout.run(
+        rollouts = rollout.run(
             prompts, out, self._trained.policy, options, selection,
             memory=self._memory.policy if self._memory and options.is_decoupled else None,
             engine=self._engine, share=Share(here.rank, here.size),
         )  # fmt: skip
-        made = common.together(made, out)
+        complete = common.together(rollouts, out)
+        assert complete is not None, "every process sampled its share"
         if self._colocated:
             self._colocated.sleep()
             self._is_synced = False
-        return made
+        return complete
 
     def _engine(self) -> RolloutEngine:
         """The rollout engine on the policy being trained.
 
-        With adapters the first rollouts are of the start policy without them, as a command's are:
+        With adapters the first rollouts are of the initial policy without them, as a command's are:
         at B = 0 they change nothing but the rounding.
         """
         trained = self._trained
         if self._colocated is None:
             build = registry.build("rollout", self._engine_name)
             loaded = trained.load_or_reuse(trained.policy) if self._rank else trained.loaded
-            beside = {"memory_model": self._memory.loaded} if self._memory else {}
-            engine = build(trained.policy, loaded, self._rank, **beside)
+            extra_models = {"memory_model": self._memory.loaded} if self._memory else {}
+            engine = build(trained.policy, loaded, self._rank, **extra_models)
             if not engine.needs_weight_sync:
-                return engine
-            self._colocated = engine
+                return cast(RolloutEngine, engine)
+            self._colocated = cast(ColocatedEngine, engine)
         if not self._is_synced:
             with self._timer("sync_weights"):
                 self._sync_weights(self._colocated)
@@ -82,8 +84,8 @@ class Sampler:
         """Gives the engine the policy as it is now, and sees that both agree on it."""
         trainer = self._trained.trainer
         engine.sync_weights(trainer, self._trained.policy)
-        found = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
-        agreement.check(found, engine.dtype)
+        gap = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
+        agreement.check(gap, engine.dtype)
         self._is_synced = True
 
     @functools.cached_property

@@ -1,6 +1,6 @@
 """From a configuration to a run: what is refused, what is locked, where it resumes, what is loaded.
 
-The main process prepares the directory first; the others wait, then find what it made.
+The main process prepares the directory first; the others wait, then open what it wrote.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ BUILTIN_TASK = "expression"
 
 @dataclass(frozen=True)
 class Setup:
-    """A run that nothing is known to be wrong with; nothing of it is made yet."""
+    """A run that nothing is known to be wrong with; nothing of it is written yet."""
 
     config: RunConfig
     directory: RunDirectory
@@ -124,7 +124,7 @@ def _prompts(setup: Setup, split: str, given: str) -> Shards:
 def load(setup: Setup, inputs: Inputs) -> Run:
     """The run with its models in memory, at the newest step that has a complete checkpoint.
 
-    Updates after that step are taken back, to be made again from the rollouts that they stored.
+    Updates after that step are taken back, to be repeated from the rollouts that they stored.
     """
     config, directory = setup.config, setup.directory
     resume_step = directory.find_resume_step() if setup.world.is_main_process else None

@@ -86,13 +86,13 @@ class _Reader:
 
     def texts(self) -> list[str]:
         """The specs between the signs that end one, as they are written."""
-        found = []
+        pieces = []
         while True:
             start = self.at
             self.spec()
-            found.append(self._text[start : self.at])
+            pieces.append(self._text[start : self.at])
             if not self._next():
-                return found
+                return pieces
             self.at += 1
 
     def spec(self) -> Spec:
@@ -155,7 +155,7 @@ class _Reader:
         return table
 
     def _items(self) -> Iterator[None]:
-        """Stands at each item of a list or a table in turn, and then behind its closing bracket."""
+        """Stands at each item of a list or a table in turn, and then after its closing bracket."""
         self._open.append(_CLOSE[self._next()])
         if len(self._open) > _DEEPEST:
             raise UsageError(
@@ -175,19 +175,19 @@ class _Reader:
         self._open.pop()
 
     def _string(self) -> Quoted:
-        found = _STRING.match(self._text, self.at)
-        if not found:
+        match = _STRING.match(self._text, self.at)
+        if not match:
             self.at = len(self._text)
             self._refuse("a quote is not closed", "close it", '"')
         try:
-            value = json.loads(found[0], strict=False)
+            value = json.loads(match[0], strict=False)
         except ValueError:
-            right = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', _doubled, found[0])
+            right = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', _doubled, match[0])
             raise UsageError(
                 f"`{self._text}`: a backslash within quotes is written twice",
-                f"write `{self._text.replace(found[0], right)}`",
+                f"write `{self._text.replace(match[0], right)}`",
             ) from None
-        self.at = found.end()
+        self.at = match.end()
         return Quoted(value)
 
     def _bare(self, ends: str) -> str:
@@ -224,5 +224,5 @@ class _Reader:
         raise UsageError(f"`{self._text}`: {why}", f"{what}: `{closed}`")
 
 
-def _doubled(found: re.Match[str]) -> str:
-    return found[0] if found[1] else "\\\\"
+def _doubled(match: re.Match[str]) -> str:
+    return match[0] if match[1] else "\\\\"

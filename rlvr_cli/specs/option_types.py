@@ -99,8 +99,8 @@ def _untyped(value: Value) -> Any:
         return str(value)
     if _NUMBER.fullmatch(value):
         number = float(value)
-        whole = value.removeprefix("-").isdecimal() and len(value) <= _DIGITS
-        return int(value) if whole else number if math.isfinite(number) else value
+        is_integer = value.removeprefix("-").isdecimal() and len(value) <= _DIGITS
+        return int(value) if is_integer else number if math.isfinite(number) else value
     return {"true": True, "false": False, "none": None}.get(value, value)
 
 
@@ -140,8 +140,8 @@ def _text(text: str, kind: Any, within: str) -> str:
 def _matching(kind: Any, origins: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a type, or of the member of a union, whose origin is one of these."""
     members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    found = (get_args(member) for member in members if (get_origin(member) or member) in origins)
-    return next(found, ())
+    choices = (get_args(member) for member in members if (get_origin(member) or member) in origins)
+    return next(choices, ())
 
 
 def _item_kinds(kind: Any, count: int) -> list[Any]:

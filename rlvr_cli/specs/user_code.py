@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # The environment carries the list, as ranks and the processes of verifiers inherit it.
 _VARIABLE = "RLVR_TRUSTED_FILES"
-_CHANGED = "bring that file back, or make anew what it made, in another directory"
+_CHANGED = "bring that file back, or write its results anew, in another directory"
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ def _real(path: Path | str) -> Path:
 
 def named_in(words: Iterable[str]) -> list[str]:
     """The files that the words of a command line name as code."""
-    found: list[str] = []
+    paths: list[str] = []
     for word in words:
         value = word.partition("=")[2] if word.startswith("--") else word
         for read_as in (grammar.pieces, grammar.listed):
             with contextlib.suppress(UserError):  # most words are no specs
-                found += map(_path_in, read_as(value.removeprefix("task:")))
-    return [path for path in dict.fromkeys(found) if path]
+                paths += map(_path_in, read_as(value.removeprefix("task:")))
+    return [path for path in dict.fromkeys(paths) if path]
 
 
 def _path_in(piece: str) -> str:
-    """The file that a piece of a sum names, maybe behind a weight; empty if it names none."""
+    """The file that a piece of a sum names, maybe after a weight; empty if it names none."""
     read = grammar.read(re.sub(r"^\s*-?[0-9.]+(e[+-]?[0-9]+)?\s*\*", "", piece))
     return read.path or (str(dict(read.options).get("path") or "") if read.name == "custom" else "")
 
@@ -186,9 +186,9 @@ def is_builder(path: str, function: str) -> bool:
         tree = ast.parse(read(path))
     except (DataError, SyntaxError, ValueError):
         return False
-    found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
-    arguments = [n.args for n in found]
-    return bool(found) and not any(a.args or a.posonlyargs or a.vararg for a in arguments)
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
+    arguments = [n.args for n in functions]
+    return bool(functions) and not any(a.args or a.posonlyargs or a.vararg for a in arguments)
 
 
 # Installed packages.
@@ -216,8 +216,10 @@ class Offer:
     def summary(self) -> str:
         """The first line of its docstring, read from the file where that can be found."""
         try:
-            found = importlib.util.find_spec(self.entry.module)
-            tree = ast.parse(read(found.origin)) if found and found.origin else ast.Module([], [])
+            module = importlib.util.find_spec(self.entry.module)
+            tree = (
+                ast.parse(read(module.origin)) if module and module.origin else ast.Module([], [])
+            )
         except (ImportError, SyntaxError, ValueError, UserError) as error:
             return f"cannot be imported: {first_line(error)}"
         named = [n for n in tree.body if getattr(n, "name", None) == self.entry.attr]
@@ -230,11 +232,11 @@ def offers(kind: str) -> dict[str, list[Offer]]:
     """What the installed distributions offer of a kind, such as `objectives`, by name."""
     from importlib import metadata  # slow to import, and rarely needed
 
-    found: dict[str, list[Offer]] = {}
+    offered: dict[str, list[Offer]] = {}
     for entry in sorted(metadata.entry_points(group=f"rlvr.{kind}"), key=lambda e: e.name):
         origin = f"{entry.dist.name}=={entry.dist.version}" if entry.dist else entry.value
-        found.setdefault(entry.name, []).append(Offer(entry.name, origin, entry))
-    return found
+        offered.setdefault(entry.name, []).append(Offer(entry.name, origin, entry))
+    return offered
 
 
 def of_package(offered: list[Offer], *, origin: str = "") -> Code:
@@ -249,6 +251,6 @@ def of_package(offered: list[Offer], *, origin: str = "") -> Code:
     if origin not in ("", first.origin):
         raise DataError(
             f"`{first.name}` is that of {first.origin}, and {origin} was used",
-            f"`pip install {origin}`, or make anew what it made, in another directory",
+            f"`pip install {origin}`, or write its results anew, in another directory",
         )
     return first.load()

@@ -16,8 +16,8 @@ _NAMELESS = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_
 def parameters(name: str, build: Callable[..., Any]) -> dict[str, Parameter]:
     """The options that a builder takes, with their types; an error if it takes others too."""
     try:
-        found = dict(inspect.signature(build, eval_str=True).parameters)
-        nameless = [str(p) for p in found.values() if p.kind in _NAMELESS]
+        options = dict(inspect.signature(build, eval_str=True).parameters)
+        nameless = [str(p) for p in options.values() if p.kind in _NAMELESS]
     except (ValueError, TypeError, NameError) as error:
         nameless = [str(error)]
     if nameless:
@@ -25,7 +25,7 @@ def parameters(name: str, build: Callable[..., Any]) -> dict[str, Parameter]:
             f"`{name}` is no builder: {', '.join(nameless)}",
             "each parameter is an option, as in `def build(*, alpha: float = 1.0)`",
         )
-    return found
+    return options
 
 
 def of(

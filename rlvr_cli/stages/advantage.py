@@ -1,4 +1,4 @@
-"""The stage that turns the rewards of whole groups into advantages."""
+"""The stage that turns the rewards of complete groups into advantages."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from rlvr_cli.algorithms import group_stats, objective
+from rlvr_cli.algorithms import group_stats, objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.stages import common
@@ -33,22 +33,22 @@ def run(
 ) -> Shards | None:
     """An advantages directory by the estimator of `algo`, which it records for train-step.
 
-    Statistics may span the whole rollout batch, so all rows are read at once. A row without a
+    Statistics may span the full rollout batch, so all rows are read at once. A row without a
     reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
     whose rewards are all equal.
     """
-    spec = objective.canonical(algo, begun_with(out).get("algo"))
-    goal = objective.build(spec)
+    spec = objectives.canonical(algo, begun_with(out).get("algo"))
+    objective = objectives.build(spec)
     table: pa.Table | None = None
     sampled = scores.parent("rollouts", rollouts)
     if longest := sampled.params.get("max_new_tokens"):
-        check_length(goal, longest)
+        check_length(objective, longest)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
     def make(index: int) -> pa.Table:
         nonlocal table
         if table is None:
-            table = _estimate(goal, scores, sampled, allow_singletons, drop_uninformative)
+            table = _estimate(objective, scores, sampled, allow_singletons, drop_uninformative)
         return table.slice(starts[index], starts[index + 1] - starts[index])
 
     params = {
@@ -62,25 +62,25 @@ def run(
         params,
         {"scores": scores},
         len(scores),
-        extra=goal.columns,
-        specs={"algo": lambda stored: objective.canonical(stored, stored)},
-        behaviour=objective.versions(spec),
+        extra=objective.columns,
+        specs={"algo": lambda stored: objectives.canonical(stored, stored)},
+        behaviour=objectives.versions(spec),
     )
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
-def check_length(goal: Objective, longest: int) -> None:
+def check_length(objective: Objective, longest: int) -> None:
     """Refuses a length penalty that would charge every completion that sampling allows."""
-    if longest <= goal.longer_than:
+    if longest <= objective.longer_than:
         raise UsageError(
-            f"overlong's buffer of {goal.longer_than} tokens is not below the longest completion "
-            f"of {longest}",
+            f"overlong's buffer of {objective.longer_than} tokens is not below the longest "
+            f"completion of {longest}",
             f"use overlong:buffer={max(longest // 5, 1)}",
         )
 
 
 def _estimate(
-    goal: Objective,
+    objective: Objective,
     scores: Shards,
     rollouts: Shards,
     allow_singletons: bool,
@@ -96,7 +96,7 @@ def _estimate(
     common.require_whole_groups(prompt_ids, columns["sample_index"].to_pylist(), size, scores)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
-    if "correct" in goal.needs:
+    if "correct" in objective.needs:
         _require_correct(columns, present_N, scores)
     lengths = pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
     length_N = lengths.to_numpy().astype(np.int64)
@@ -109,12 +109,17 @@ def _estimate(
         length_N=torch.from_numpy(length_N),
         max_length=rollouts.params.get("max_new_tokens") or int(length_N.max(initial=0)),
     )
-    _check_rewards(goal, step, prompt_ids, scores, allow_singletons)
+    _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():
-        made = objective.advantages(goal, step)
-    keep_N = made["keep"] & ~made["constant"] if drop_uninformative else made["keep"]
-    wanted = schema.schema("advantages", goal.columns)
-    values = {name: made[name].numpy() for name in made if name not in ("keep", "constant")}
+        estimates = objectives.advantages(objective, step)
+    constant_N = estimates.pop("constant")
+    keep_N = estimates.pop("keep")
+    if drop_uninformative:
+        keep_N = keep_N & ~constant_N
+    wanted = schema.schema("advantages", objective.columns)
+    values = {
+        name: estimates[name].numpy() for name in estimates if name not in ("keep", "constant")
+    }
     return pa.table(
         {
             **{name: columns[name] for name in common.KEY},
@@ -152,18 +157,18 @@ def _nullable(value_N: np.ndarray) -> pa.Array:
 
 
 def _check_rewards(
-    goal: Objective, step: Step, prompt_ids: list[str], scores: Shards, allow_singletons: bool
+    objective: Objective, step: Step, prompt_ids: list[str], scores: Shards, allow_singletons: bool
 ) -> None:
     if not bool(torch.isfinite(step.reward_N).all()):
         row = int((~torch.isfinite(step.reward_N)).nonzero()[0])
         raise DataError(
             f"`{scores.path}` holds the reward {float(step.reward_N[row])} for prompt "
             f"`{prompt_ids[row]}`",
-            "a reward must be finite; mend the verifier and score again",
+            "a reward must be finite; fix the verifier and score again",
         )
     size_N = group_stats.total(step.present_N.to(torch.int64), step.group_N)
     small_N = step.present_N & (size_N < 2)
-    if goal.group_relative and not allow_singletons and bool(small_N.any()):
+    if objective.group_relative and not allow_singletons and bool(small_N.any()):
         prompt_id = prompt_ids[int(small_N.nonzero()[0])]
         raise DataError(
             f"prompt `{prompt_id}` has one completion with a reward, its group needs two",

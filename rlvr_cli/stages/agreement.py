@@ -36,8 +36,11 @@ def measure(
     """
     sampling = SamplingParams(max_new_tokens, temperature)
     requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
-    made = dict(sampler.generate(requests, sampling))
-    mine = [(prompts[i], made[i].token_ids, made[i].behaviour_logp) for i in sorted(made)]
+    completions = dict(sampler.generate(requests, sampling))
+    mine = [
+        (prompts[i], completions[i].token_ids, completions[i].behaviour_logp)
+        for i in sorted(completions)
+    ]
     drawn = [row for rows in distributed.gather(mine) for row in rows]
     logps = trainer.logp([Row(prompt, tokens) for prompt, tokens, _ in drawn], temperature)
     gap_N = np.abs(np.concatenate(logps) - np.concatenate([sampled for *_, sampled in drawn]))
@@ -45,13 +48,13 @@ def measure(
     return Agreement(len(gap_N), float(gap_N.mean()), float(gap_N.max()), outside)
 
 
-def check(found: Agreement, dtype: str) -> None:
+def check(gap: Agreement, dtype: str) -> None:
     """An error if the gaps are larger than rounding explains."""
-    if found.mean <= TOLERANCE[dtype]:
+    if gap.mean <= TOLERANCE[dtype]:
         return
     raise UserError(
-        f"after the weights were handed over, sampler and trainer differ by {found.mean:.3g} nats "
-        f"a token on average, {found.largest:.3g} at most, over {found.tokens} tokens; "
+        f"after the weight sync, sampler and trainer differ by {gap.mean:.3g} nats "
+        f"a token on average, {gap.largest:.3g} at most, over {gap.tokens} tokens; "
         f"{TOLERANCE[dtype]:g} is what {dtype} allows",
         "the sampler may hold other weights: see `rlvr doctor --engine ... --model ...`",
     )

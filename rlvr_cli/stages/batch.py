@@ -29,29 +29,31 @@ def read(
     advantages: Shards,
     rollouts: Shards,
     logprobs: Shards | None,
-    goal: Objective,
+    objective: Objective,
     options: UpdateOptions,
 ) -> Batch:
     """The kept rows with the columns that the objective and the old log-probs need."""
     by_sampler = "policy_logp" if _is_decoupled(rollouts) else "behaviour_logp"
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
-    needed = logprob.reference_columns(goal.needs) + (("old_logp",) if old == "old_logp" else ())
-    _require_logprobs(logprobs, rollouts, needed, goal.top_k)
+    needed = logprob.reference_columns(objective.needs) + (
+        ("old_logp",) if old == "old_logp" else ()
+    )
+    _require_logprobs(logprobs, rollouts, needed, objective.top_k)
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
-    names += [*needed, *goal.columns] + [by_sampler] * (by_sampler not in names)
+    names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
     kept = [_kept(common.zip_columns(i, *sources), names, rollouts) for i in range(len(advantages))]
     table = pa.concat_tables(kept)
     _check_values(table, rollouts, logprobs, needed)
     if options.old_logprobs == "rollout":
         _require_behaviour(table, rollouts, "use `--old-logprobs recompute`")
-    if "behaviour_logp" in goal.needs:
+    if "behaviour_logp" in objective.needs:
         hint = "this objective needs it: sample the completions with `rlvr rollout`"
         _require_behaviour(table, rollouts, hint)
     known = table[by_sampler].is_valid().to_pylist()
     sampled = common.arrays(table[by_sampler])
     return Batch(
-        _rows(table, goal, old),
+        _rows(table, objective, old),
         table["prompt_id"].to_pylist(),
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
@@ -66,9 +68,9 @@ def _require_logprobs(
     logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int
 ) -> None:
     """An error unless the logprobs directory has what is needed and is of these rollouts."""
-    held = set(logprobs.manifest["only"]) if logprobs else set()
+    available = set(logprobs.manifest["only"]) if logprobs else set()
     stored = (logprobs.params.get("ref_top_k") if logprobs else None) or 0
-    if missing := [name for name in needed if name not in held]:
+    if missing := [name for name in needed if name not in available]:
         raise DataError(
             f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
             _recipe(logprobs, rollouts, needed, top_k),
@@ -124,14 +126,14 @@ def _require_behaviour(table: pa.Table, rollouts: Shards, hint: str) -> None:
         raise DataError(f"`{rollouts.path}` has completions without behaviour_logp", hint)
 
 
-def _rows(table: pa.Table, goal: Objective, old: str | None) -> list[Row]:
+def _rows(table: pa.Table, objective: Objective, old: str | None) -> list[Row]:
     def lists(name: str | None) -> Sequence[Any]:
-        held = name in table.column_names
-        return common.arrays(table[name]) if held else [None] * table.num_rows
+        is_there = name in table.column_names
+        return common.arrays(table[name]) if is_there else [None] * table.num_rows
 
-    behaviour = "behaviour_logp" if "behaviour_logp" in goal.needs else None
+    behaviour = "behaviour_logp" if "behaviour_logp" in objective.needs else None
     names = ("prompt_token_ids", "token_ids", old, "ref_logp", behaviour, *TOP_K)
-    plain = table.select(["advantage", *goal.columns]).to_pylist()
+    plain = table.select(["advantage", *objective.columns]).to_pylist()
     return [
         Row(
             prompt_token_ids,

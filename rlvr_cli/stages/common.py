@@ -1,10 +1,9 @@
-"""What the stages share: rows that line up, groups that are whole, numbers that are finite.
+"""What the stages share: rows that line up, groups that are complete, numbers that are finite.
 
 Shapes: N tokens of a column, K top-k.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +18,12 @@ KEY = ["prompt_id", "sample_index"]
 _NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
 
 
-def together(made: Any, out: Path) -> Any:
-    """What several processes made of a directory, once all are done; what one alone made."""
+def together(shards: Shards | None, out: Path) -> Shards | None:
+    """The directory that several processes wrote, once all are done; `shards` of one alone."""
     if distributed.current().size == 1:
-        return made
+        return shards
     distributed.barrier()
-    return made or Shards.open(out)
+    return shards or Shards.open(out)
 
 
 def zip_columns(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
@@ -57,17 +56,17 @@ def require_whole_groups(
 
     `size` is the number every group must have, None where groups may differ.
     """
-    found: dict[str, list[int]] = {}
+    samples_by_id: dict[str, list[int]] = {}
     for prompt_id, sample in zip(prompt_ids, sample_indices, strict=True):
-        found.setdefault(prompt_id, []).append(sample)
-    for prompt_id, samples in found.items():
+        samples_by_id.setdefault(prompt_id, []).append(sample)
+    for prompt_id, samples in samples_by_id.items():
         expected = size or len(samples)
         if sorted(samples) != list(range(expected)):
             doubled = len(set(samples)) < len(samples)
             raise DataError(
                 f"`{where.path}` holds {len(samples)} completions of prompt `{prompt_id}`"
                 f"{', one of them twice' if doubled else ''}, {expected} were expected",
-                "a group must be whole: make the rollouts again",
+                "a group must be complete: make the rollouts again",
             )
 
 
@@ -113,9 +112,9 @@ def require_tokens(rollouts: Shards, table: pa.Table) -> None:
 def flat(column: pa.ChunkedArray) -> np.ndarray:
     """The values of a column of lists, [N], or of lists of lists of size K, [N, K]."""
     values = pc.list_flatten(column)
-    if not pa.types.is_fixed_size_list(values.type):
-        return values.to_numpy()
-    return pc.list_flatten(values).to_numpy().reshape(-1, values.type.list_size)
+    is_nested = pa.types.is_fixed_size_list(values.type)
+    array: np.ndarray = (pc.list_flatten(values) if is_nested else values).to_numpy()
+    return array.reshape(-1, values.type.list_size) if is_nested else array
 
 
 def require_logps(table: pa.Table, name: str, where: str, hint: str) -> None:

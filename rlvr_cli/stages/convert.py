@@ -11,21 +11,21 @@ Dtype = Literal["bfloat16", "float32"]
 
 
 def run(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
-    """Writes `out` whole or not at all; what lies there now, in short.
+    """Writes `out` completely or not at all; its summary.
 
     `model` is a directory, a GGUF file or a hub name. Quantised weights are written out in `dtype`.
     """
     if out.exists():
         raise UsageError(f"`{out}` exists", "choose another place with --out, or remove it")
-    made, tokenizer = _load(model)
-    whole = _plain(made, dtype)
-    whole.generation_config.eos_token_id = _end_ids(made, tokenizer)
-    whole.generation_config.pad_token_id = tokenizer.pad_token_id
+    loaded, tokenizer = _load(model)
+    plain = _plain(loaded, dtype)
+    plain.generation_config.eos_token_id = _end_ids(loaded, tokenizer)
+    plain.generation_config.pad_token_id = tokenizer.pad_token_id
     temporary = out.with_name(f"_tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         atomic.make_folder(temporary)
-        whole.save_pretrained(temporary)
+        plain.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         for path in temporary.iterdir():
             atomic.sync_file(path)
@@ -35,9 +35,9 @@ def run(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise atomic.write_error(out, error) from error
     return {
-        "parameters": whole.num_parameters(),
+        "parameters": plain.num_parameters(),
         "dtype": dtype,
-        "eos": whole.generation_config.eos_token_id,
+        "eos": plain.generation_config.eos_token_id,
         "chat_template": bool(getattr(tokenizer, "chat_template", None)),
     }
 
@@ -65,7 +65,7 @@ def _load(model: str) -> tuple[Any, Any]:
             f"transformers cannot load `{model}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
-    return loaded.eval(), tokenizer
+    return loaded.eval(), tokenizer  # type: ignore[no-untyped-call]
 
 
 def _require_gguf() -> None:
@@ -79,25 +79,25 @@ def _require_gguf() -> None:
         ) from error
 
 
-def _plain(made: Any, dtype: Dtype) -> Any:
+def _plain(loaded: Any, dtype: Dtype) -> Any:
     """The same model without what it knows of its quantisation, which cannot be saved."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    config = made.config
+    config = loaded.config
     config.__dict__.pop("quantization_config", None)
     with torch.device("meta"):
-        whole = AutoModelForCausalLM.from_config(config)
-    state = {name: value.to(getattr(torch, dtype)) for name, value in made.state_dict().items()}
-    whole.load_state_dict(state, assign=True)
-    whole.tie_weights()
-    whole.config.dtype = dtype
-    return whole
+        model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    state = {name: value.to(getattr(torch, dtype)) for name, value in loaded.state_dict().items()}
+    model.load_state_dict(state, assign=True)
+    model.tie_weights()
+    model.config.dtype = dtype
+    return model
 
 
-def _end_ids(made: Any, tokenizer: Any) -> list[int] | int | None:
+def _end_ids(loaded: Any, tokenizer: Any) -> list[int] | int | None:
     """What the model declares to end a completion, with the tokenizer's own if it is missing."""
-    declared = made.generation_config.eos_token_id
+    declared = loaded.generation_config.eos_token_id
     ids = declared if isinstance(declared, list) else [declared]
     every = list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))
     return every[0] if len(every) == 1 else every or None

@@ -22,7 +22,7 @@ DRAWS = "_draws"
 
 @dataclass(frozen=True)
 class Drawn:
-    """The rows of the groups that were kept, whole and in the order drawn, and how they came."""
+    """The rows of the groups that were kept, complete and in the order drawn, and how they came."""
 
     rows: pa.Table
     facts: dict[str, Any]
@@ -34,21 +34,21 @@ def draw(sample: Callable[[int, Path], Shards], out: Path, *, wanted: int, most:
     `sample` makes the rollouts of a draw; what is there of it already is kept, as in any stage.
     """
     kept: list[pa.Table] = []
-    found = 0
+    count = 0
     facts = {"draws": 0, "wanted": wanted, "drawn": 0, "unrewarded": 0}
-    while found < wanted and facts["draws"] < most:
+    while count < wanted and facts["draws"] < most:
         here = out / DRAWS / str(facts["draws"])
         rollouts = sample(facts["draws"], here / "rollouts")
         scores = score.run(rollouts, here / "scores")
         assert scores is not None, "all parts are of this share"
-        groups = mixed(scores.table())[: wanted - found]
+        groups = mixed(scores.table())[: wanted - count]
         rows = rollouts.table()
         kept.append(rows.filter(pc.is_in(rows["prompt_id"], pa.array(groups, pa.string()))))
-        found += len(groups)
+        count += len(groups)
         facts["draws"] += 1
         facts["drawn"] += rollouts.summary["prompts"]
         facts["unrewarded"] += scores.summary["missing"]
-    if not found:
+    if not count:
         raise _nothing_mixed(facts)
     return Drawn(pa.concat_tables(kept), facts)
 
@@ -59,7 +59,7 @@ def mixed(scores: pa.Table) -> list[str]:
     for row in scores.select(["prompt_id", "reward"]).to_pylist():
         if row["reward"] is not None:
             rewards.setdefault(row["prompt_id"], set()).add(row["reward"])
-    return [prompt_id for prompt_id, found in rewards.items() if len(found) > 1]
+    return [prompt_id for prompt_id, values in rewards.items() if len(values) > 1]
 
 
 def _nothing_mixed(facts: dict[str, Any]) -> DataError:

@@ -19,7 +19,7 @@ ROWS_PER_BATCH = 1024
 
 
 def send_out(shards: Shards, out: Path, format: str) -> int:
-    """Writes one file in a format of formats/, whole or not at all; the number of its rows."""
+    """Writes one file in a format of formats/, completely or not at all; the number of its rows."""
     module = registry.module("formats", format)
     if shards.kind == "prompts" and format not in ("jsonl", "verl"):
         raise DataError(
@@ -63,8 +63,8 @@ def _groups(shards: Shards) -> Iterator[dict[str, Any]]:
             {key: value for part in parts for key, value in part.items()}
             for parts in zip(*tables, strict=True)
         )
-        for prompt_id, found in groupby(rows, itemgetter("prompt_id")):
-            yield {**golds[prompt_id], "completions": list(found)}
+        for prompt_id, group in groupby(rows, itemgetter("prompt_id")):
+            yield {**golds[prompt_id], "completions": list(group)}
 
 
 def _ancestors(shards: Shards) -> set[str]:

@@ -1,4 +1,4 @@
-"""Gold answers that their verifiers cannot read, found before anything is sampled."""
+"""Gold answers that their verifiers cannot read, before anything is sampled."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ def unreadable(
     `rows` are of a prompts directory, with `extra` as a dict; those without verifier are passed
     over, unless one is given. A verifier of code or of SQL runs nothing for this.
     """
-    found: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     questions, owners = [], []
     for row in rows:
         text = verifier or row["verifier"]
         if text is None:
             continue
         if row["answer"] is None or not row["answer"].strip():
-            found[row["prompt_id"]] = "it is empty"
+            unreadable[row["prompt_id"]] = "it is empty"
             continue
         by = "" if verifier else "the `verifier` column of the prompts"
         for part in rewards.build(text, named_by=by):
@@ -32,5 +32,5 @@ def unreadable(
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
         if verdict.status not in ("ok", "no_answer"):
             failed = "" if verdict.status == "bad_gold" else f"{verdict.status}: "
-            found.setdefault(owner, failed + (verdict.extracted or "it cannot be read"))
-    return found
+            unreadable.setdefault(owner, failed + (verdict.extracted or "it cannot be read"))
+    return unreadable

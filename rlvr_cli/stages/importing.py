@@ -42,7 +42,7 @@ class _Scan:
     digest: str = ""
 
     def cuts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each prompt, about ROWS_PER_PART rows of whole groups, and part sizes."""
+        """The part of each prompt, about ROWS_PER_PART rows of complete groups, and part sizes."""
         size_P = np.bincount(self.prompt_N, minlength=len(self.first))
         part_P, rows, part = [], 0, 0
         for size in size_P.tolist():
@@ -66,7 +66,7 @@ def bring_in(
     """Directories `prompts`, `rollouts` and, if the files have verdicts, `scores` under `out`.
 
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
-    with its end-of-sequence token behind each completion that the file does not call cut.
+    with its end-of-sequence token after each completion that the file does not call cut.
     """
     scan = _scan(source, columns)
     rows = _prompt_rows(scan, source, prompt_column, answer_column)
@@ -75,7 +75,7 @@ def bring_in(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     encoder = _Encoder(policy, rows)
-    made = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
+    directories = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
     params = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),
@@ -87,7 +87,7 @@ def bring_in(
         for index, completions in _gathered(source, columns, scan, part_P, sizes, missing):
             yield index, table(completions)
 
-    plan = Plan("rollouts", "import", params, {"prompts": made[0]}, len(sizes))
+    plan = Plan("rollouts", "import", params, {"prompts": directories[0]}, len(sizes))
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
@@ -95,7 +95,7 @@ def bring_in(
         on_part=on_part,
     )
     assert rollouts is not None, "all parts are of this share"
-    made.append(rollouts)
+    directories.append(rollouts)
     if {"correct", "reward"} & set(scan.has):
         plan = Plan("scores", "import", params, {"rollouts": rollouts}, len(sizes))
         scores = write_shards_streaming(
@@ -106,22 +106,22 @@ def bring_in(
             on_part=on_part,
         )
         assert scores is not None, "all parts are of this share"
-        made.append(scores)
-    return made
+        directories.append(scores)
+    return directories
 
 
 def _scan(source: Path, columns: Columns | None) -> _Scan:
     stream = Stream(source, columns, wanted=WANTED, rows=True)
-    found, codes, content = _Scan(), [], hashlib.sha256()
+    scan, codes, content = _Scan(), [], hashlib.sha256()
     numbers: dict[str, int] = {}
     for batch in stream:
         ids = batch.prompt_id.to_pylist()
         codes.append(np.array([numbers.setdefault(p, len(numbers)) for p in ids], dtype=np.int32))
         for prompt_id, row in zip(ids, batch.rows, strict=True):
-            first = found.first.setdefault(prompt_id, row)
-            same = found.same.setdefault(prompt_id, row)
+            first = scan.first.setdefault(prompt_id, row)
+            same = scan.same.setdefault(prompt_id, row)
             if row is not first:
-                found.same[prompt_id] = {k: v for k, v in same.items() if row.get(k) == v}
+                scan.same[prompt_id] = {k: v for k, v in same.items() if row.get(k) == v}
         for row in _completions(batch):
             content.update(json.dumps([row[name] for name in _CONTENT]).encode())
     if "completion" not in stream.has:
@@ -129,10 +129,10 @@ def _scan(source: Path, columns: Columns | None) -> _Scan:
             f"`{source}` has no completions; it has {', '.join(stream.header)}",
             "name them with --completion-column",
         )
-    found.prompt_N = np.concatenate(codes)
-    found.header, found.has, found.digest = stream.header, stream.has, content.hexdigest()
-    found.graded = stream.graded and "correct" not in stream.has
-    return found
+    scan.prompt_N = np.concatenate(codes)
+    scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
+    scan.graded = stream.graded and "correct" not in stream.has
+    return scan
 
 
 _CONTENT = ("completion", "reward", "correct", "extracted")
@@ -185,10 +185,12 @@ def _gathered(
         for part, row in zip(part_N, _completions(batch), strict=True):
             if part not in wanted:
                 continue
-            held = waiting.setdefault(part, [])
-            held.append(row | ({"correct": None} if scan.graded else {}))
-            if len(held) == sizes[part]:
-                held.sort(key=lambda row: place[row["prompt_id"]])  # stable: in the file's order
+            group_rows = waiting.setdefault(part, [])
+            group_rows.append(row | ({"correct": None} if scan.graded else {}))
+            if len(group_rows) == sizes[part]:
+                group_rows.sort(
+                    key=lambda row: place[row["prompt_id"]]
+                )  # stable: in the file's order
                 yield part, waiting.pop(part)
 
 
@@ -215,11 +217,11 @@ class _Encoder:
 def _samples(rows: list[dict[str, Any]]) -> list[int]:
     """The number of each completion among those of its prompt."""
     seen: dict[str, int] = {}
-    found = []
+    digests = []
     for row in rows:
         seen[row["prompt_id"]] = seen.get(row["prompt_id"], -1) + 1
-        found.append(seen[row["prompt_id"]])
-    return found
+        digests.append(seen[row["prompt_id"]])
+    return digests
 
 
 def _rollouts_table(rows: list[dict[str, Any]], encoder: _Encoder) -> pa.Table:
@@ -259,15 +261,15 @@ def _prompt_rows(
     source_name = readers.column(first, None, ("source", "data_source"), "", source)
     names = (*scan.has.values(), prompt_name, answer_name, source_name, "finish_reason")
     used = {name.partition(".")[0] for name in names if name}
-    if format_of(set(scan.header)):  # what a known tool says beside that is its own
+    if format_of(set(scan.header)):  # a known tool's other columns are its own
         used |= {key for row in first for key in row}
-    made = []
+    rows = []
     for prompt_id, row in scan.first.items():
         extra = {k: v for k, v in scan.same[prompt_id].items() if k not in used}
         prompt = readers.look_up(row, prompt_name) if prompt_name else ""
         answer = readers.look_up(row, answer_name) if answer_name else None
         named = readers.look_up(row, source_name) if source_name else None
-        made.append(
+        rows.append(
             {
                 "prompt_id": prompt_id,
                 "messages": json.dumps(prompt, default=str),
@@ -277,7 +279,7 @@ def _prompt_rows(
                 "extra": json.dumps(extra, default=str, sort_keys=True) if extra else None,
             }
         )
-    return made
+    return rows
 
 
 def _text(answer: Any) -> str | None:

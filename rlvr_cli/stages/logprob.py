@@ -66,14 +66,14 @@ def run(
     def make(index: int) -> pa.Table:
         part = rollouts.part(index)
         common.require_tokens(rollouts, part)
-        made = {name: part[name] for name in common.KEY}
+        columns_of_part = {name: part[name] for name in common.KEY}
         for source, kind in ((by_policy, POLICY_COLUMNS), (by_reference, REFERENCE_COLUMNS)):
             if source:
                 names = [name for name in columns if name in kind]
                 arrays = _evaluate(load(source).model, part, names, plan)
                 _require_finite(arrays, part, f"`{rollouts.path}` under `{source.name}`")
-                made.update(arrays)
-        return pa.table({name: made[name] for name in plan.schema.names}, plan.schema)
+                columns_of_part.update(arrays)
+        return pa.table({name: columns_of_part[name] for name in plan.schema.names}, plan.schema)
 
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
@@ -141,7 +141,7 @@ def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[
 
     rows = common.training_rows(part)
     filled = [i for i, row in enumerate(rows) if len(row.token_ids)]
-    made: dict[str, list[np.ndarray]] = {name: [np.empty(0)] * len(rows) for name in names}
+    columns: dict[str, list[np.ndarray]] = {name: [np.empty(0)] * len(rows) for name in names}
     with torch.no_grad():
         for indices in forward.micro_batches(
             [rows[i] for i in filled], plan.params["micro_batch_tokens"]
@@ -150,8 +150,8 @@ def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[
             values = _values(model, batch, names, plan.params)
             for name in names:
                 for i, value in zip(indices, forward.unpad(values[name], batch), strict=True):
-                    made[name][filled[i]] = value
-    return {name: _array(made[name], plan.schema.field(name).type) for name in names}
+                    columns[name][filled[i]] = value
+    return {name: _array(columns[name], plan.schema.field(name).type) for name in names}
 
 
 def _values(
@@ -160,12 +160,13 @@ def _values(
     """The values of a micro-batch's tokens under their columns' names, [B, T] or [B, T, K]."""
     from rlvr_cli.models import logprobs as forward
 
-    temperature, likeliest = params["temperature"], {}
+    temperature = params["temperature"]
+    likeliest: dict[str, Any] = {}
     if set(names) & set(TOP_K):
-        stats, found = forward.with_top_k(
+        stats, top_k = forward.with_top_k(
             model, batch, params["ref_top_k"], temperature=temperature
         )
-        likeliest = dict(zip(TOP_K, found, strict=True))
+        likeliest = dict(zip(TOP_K, top_k, strict=True))
     else:
         stats = forward.completion_stats(model, batch, temperature=temperature)
     return likeliest | {

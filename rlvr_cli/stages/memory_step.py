@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import config
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import MemoryOptions, UpdateOptions
 from rlvr_cli.errors import DataError
@@ -57,8 +57,8 @@ def run(
     make_engine = engine or (lambda: trainer(policies.load(memory), options, micro_batch_tokens))
 
     def update() -> tuple[TrainingEngine, pa.Table]:
-        made = make_engine()
-        return made, _update(made, _rows(rollouts), options, rollouts.params)
+        own = make_engine()
+        return own, _update(own, _rows(rollouts), options, rollouts.params)
 
     return steps.write(out, plan, update, save=save, identity="memory", on_part=on_part)
 
@@ -87,15 +87,15 @@ def _rows(rollouts: Shards) -> list[Row]:
 def _update(
     engine: TrainingEngine, rows: list[Row], options: MemoryOptions, sampling: dict[str, Any]
 ) -> pa.Table:
-    goal = objective.build(_ALGO)
+    objective = objectives.build(_ALGO)
     tokens = sum(len(row.token_ids) for row in rows)
     totals = Totals(tokens, len(rows), max(len(row.token_ids) for row in rows))
     records = []
     for epoch in range(options.memory_epochs):
-        sums = engine.accumulate(rows, goal, totals, sampling.get("temperature") or 1.0)
+        sums = engine.accumulate(rows, objective, totals, sampling.get("temperature") or 1.0)
         sums.pop("sampler_gap_max", None)
         rate = options.memory_learning_rate
-        made: dict[str, Any] = {"epoch": epoch, "mini_batch": 0, "learning_rate": rate}
-        made |= {"grad_norm": engine.update(rate), "sampler_gap": None}
-        records.append(made | updates.measures(sums, totals, goal))
-    return updates.steps_table(records, goal)
+        record: dict[str, Any] = {"epoch": epoch, "mini_batch": 0, "learning_rate": rate}
+        record |= {"grad_norm": engine.update(rate), "sampler_gap": None}
+        records.append(record | updates.measures(sums, totals, objective))
+    return updates.steps_table(records, objective)

@@ -116,19 +116,13 @@ def from_file(
     A prompt column holds text or a list of messages. Ids default to the source's name and the
     row's number; what else a row holds is kept as JSON in `extra`.
     """
-    path = Path(source)
-    if split is None and path.exists():
-        rows = readers.read(path)
-    elif not path.exists() and _looks_like_a_path(source):
-        raise DataError(f"`{source}` does not exist", "check the path")
-    else:
-        rows = _from_datasets(source, split or "train")
+    path, rows = Path(source), _read(source, split)
     id_name = readers.column(rows, id_column, readers.ID, "--id-column", path)
     prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
     answer_name = readers.required(rows, answer_column, readers.ANSWER, "--answer-column", path)
     stem = path.name.partition(".")[0]
     used = {id_name, prompt_name, answer_name.partition(".")[0], "verifier"}
-    made = []
+    prompts = []
     for number, row in enumerate(rows, 1):
         prompt, answer = readers.look_up(row, prompt_name), readers.look_up(row, answer_name)
         for name, value, flag in (
@@ -142,7 +136,7 @@ def from_file(
                 )
         named = readers.look_up(row, id_name) if id_name else None
         rest = {key: value for key, value in row.items() if key not in used}
-        made.append(
+        prompts.append(
             {
                 "prompt_id": str(named) if named is not None else f"{stem}-{number:06d}",
                 "messages": json.dumps(prompt, default=str),
@@ -152,7 +146,17 @@ def from_file(
                 "extra": _json_or_none(rest),
             }
         )
-    return made
+    return prompts
+
+
+def _read(source: str, split: str | None) -> list[dict[str, Any]]:
+    """The rows of a file, or of a data set; an error if a path does not exist."""
+    path = Path(source)
+    if split is None and path.exists():
+        return readers.read(path)
+    if not path.exists() and _looks_like_a_path(source):
+        raise DataError(f"`{source}` does not exist", "check the path")
+    return _from_datasets(source, split or "train")
 
 
 def _looks_like_a_path(source: str) -> bool:
@@ -168,7 +172,8 @@ def _from_datasets(source: str, split: str) -> list[dict[str, Any]]:
 
     disable_progress_bars()
     try:
-        return load_dataset(source, split=split).to_list()
+        rows: list[dict[str, Any]] = load_dataset(source, split=split).to_list()
+        return rows
     except Exception as error:
         raise DataError(
             f"`{source}` is no file, and `datasets` cannot load its split `{split}`: "
@@ -224,14 +229,14 @@ def make(
 
 def make_whole(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:
     """`make` without shares: the directory is complete when it returns."""
-    made = make(Source(rows, params), out)
-    assert made is not None, "all parts are of this share"
-    return made
+    prompts = make(Source(rows, params), out)
+    assert prompts is not None, "all parts are of this share"
+    return prompts
 
 
 def content_hash(*columns: Any) -> str:
     """sha256 over columns of plain values."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for column in columns:
-        whole.update(json.dumps(column).encode())
-    return whole.hexdigest()
+        digest.update(json.dumps(column).encode())
+    return digest.hexdigest()

@@ -14,7 +14,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import memory_model as remembering, policy as policies
+from rlvr_cli.models import memory_model as memory_models, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
@@ -78,7 +78,7 @@ def run(
     With a `memory`, which is the model that `options.memory_model` names, they are sampled from the
     policy less `options.mu` times it (DLC), and each token has the log-prob of the policy too.
 
-    `engine` is called once, when the first part is to be made; by default the policy is loaded
+    `engine` is called once, for the first part that is missing; by default the policy is loaded
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
     many, of the selection and of further draws, whose rewards differ.
     """
@@ -151,11 +151,11 @@ def _plan(
 def _load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
-    """The policy in an engine of its own, if there is memory for it; with a memory model beside."""
+    """The policy in an engine of its own, if there is memory for it; with a memory model."""
     place = device.here()
     if memory_model:
-        held = phases.memory_model_bytes(shape_of(memory_model), place, trained=False)
-        place = replace(place, free=place.free - held)
+        reserved_bytes = phases.memory_model_bytes(shape_of(memory_model), place, trained=False)
+        place = replace(place, free=place.free - reserved_bytes)
     need = phases.rollout(
         shape_of(policy),
         options,
@@ -164,8 +164,11 @@ def _load(
         requests=prompts.num_rows * options.num_generations,
     )
     phases.require(policy, need, place)
-    beside = {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
-    return registry.build("rollout", options.engine)(policy, **beside)
+    extra_models = (
+        {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
+    )
+    engine: RolloutEngine = registry.build("rollout", options.engine)(policy, **extra_models)
+    return engine
 
 
 def longest_prompt(policy: Policy, messages: pa.ChunkedArray) -> int:
@@ -194,9 +197,9 @@ def _drawing(
 
     def sample(draw: int, where: Path) -> Shards:
         once, these = replace(options, max_draws=1), replace(selection, draw=draw)
-        made = run(prompts, where, policy, once, these, memory=memory, engine=engine)
-        assert made is not None, "all parts are of this share"
-        return made
+        drawn = run(prompts, where, policy, once, these, memory=memory, engine=engine)
+        assert drawn is not None, "all parts are of this share"
+        return drawn
 
     return functools.cache(lambda: dynamic.draw(sample, out, wanted=wanted, most=most))
 
@@ -211,7 +214,7 @@ def check(
             "use `--num-generations 1`, or a temperature above 0",
         )
     registry.build("rollout", options.engine)
-    remembering.check(options)
+    memory_models.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
 

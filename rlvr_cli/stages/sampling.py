@@ -1,4 +1,4 @@
-"""The parts of a rollouts directory: prompts encoded, an engine asked, rows made of completions."""
+"""The parts of a rollouts directory: encoded prompts, an engine's completions, rows of both."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -51,8 +51,8 @@ class Maker:
             return
         for index, part in rows.items():
             asked = [row for row in part if row.status != "prompt_too_long"]
-            made = dict(engine.generate([row.request for row in asked], self._sampling))
-            completions = {row.number: made[i] for i, row in enumerate(asked)}
+            sampled = dict(engine.generate([row.request for row in asked], self._sampling))
+            completions = {row.number: sampled[i] for i, row in enumerate(asked)}
             yield index, self._table(part, completions)
 
     def _streamed(
@@ -60,13 +60,13 @@ class Maker:
     ) -> Iterator[tuple[int, DeferredTable]]:
         """All missing parts in hand at once; what is finished of them is spooled until all are.
 
-        Their texts are made while the engine is at work.
+        Their texts are decoded while the engine is at work.
         """
         name = f"{self._share.index}of{self._share.count}"
-        spool = Spool(self._out, name, size=self._part_rows)
+        stored = Spool(self._out, name, size=self._part_rows)
         asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
-        completions = {row.number: spool.known[row.number] for row in asked
-                       if row.number in spool.known}  # fmt: skip
+        completions = {row.number: stored.known[row.number] for row in asked
+                       if row.number in stored.known}  # fmt: skip
         left = [row for row in asked if row.number not in completions]
         open_rows = {index: 0 for index in rows}
         for row in left:
@@ -80,7 +80,7 @@ class Maker:
         for at, completion in engine.generate([row.request for row in left], self._sampling):
             number = left[at].number
             completions[number] = completion
-            spool.add(number, completion)
+            stored.add(number, completion)
             open_rows[number // self._part_rows] -= 1
             if not open_rows[number // self._part_rows]:
                 yield finished(number // self._part_rows)
@@ -102,24 +102,24 @@ class Maker:
 
     def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
         aborted = Completion([], [], "abort", [])
-        made = [completions.get(row.number, aborted) for row in rows]
+        ordered = [completions.get(row.number, aborted) for row in rows]
         columns = {
             "prompt_id": [row.prompt_id for row in rows],
             "sample_index": [row.sample_index for row in rows],
             "prompt_token_ids": [row.request.prompt_token_ids for row in rows],
             "completion": self._tokenizer.batch_decode(
-                [completion.token_ids for completion in made], skip_special_tokens=True
+                [completion.token_ids for completion in ordered], skip_special_tokens=True
             ),
-            "token_ids": [completion.token_ids for completion in made],
-            "behaviour_logp": [completion.behaviour_logp for completion in made],
-            "finish_reason": [completion.finish_reason for completion in made],
+            "token_ids": [completion.token_ids for completion in ordered],
+            "behaviour_logp": [completion.behaviour_logp for completion in ordered],
+            "finish_reason": [completion.finish_reason for completion in ordered],
             "status": [row.status for row in rows],
             "seed": [row.request.seed for row in rows],
             "policy": [self._policy.digest] * len(rows),
         }
         if not self._sampling.mu:
             return pa.table(columns, schema.schema("rollouts"))
-        columns["policy_logp"] = [completion.policy_logp for completion in made]
+        columns["policy_logp"] = [completion.policy_logp for completion in ordered]
         return pa.table(columns, schema.schema("rollouts", only=WITH_POLICY_LOGP))
 
 

@@ -84,9 +84,9 @@ def run(
             verdicts = _verdicts(rows, golds, asked, on_rows)
             start = 0
             for index, table in zip(indices, tables, strict=True):
-                made = verdicts[start : start + table.num_rows]
+                part = verdicts[start : start + table.num_rows]
                 start += table.num_rows
-                yield index, _table(table, made, golds.columns)
+                yield index, _table(table, part, golds.columns)
 
     def make_with(missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
         if with_scorer is not None:
@@ -218,35 +218,35 @@ def _verdicts(
             scored.append(None)
             continue
         gold = golds.of(row["prompt_id"])
-        made = [_NO_GOLD] * len(gold.parts)
-        scored.append((gold.parts, made))
+        own = [_NO_GOLD] * len(gold.parts)
+        scored.append((gold.parts, own))
         for place, part in enumerate(gold.parts if gold.answer is not None else ()):
             assert gold.answer is not None
             verifier, text = part.verifier, row["completion"]
             if not isinstance(verifier, Isolated):
-                made[place] = bounded(verifier, text, gold.answer, gold.extra)
+                own[place] = bounded(verifier, text, gold.answer, gold.extra)
                 continue
             finished = row["finish_reason"] != "length"
             question = Question(part.spec, verifier, text, finished, gold.answer, gold.extra)
             questions.append(question)
-            places.append((made, place))
+            places.append((own, place))
     if not questions:
         on_rows(len(rows))
-    share, told = len(rows) / max(len(questions), 1), 0.0
+    share, reported = len(rows) / max(len(questions), 1), 0.0
 
-    def tell(count: int) -> None:
-        nonlocal told
-        before, told = told, told + count * share
-        on_rows(round(told) - round(before))
+    def report(count: int) -> None:
+        nonlocal reported
+        before, reported = reported, reported + count * share
+        on_rows(round(reported) - round(before))
 
-    for (made, place), verdict in zip(places, scorer.verdicts(questions, tell), strict=True):
-        made[place] = verdict
+    for (own, place), verdict in zip(places, scorer.verdicts(questions, report), strict=True):
+        own[place] = verdict
     return scored
 
 
 def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]) -> pa.Table:
     verdicts = [s and rewards.combine(*s) for s in scored]
-    made = {
+    table = {
         "prompt_id": rows["prompt_id"],
         "sample_index": rows["sample_index"],
         "reward": [v and v.reward for v in verdicts],
@@ -255,13 +255,13 @@ def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]
         "status": [v.status if v else "aborted" for v in verdicts],
     }
     for column in columns:
-        made[column] = [
+        table[column] = [
             None
             if s is None
             else next((v.reward for p, v in zip(*s, strict=True) if p.column == column), None)
             for s in scored
         ]
-    return pa.table(made, schema.schema("scores", columns))
+    return pa.table(table, schema.schema("scores", columns))
 
 
 def _storable(text: str | None) -> str | None:
@@ -279,9 +279,9 @@ def summarise(scores: Shards) -> dict[str, Any]:
     for table in scores.parts():
         status.update(table["status"].to_pylist())
         for name in ("reward", "correct"):
-            made = [value for value in table[name].to_pylist() if value is not None]
-            sums[name] += sum(made)
-            counts[name] += len(made)
+            values = [value for value in table[name].to_pylist() if value is not None]
+            sums[name] += sum(values)
+            counts[name] += len(values)
     means = {name: sums[name] / count if count else None for name, count in counts.items()}
     return {
         "completions": scores.rows,

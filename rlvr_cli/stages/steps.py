@@ -1,6 +1,6 @@
-"""The directory of an optimizer's steps: one row an update, and the policy behind them.
+"""The directory of an optimizer's steps: one row an update, and the policy after them.
 
-The checkpoint is written before the manifest, so a complete directory has a whole one. Without
+The checkpoint is written before the manifest, so a complete directory has a complete one. Without
 `save` it has none, and the policy is in the engine's memory alone.
 """
 
@@ -31,7 +31,7 @@ def write(
     identity: str,
     on_part: OnPart,
 ) -> Shards:
-    """The directory of a plan, whose `update` gives its rows and the engine that made them.
+    """The directory of a plan, whose `update` gives its rows and the engine that computed them.
 
     What is not saved is identified by the plan and the word `identity`.
     """
@@ -42,7 +42,7 @@ def write(
             save_checkpoint(engine, out)
         return table
 
-    plan = writer.resume(out, plan)  # an update made again keeps its identity
+    plan = writer.resume(out, plan)  # an update that is repeated keeps its identity
     text = f"{identity} {plan.fingerprint}"
     unsaved = None if save else hashlib.sha256(text.encode()).hexdigest()
     return write_all_shards(
@@ -55,15 +55,15 @@ def write(
     )
 
 
-def checkpoint_after(made: Shards, before: Policy, *, save: bool) -> Policy:
-    """The policy behind the steps: their checkpoint, or one in memory that came from another."""
+def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:
+    """The policy after the steps: their checkpoint, or one in memory that came from another."""
     if save:
-        return policies.resolve(str(made.path))
-    return Policy(before.path, str(made.path), made.summary["policy"])
+        return policies.resolve(str(update.path))
+    return Policy(before.path, str(update.path), update.summary["policy"])
 
 
 def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
-    """Writes the checkpoint whole or not at all."""
+    """Writes the checkpoint completely or not at all."""
     final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -89,7 +89,8 @@ def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:
     first, last = rows[0], rows[-1]
 
     def mean(name: str) -> float | None:
-        return pc.mean(table[name]).as_py()
+        mean_of: float | None = pc.mean(table[name]).as_py()
+        return mean_of
 
     saved = None if identity else policies.resolve(str(steps.path))
     return {

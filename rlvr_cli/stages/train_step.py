@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import config, registry
-from rlvr_cli.algorithms import lr_schedule, objective
+from rlvr_cli.algorithms import lr_schedule, objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
@@ -43,20 +43,20 @@ def run(
     """A steps directory, with the updated policy in its `_checkpoint` folder.
 
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
-    is written before the manifest, so a complete directory always has a whole one; without `save`
-    it has none, and the policy is in the engine's memory alone. Advantages that keep no row are
+    is written before the manifest, so a complete directory always has one; without `save` it has
+    none, and the policy is in the engine's memory alone. Advantages that keep no row are
     refused, or, with `allow_empty`, give no update and the policy as it was. Every process of the
     world must call this; the leading one writes.
     """
     spec = _same_algo(advantages, algo)
     by = f"`{advantages.path}`"
-    goal = objective.build(objective.canonical(spec, spec, named_by=by), named_by=by)
+    objective = objectives.build(objectives.canonical(spec, spec, named_by=by), named_by=by)
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
-    check(options, goal, policy)
+    check(options, objective, policy)
     sampled = advantages.parent("rollouts", rollouts)
     _check_policy(sampled, policy, off_policy)
-    _check_decoupled(sampled, goal, spec)
+    _check_decoupled(sampled, objective, spec)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",
@@ -64,44 +64,44 @@ def run(
         _params(options, spec, seed, policy),
         parents,
         parts=1,
-        extra=updates.share_names(goal),
+        extra=updates.share_names(objective),
         paths={"policy": policy.named_from(out)},
         earlier=config.earlier(UpdateOptions),
         specs={
-            "algo": lambda spec: objective.canonical(spec, spec),
+            "algo": lambda spec: objectives.canonical(spec, spec),
             "trainer": lambda spec: registry.canonical("training", spec, spec),
         },
-        behaviour=objective.versions(spec),
+        behaviour=objectives.versions(spec),
     )
 
     def update() -> tuple[TrainingEngine, pa.Table]:
-        batch = batches.read(advantages, sampled, logprobs, goal, options)
+        batch = batches.read(advantages, sampled, logprobs, objective, options)
         if engine is None:
             require_memory(policy, options, batch.rows)
-        made = engine() if engine else trainer(policies.load(policy), options, seed)
+        own = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:
             raise DataError(
                 f"`{advantages.path}` keeps no rows to train on",
                 "look at its status and reward columns in the scores",
             )
-        return made, updates.run(made, batch, goal, options, sampled.params, seed)
+        return own, updates.run(own, batch, objective, options, sampled.params, seed)
 
     if not distributed.current().is_main_process:
         return _follow(update, out, save)
 
-    def told() -> tuple[TrainingEngine, pa.Table]:
+    def shared_update() -> tuple[TrainingEngine, pa.Table]:
         distributed.broadcast(True)
         return update()
 
-    made = steps.write(out, plan, told, save=save, identity="update", on_part=on_part)
+    written = steps.write(out, plan, shared_update, save=save, identity="update", on_part=on_part)
     distributed.broadcast(False)
-    return made
+    return written
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
     return {
         **vars(options),
-        "algo": objective.canonical(spec, spec),
+        "algo": objectives.canonical(spec, spec),
         "seed": seed,
         "policy": policy.digest,
         "optimizer": policy.trainer_digest,
@@ -111,9 +111,9 @@ def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dic
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
     """Does this process' share of the update, if the leading one finds that there is one."""
     if distributed.broadcast(None):
-        made, _ = update()
+        own, _ = update()
         if save:
-            made.save(out)
+            own.save(out)
         distributed.broadcast(None)
     return Shards.open(out)
 
@@ -130,10 +130,11 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
 
 def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:
     """The policy with its optimizer, in the engine that the options name."""
-    return registry.build("training", options.trainer)(loaded, options, seed)
+    engine: TrainingEngine = registry.build("training", options.trainer)(loaded, options, seed)
+    return engine
 
 
-def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
+def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
     """Refuses options that do not go with one another, the objective or the policy."""
     lr_schedule.check(options)
     registry.build("training", options.trainer)
@@ -143,7 +144,7 @@ def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
             "use --trainer deepspeed, or start one process",
         )
     lora.check(policy.path, options)
-    if options.old_logprobs == "rollout" and "behaviour_logp" in goal.needs:
+    if options.old_logprobs == "rollout" and "behaviour_logp" in objective.needs:
         raise UsageError(
             "--old-logprobs is rollout, so the ratio is taken against the behaviour policy; this "
             "objective would correct for that policy once more",
@@ -152,11 +153,11 @@ def check(options: UpdateOptions, goal: Objective, policy: Policy) -> None:
 
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
-    made_by = advantages.params["algo"]
-    meant = objective.canonical(made_by, made_by, named_by=f"`{advantages.path}`")
-    if algo is not None and objective.canonical(algo, made_by) != meant:
+    made_by = str(advantages.params["algo"])
+    meant = objectives.canonical(made_by, made_by, named_by=f"`{advantages.path}`")
+    if algo is not None and objectives.canonical(algo, made_by) != meant:
         raise UsageError(
-            f"`{advantages.path}` was made by {made_by}, --algo is {objective.canonical(algo)}",
+            f"`{advantages.path}` was made by {made_by}, --algo is {objectives.canonical(algo)}",
             "leave --algo out, or make the advantages again with it",
         )
     return made_by
@@ -172,12 +173,12 @@ def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
     check_sampling(rollouts.params, f"`{rollouts.path}` was sampled")
 
 
-def _check_decoupled(rollouts: Shards, goal: Objective, spec: str) -> None:
-    if rollouts.params.get("mu") and not goal.decoupled:
+def _check_decoupled(rollouts: Shards, objective: Objective, spec: str) -> None:
+    if rollouts.params.get("mu") and not objective.decoupled:
         raise UsageError(
             f"`{rollouts.path}` was sampled from the policy less {rollouts.params['mu']} times a "
             f"memory, and {spec} is for samples of the policy itself",
-            "make the advantages with `+dlc` behind the algorithm",
+            "make the advantages with `+dlc` after the algorithm",
         )
 
 

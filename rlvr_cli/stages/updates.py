@@ -20,14 +20,14 @@ from rlvr_cli.storage import schema
 def run(
     engine: TrainingEngine,
     batch: batches.Batch,
-    goal: Objective,
+    objective: Objective,
     options: UpdateOptions,
     sampling: dict[str, Any],
     seed: int,
 ) -> pa.Table:
     """One record an update. `sampling` is how the rollouts were sampled: their params."""
     if not batch.rows:
-        return steps_table([], goal)
+        return steps_table([], objective)
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
     mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
@@ -40,7 +40,7 @@ def run(
             chosen = [rows[i] for i in indices]
             tokens = sum(len(row.token_ids) for row in chosen)
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
-            sums = engine.accumulate(chosen, goal, totals, temperature)
+            sums = engine.accumulate(chosen, objective, totals, temperature)
             rate = lr_schedule.rate(options, engine.updates)
             try:
                 norm = engine.update(rate)
@@ -48,9 +48,14 @@ def run(
                 _logps(engine, rows, indices, batch, temperature)  # says which row it is
                 raise
             gap = sums.pop("sampler_gap_max", gap)
-            made = {"epoch": epoch, "mini_batch": number, "grad_norm": norm, "learning_rate": rate}
-            records.append(made | {"sampler_gap": gap} | measures(sums, totals, goal))
-    return steps_table(records, goal)
+            record = {
+                "epoch": epoch,
+                "mini_batch": number,
+                "grad_norm": norm,
+                "learning_rate": rate,
+            }
+            records.append(record | {"sampler_gap": gap} | measures(sums, totals, objective))
+    return steps_table(records, objective)
 
 
 def _with_old(
@@ -89,11 +94,11 @@ def _logps(
     return logps
 
 
-def measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[str, Any]:
+def measures(sums: dict[str, float], totals: Totals, objective: Objective) -> dict[str, Any]:
     """The columns of an update that come from the sums over its tokens."""
     tokens = max(totals.tokens, 1)
     shares = {}
-    for name in share_names(goal):
+    for name in share_names(objective):
         among = sums[f"{name}_among"]
         shares[name] = sums[name] / among if among else None
     return {
@@ -111,18 +116,18 @@ def measures(sums: dict[str, float], totals: Totals, goal: Objective) -> dict[st
     }
 
 
-def steps_table(records: list[dict[str, Any]], goal: Objective) -> pa.Table:
-    return pa.Table.from_pylist(records, schema.schema("steps", share_names(goal)))
+def steps_table(records: list[dict[str, Any]], objective: Objective) -> pa.Table:
+    return pa.Table.from_pylist(records, schema.schema("steps", share_names(objective)))
 
 
-def share_names(goal: Objective) -> tuple[str, ...]:
-    return tuple(name for name, _ in goal.shares)
+def share_names(objective: Objective) -> tuple[str, ...]:
+    return tuple(name for name, _ in objective.shares)
 
 
 def _mini_batches(
     prompt_ids: list[str], options: UpdateOptions, seed: int, epoch: int
 ) -> Iterator[list[int]]:
-    """Row indices of each mini-batch: whole groups, shuffled anew each epoch."""
+    """Row indices of each mini-batch: complete groups, shuffled anew each epoch."""
     members: dict[str, list[int]] = {}
     for index, prompt_id in enumerate(prompt_ids):
         members.setdefault(prompt_id, []).append(index)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and locks that die with their process."""
+"""Files that are complete or absent, and locks that die with their process."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ def pretty_json(value: Any) -> bytes:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes `path` whole or not at all: a temporary name, fsync, rename, fsync of the folder."""
+    """Writes `path` completely or not at all: a temporary file, fsync, rename, folder fsync."""
     if path.is_dir():
         raise UserError(f"cannot write `{path}`: it is a directory", "name a file with --out")
     temporary = path.with_name(f"_tmp-{path.name}-{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Rollouts and what was made of them: the directories that belong together."""
+"""Rollouts and what was computed from them: the directories that belong together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _KINDS = ("rollouts", "scores", "logprobs", "advantages", "metrics")
 
 @dataclass(frozen=True)
 class Lineage:
-    """Rollouts, the prompts they answer, and what was made of them; None where it is not there."""
+    """Rollouts, the prompts they answer, and what was computed from them; None if missing."""
 
     rollouts: Shards
     prompts: Shards | None
@@ -24,29 +24,29 @@ class Lineage:
 def find(path: Path) -> Lineage:
     """The lineage of a directory of any kind, or of a folder that holds `scores` or `rollouts`.
 
-    Relatives are looked for beside it and beside its rollouts, by the digests that they record.
+    Relatives are looked for next to it and to its rollouts, by the digests that they record.
     Of several of one kind the directory given counts first, then the one named as its kind.
     """
     given = Shards.open(_inside(path))
     if given.kind not in _KINDS:
         raise DataError(
-            f"`{given.path}` holds {given.kind}, rollouts or what was made of them were expected",
+            f"`{given.path}` holds {given.kind}, rollouts or scores of them were expected",
             "name the rollouts, or their scores",
         )
     if given.kind == "metrics":
         given = _ancestor(given, "scores")
     rollouts = given if given.kind == "rollouts" else _ancestor(given, "rollouts")
-    beside = list(_beside(given, rollouts))
+    siblings = list(_siblings(given, rollouts))
     if given.kind == "advantages":
         scores: Shards | None = _ancestor(given, "scores")
     else:
-        scores = _child(beside, "scores", rollouts)
+        scores = _child(siblings, "scores", rollouts)
     return Lineage(
         rollouts,
         _prompts(rollouts),
         scores,
-        _child(beside, "logprobs", rollouts),
-        scores and _child(beside, "advantages", scores),
+        _child(siblings, "logprobs", rollouts),
+        scores and _child(siblings, "advantages", scores),
     )
 
 
@@ -82,22 +82,22 @@ def _prompts(rollouts: Shards) -> Shards | None:
         return None
 
 
-def _beside(given: Shards, rollouts: Shards) -> Iterator[Shards]:
-    """The complete directories beside both: the one given, those named as their kind, the rest."""
+def _siblings(given: Shards, rollouts: Shards) -> Iterator[Shards]:
+    """The complete directories next to both: the one given, those named as their kind, the rest."""
     yield given
-    found = {
+    folders = {
         path.parent
         for folder in (given.path, rollouts.path)
         for path in folder.absolute().parent.glob(f"*/{MANIFEST}")
     }
-    for path in sorted(found, key=lambda path: (path.name not in _KINDS, path)):
+    for path in sorted(folders, key=lambda path: (path.name not in _KINDS, path)):
         if (read_sealed(path / MANIFEST) or {}).get("kind") in _KINDS:
             yield Shards.open(path)
 
 
-def _child(beside: list[Shards], kind: str, parent: Shards) -> Shards | None:
+def _child(siblings: list[Shards], kind: str, parent: Shards) -> Shards | None:
     """The first of a kind that records this parent."""
-    for shards in beside:
+    for shards in siblings:
         recorded = shards.manifest["parents"].get(parent.kind, {})
         if shards.kind == kind and recorded.get("digest") == parent.digest:
             return shards

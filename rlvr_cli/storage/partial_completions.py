@@ -26,14 +26,15 @@ _SCHEMA = pa.schema(
 class Spool:
     """The finished completions of one share, each under the number of its row in the directory.
 
-    What an earlier process left is read at the start. The files stay until the directory is whole.
+    What an earlier process left is read at the start. The files stay until the directory is
+    complete.
     """
 
     def __init__(self, folder: Path, name: str, *, size: int) -> None:
         self._folder, self._prefix, self._size = folder, f"_spool-{name}", size
         self._waiting: list[tuple[int, Completion]] = []
         self._files = sorted(folder.glob(f"{self._prefix}-*.arrow"))
-        self.known = {row: made for path in self._files for row, made in _read(path)}
+        self.known = {row: completion for path in self._files for row, completion in _read(path)}
 
     def add(self, row: int, completion: Completion) -> None:
         """Keeps a completion; they are written `size` at a time."""
@@ -46,7 +47,10 @@ class Spool:
         path = self._folder / f"{self._prefix}-{number:06d}.arrow"
         columns = [
             [row for row, _ in self._waiting],
-            *([getattr(made, name) for _, made in self._waiting] for name in _SCHEMA.names[1:]),
+            *(
+                [getattr(completion, name) for _, completion in self._waiting]
+                for name in _SCHEMA.names[1:]
+            ),
         ]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, _SCHEMA) as writer:

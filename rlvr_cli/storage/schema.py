@@ -110,7 +110,7 @@ def schema(
     *,
     top_k: int | None = None,
 ) -> pa.Schema:
-    """The schema of a kind, with `extra` nullable float64 columns behind its own.
+    """The schema of a kind, with `extra` nullable float64 columns after its own.
 
     `only` names the value columns to keep where a stage makes what it was asked for; the key
     columns always stay. `top_k` is the number of likeliest tokens where a kind holds some.

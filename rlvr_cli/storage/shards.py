@@ -1,7 +1,7 @@
 """Shard directories: what one is, what decides its content, and reading it.
 
-A directory holds `part-00000.parquet ...` of one kind. While it is being made, `_partial.json`
-lists the parts that are whole with their checksums; the rename of that file to `_manifest.json`
+A directory holds `part-00000.parquet ...` of one kind. While it is written, `_partial.json`
+lists the complete parts with their checksums; the rename of that file to `_manifest.json`
 is what makes the directory complete. Every read checks the part's sha256. fill.py writes; no
 other code touches shard files.
 """
@@ -22,7 +22,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, schema
 
 MANIFEST = "_manifest.json"
-_NEXT = {  # what is made of a kind, and the command that makes it
+_NEXT = {  # what follows a kind, and the command that writes it
     "prompts": {"rollouts": "rollout {}"},
     "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
     "scores": {"advantages": "advantage {} --algo grpo"},
@@ -50,9 +50,9 @@ WHOLE = Share()
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
     """How to come from the kind that is there to one that is wanted."""
-    for made, command in _NEXT.get(kind, {}).items():
-        if made in wanted:
-            return f"make {made} of it with `rlvr {command.format(path)}`, or name others"
+    for following, command in _NEXT.get(kind, {}).items():
+        if following in wanted:
+            return f"make {following} of it with `rlvr {command.format(path)}`, or name others"
     return "name another directory"
 
 
@@ -84,19 +84,21 @@ class Shards:
 
     @property
     def kind(self) -> str:
-        return self.manifest["kind"]
+        return str(self.manifest["kind"])
 
     @property
     def params(self) -> dict[str, Any]:
-        return self.manifest["params"]
+        params: dict[str, Any] = self.manifest["params"]
+        return params
 
     @property
     def summary(self) -> dict[str, Any]:
-        return self.manifest["summary"]
+        summary: dict[str, Any] = self.manifest["summary"]
+        return summary
 
     @property
     def digest(self) -> str:
-        return self.manifest["digest"]
+        return str(self.manifest["digest"])
 
     @property
     def rows(self) -> int:
@@ -135,17 +137,17 @@ class Shards:
         return pa.concat_tables(self.parts())
 
     def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
-        """The nearest ancestor of a kind, found by its path and checked by its digest."""
+        """The nearest ancestor of a kind, by its path, checked by its digest."""
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
             if role == kind:
-                found = Shards.open(moved_to or path, kind)
-                if found.digest != recorded["digest"]:
+                ancestor = Shards.open(moved_to or path, kind)
+                if ancestor.digest != recorded["digest"]:
                     raise DataError(
-                        f"`{found.path}` is not the directory that `{self.path}` was made from",
+                        f"`{ancestor.path}` is not the directory that `{self.path}` was made from",
                         f"make `{self.path}` again from what is there now",
                     )
-                return found
+                return ancestor
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
             with contextlib.suppress(LookupError):
@@ -219,7 +221,7 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        manifest = json.loads(atomic.read_bytes(path))
+        manifest: dict[str, Any] = json.loads(atomic.read_bytes(path))
         checksum = manifest.pop("sha256")
         if hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest() == checksum:
             return manifest

@@ -1,4 +1,4 @@
-"""Making a shard directory: parts written whole, a manifest written last, resume."""
+"""Writing a shard directory: parts written completely, a manifest written last, resume."""
 
 import contextlib
 import functools
@@ -34,7 +34,7 @@ _LIBRARIES = (
 def write_shards(
     path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
 ) -> Shards | None:
-    """`write_shards_streaming` of parts that are made one by one, in order."""
+    """`write_shards_streaming` of parts that are computed one by one, in order."""
     return write_shards_streaming(
         path, plan, lambda missing: ((i, make(i)) for i in missing), **options
     )
@@ -56,23 +56,23 @@ def write_shards_streaming(
     a function that makes them, which another thread calls while `make` goes on to the next.
     Running it again goes on where it stopped; on a complete directory it makes nothing. Another
     plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
-    of this share: kept, written, or rewritten (found damaged and made again). `is_intact` says of a
-    complete directory whether what it holds beside its parts is whole; if not, all is made again.
+    of this share: kept, written, or rewritten (it was damaged). `is_intact` says of a complete
+    directory whether what it holds besides its parts is intact; if not, all is written again.
     """
     mine = range(share.index, plan.parts, share.count)
     plan = resume(path, plan)
     listed = _listed_parts(path)
-    whole = {i: e for i, e in listed.items() if _is_whole(path / e["name"], e)}
+    complete = {i: e for i, e in listed.items() if _is_intact(path / e["name"], e)}
     if (path / MANIFEST).exists() and not is_intact(Shards.open(path)):
-        whole = {}
-    elif (path / MANIFEST).exists() and all(i in whole for i in mine) and not _leftovers(path):
+        complete = {}
+    elif (path / MANIFEST).exists() and all(i in complete for i in mine) and not _leftovers(path):
         for index in mine:
             on_part(index, "kept")
         return Shards.open(path)
     atomic.make_folder(path)
     with _writing(path, share):
         _sweep(path, share)
-        done = {i: e for i, e in whole.items() if i in mine}
+        done = {i: e for i, e in complete.items() if i in mine}
         kept = deque(index for index in mine if index in done)
         missing = [index for index in mine if index not in done]
 
@@ -95,10 +95,10 @@ def write_shards_streaming(
 def _write(
     path: Path,
     plan: Plan,
-    made: Iterator[tuple[int, pa.Table | DeferredTable]],
+    tables: Iterator[tuple[int, pa.Table | DeferredTable]],
     record: Callable[[int, dict[str, Any]], None],
 ) -> None:
-    """Writes each part and records it; those that are made later as soon as they are written."""
+    """Writes each part and records it; deferred ones as soon as they are written."""
     waiting: deque[tuple[int, Future[dict[str, Any]]]] = deque()
 
     def settle(*, wait: bool) -> None:
@@ -108,7 +108,7 @@ def _write(
 
     with ThreadPoolExecutor(1, "writer") as writer:
         try:
-            for index, table in made:
+            for index, table in tables:
                 if callable(table):
                     waiting.append((index, writer.submit(_write_later, path, plan, index, table)))
                     settle(wait=False)
@@ -122,9 +122,9 @@ def write_all_shards(
     path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
 ) -> Shards:
     """`write_shards` without shares: the directory is complete when it returns."""
-    made = write_shards(path, plan, make, **options)
-    assert made is not None, "all parts are of this share"
-    return made
+    shards = write_shards(path, plan, make, **options)
+    assert shards is not None, "all parts are of this share"
+    return shards
 
 
 def _finish(
@@ -134,7 +134,7 @@ def _finish(
     done: dict[int, dict[str, Any]],
     summarise: Callable[[Shards], dict[str, Any]],
 ) -> Shards | None:
-    """Writes the manifest once every share is done; what this share made wins over old listings."""
+    """Writes the manifest once every share is done; this share's parts win over old listings."""
     listed = _listed_parts(path) | done
     if len(listed) < plan.parts:
         return None
@@ -225,9 +225,9 @@ def _stored_columns(
 
 
 def reopen(path: Path) -> None:
-    """Removes what a directory holds, so that it is made again as what it was begun as.
+    """Removes what a directory holds, but for the identity that it was begun with.
 
-    The identity stays: it is that of a policy which was not saved, and later steps name it.
+    That identifies a policy which was not saved, and later steps name it.
     """
     listings = _listings(path)
     if listings:
@@ -249,7 +249,7 @@ def _listed_parts(path: Path) -> dict[int, dict[str, Any]]:
     return {int(part["name"][5:-8]): part for _, m in _listings(path) for part in m["parts"]}
 
 
-def _is_whole(path: Path, entry: dict[str, Any]) -> bool:
+def _is_intact(path: Path, entry: dict[str, Any]) -> bool:
     return path.exists() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
 
 
@@ -263,7 +263,7 @@ def _writing(path: Path, share: Share) -> Iterator[None]:
 
 
 def _finishing(path: Path, share: Share) -> contextlib.AbstractContextManager[None]:
-    """One share at a time; one that is the whole has the directory to itself anyway."""
+    """One share at a time; the only share has the directory to itself anyway."""
     if share.count == 1:
         return contextlib.nullcontext()
     return atomic.locked(path / "_lock-finish", wait=True)

@@ -6,7 +6,7 @@ import pytest
 def test_a_whole_directory_says_what_it_holds_and_who_made_it(rlvr, chain):
     ran = rlvr("check", chain / "scores")
     assert (ran.code, ran.out) == (0, f"{chain / 'scores'}\n")
-    assert ran.err.startswith(f"`{chain / 'scores'}` is whole: scores, 24 rows, 2 parts\n")
+    assert ran.err.startswith(f"`{chain / 'scores'}` is complete: scores, 24 rows, 2 parts\n")
     for line in ("  stage: score", '  parents: {"rollouts": "../rollouts"}'):
         assert line in ran.err.splitlines()
 
