@@ -103,7 +103,7 @@ def _parameter(parameter: inspect.Parameter) -> tuple[str, str, str, str]:
     text, _, default = (info.help or "").partition(" \\[default: ")
     default = default.removesuffix("]").strip("'") or _default_of(parameter)
     if type(info).__name__ == "ArgumentInfo":
-        name = info.metavar or parameter.name.upper()
+        name = info.metavar or parameter.name.upper() + "..." * is_repeated
         name = name if default == "required" else f"[{name}]"
         return f"`{name}`", f"argument, {words}", default, text
     flags = [flag for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
@@ -146,8 +146,8 @@ def _type_of(kind: Any) -> str:
 
 
 def _bounds(least: float | None, most: float | None) -> str:
-    ends = [f"at least {least:g}" if least is not None else ""]
-    ends.append(f"at most {most:g}" if most is not None else "")
+    ends = [f"at least {least}" if least is not None else ""]
+    ends.append(f"at most {most}" if most is not None else "")
     return ", ".join(end for end in ends if end)
 
 
