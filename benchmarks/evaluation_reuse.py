@@ -156,7 +156,7 @@ class Updates:
     def __init__(self, loaded: Any, tokens: int) -> None:
         precision = "bfloat16" if CUDA else "float32"
         options = UpdateOptions(micro_batch_tokens=tokens)
-        self.engine = local.GraphEngine(loaded, options, precision=precision)
+        self.engine = local.LocalEngine(loaded, options, precision=precision)
         self._initial = {n: weight.detach().clone() for n, weight in self.engine._master.items()}
         self._rng = np.random.default_rng(11)
 

@@ -190,7 +190,7 @@ class Trainer:
     def __init__(self, folder: Path, tokens: int, precision: Any) -> None:
         loaded = policies.load(policies.resolve(str(folder)))
         options = UpdateOptions(micro_batch_tokens=tokens)
-        self.engine = local.Engine(loaded, options, precision=precision)
+        self.engine = local.LocalEngine(loaded, options, precision=precision)
         self.model = loaded.model
         self._goal = objective.build("nsr")
 
