@@ -1,23 +1,37 @@
-# make demo: from nothing to a trained policy.   make test: all tests.
-# make examples: every script of examples/.
+# make demo: from nothing to a trained policy.   make fast: lint, types and the quick tests.
+# make test: all tests.                          make examples: every script of examples/.
 PYTHON ?= python3
 VENV ?= .venv
 ALGO ?= quatro
 OUT ?= runs/demo
+# How many random batches hold each objective to its equations.
+BATCHES ?= 100
 JOBS ?= 2
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 INSTALL := PYTHON=$(PYTHON) sh .ci/install.sh $(VENV)
 
-.PHONY: demo test examples install lint clean
+# The tests start hundreds of processes: without bytecode on disk each would compile its imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.NOTPARALLEL:
+.PHONY: demo fast test examples install lint clean
 
 demo: $(VENV)/package
 	@start=$$(date +%s); $(BIN)/rlvr train --algo $(ALGO) --out $(OUT) || exit $$?; \
 	echo "installed in $$(cat $(VENV)/install_s) s, trained in $$(($$(date +%s) - start)) s;" \
 		"the command is $(BIN)/rlvr"
 
+# Types are checked beside the tests, which wait for files and processes now and then.
+fast: $(VENV)/dev
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy & types=$$!; \
+	$(PYTEST) -m "not slow and not engine and not gpu" --batches 10; \
+	tests=$$?; wait $$types && exit $$tests
+
 test: $(VENV)/engines lint
-	$(PYTEST)
+	$(PYTEST) --batches $(BATCHES)
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
