@@ -1,7 +1,13 @@
 """What several test files share."""
 
+import functools
+import gc
+import importlib.util
 import json
 import shutil
+import signal
+import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +18,7 @@ import torch
 from rlvr_cli.cli import app
 from rlvr_cli.models import policy
 
+gc.disable()  # until the tests are collected: all that this makes stays
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -21,6 +28,47 @@ LONGEST = (
     "test_run_options.py", "test_objective.py", "test_triton.py", "test_attacks.py",
     "test_phases.py", "test_dynamic.py", "test_quatro.py",
 )  # fmt: skip
+
+
+def pytest_addoption(parser):
+    help = "how many random batches hold each objective and modifier to its equations"
+    parser.addoption("--batches", type=int, default=100, help=help)
+
+
+def pytest_configure():
+    """A shell has what it starts in the background ignore SIGINT: the tests interrupt processes."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
+
+@functools.cache
+def why_absent(engine):
+    """Why an engine's tests cannot run: as noted when it could not be installed; None if it is."""
+    prefix = Path(sys.prefix)
+    if importlib.util.find_spec(engine) or (prefix / engine / engine).exists():
+        return None
+    noted = prefix / "missing.txt"
+    lines = noted.read_text().splitlines() if noted.exists() else []
+    notes = dict(line.split(": ", 1) for line in lines)
+    return notes.get(engine, "not installed; `make test` installs it where there is a build")
+
+
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("engine"):
+        if why := why_absent(*mark.args):
+            pytest.skip(f"{mark.args[0]} ({why})")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The last lines name what was skipped."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"not tested here: {reason}; {count} skipped")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -152,8 +152,8 @@ def _fails(path: Path, tree: ast.Module, tests: list[Path]) -> bool:
             return unchanged(loader, name)
 
         SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
-        words = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", *map(str, tests)]
-        code = int(pytest.main(words))
+        words = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--batches=20"]
+        code = int(pytest.main([*words, *map(str, tests)]))
     finally:
         os._exit(code)
 
@@ -164,7 +164,6 @@ def main() -> None:
     parser.add_argument("--only", default="", help="files whose path holds this")
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth mutant")
     given = parser.parse_args()
-    os.environ["RLVR_ORACLE_BATCHES"] = "20"
     sys.dont_write_bytecode = True
     torch.set_num_threads(1)
     paths = sorted(p for folder in FOLDERS for p in (SOURCE / folder).glob("[!_]*.py"))

@@ -67,6 +67,7 @@ def names_outside(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in imports_of(path)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_module_imports_only_packages_on_lower_lines(path):
     ours = {name.split(".")[1] for name in imports_of(path) if name.startswith("rlvr_cli.")}

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,11 +64,13 @@ def wheel(tmp_path_factory):
     return target
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel):
     names = {path.name for path in wheel.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"rlvr_cli", "bin"}
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_same_modules_and_data_as_the_checkout(wheel):
     def files(root: Path) -> set[str]:
         found = (
@@ -85,11 +88,13 @@ def test_the_wheel_holds_the_same_modules_and_data_as_the_checkout(wheel):
     assert files(wheel / "rlvr_cli") == files(Path(rlvr_cli.__file__).parent)
 
 
+@pytest.mark.slow
 def test_the_wheels_command_lists_what_it_holds(wheel, tmp_path):
     made = json.loads(run(wheel / "bin" / "rlvr", "list", "--json", cwd=tmp_path, path=wheel))
     assert {"grpo", "quatro"} <= set(made["objectives"]) and made["verifiers"]
 
 
+@pytest.mark.slow
 def test_the_wheels_policy_and_recipe_are_found(wheel, tmp_path):
     code = (
         "from rlvr_cli import config; from rlvr_cli.models import policy;"
@@ -101,12 +106,14 @@ def test_the_wheels_policy_and_recipe_are_found(wheel, tmp_path):
     assert int(steps) > 0
 
 
+@pytest.mark.slow
 @needs_hub_kernels
 def test_our_kernels_and_those_of_the_hub_live_side_by_side_in_a_wheel(wheel, tmp_path):
     loaded = run(sys.executable, "-c", CHECK, cwd=tmp_path, path=wheel).strip()
     assert Path(loaded).is_relative_to(wheel)
 
 
+@pytest.mark.slow
 @needs_hub_kernels
 def test_our_kernels_and_those_of_the_hub_live_side_by_side_in_a_checkout(tmp_path):
     (tmp_path / "rlvr_cli").symlink_to(REPOSITORY / "rlvr_cli")
@@ -118,3 +125,53 @@ def test_our_kernels_and_those_of_the_hub_live_side_by_side_in_a_checkout(tmp_pa
 def test_our_kernels_and_those_of_the_hub_live_side_by_side_as_installed_here(capsys):
     exec(CHECK, {})
     assert Path(capsys.readouterr().out.strip()) == Path(rlvr_cli.__file__)
+
+
+@pytest.mark.slow
+def test_python_m_pytest_collects_beside_the_kernels_of_the_hub(tmp_path):
+    """It puts the checkout on the path, whose folder of the same name must not hide the package."""
+    pytest_words = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
+    out = run(sys.executable, *pytest_words, "tests/kernels/test_dispatch.py", cwd=REPOSITORY)
+    assert "tests collected" in out
+
+
+@pytest.fixture
+def linkless(tmp_path):
+    """A clone that git made where it makes no symbolic links."""
+    if not (REPOSITORY / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is no git checkout")
+    target = tmp_path / "a clone"
+    clone = ("git", "clone", "-q", "-c", "core.symlinks=false", REPOSITORY, target)
+    run(*clone, cwd=tmp_path)
+    shutil.copytree(REPOSITORY / "rlvr_cli" / "cli", target / "rlvr_cli/cli", dirs_exist_ok=True)
+    return target
+
+
+def _rlvr(*words: str, path: Path) -> subprocess.CompletedProcess:
+    code = "from rlvr_cli.cli.app import main; main()"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code, *words],
+        cwd=path.parent,
+        env={**os.environ, "PYTHONPATH": str(path)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_clone_without_symbolic_links_says_what_is_missing_and_the_hint_helps(linkless):
+    ran = _rlvr("list", path=linkless)
+    error, hint = ran.stderr.splitlines()
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "lacks `rlvr_cli/commands`, `rlvr_cli/kernels`, `rlvr_cli/fixtures`" in error
+    run("sh", "-ec", "\n".join(re.findall("`(.*?)`", hint)), cwd=linkless.parent)
+    assert "grpo" in _rlvr("list", path=linkless).stdout
+
+
+@pytest.mark.slow
+def test_an_installation_without_the_linked_folders_says_where_to_mend_it(linkless):
+    shutil.rmtree(linkless / ".git")
+    ran = _rlvr("train", "--steps=1", path=linkless)
+    error, hint = ran.stderr.splitlines()
+    assert ran.returncode == 1 and error.startswith("error: this installation lacks")
+    assert "install it again" in hint

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import options
+from rlvr_cli.cli import checkout, options
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console
@@ -175,6 +175,7 @@ def _run(arguments: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show(warnings.showwarning)
+            checkout.check()
             return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")

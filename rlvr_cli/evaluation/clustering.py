@@ -20,7 +20,7 @@ from rlvr_cli.evaluation.metrics import ucc
 from rlvr_cli.evaluation.metrics.clusters import Clusters, of_texts
 from rlvr_cli.evaluation.metrics.ucc import Linkage
 from rlvr_cli.evaluation.tallies import Tally
-from rlvr_cli.runtime import malloc
+from rlvr_cli.runtime import cores, malloc
 from rlvr_cli.storage import atomic
 
 MANY_TEXTS = 20_000
@@ -62,7 +62,7 @@ def of_tally(
     alone |= bool(registry.origins("similarities", similarity))  # it need not be picklable
     if alone or sum(map(len, texts)) < MANY_TEXTS:
         workers = 1
-    workers = workers or len(os.sched_getaffinity(0))
+    workers = workers or cores.available()
     malloc.keep_freed()
     if workers == 1:
         return list(map(work, texts))

@@ -57,7 +57,7 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
     try:
         config = AutoConfig.from_pretrained(path)
         with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+            model: Any = AutoModelForCausalLM.from_config(config)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"

@@ -56,10 +56,11 @@ def _read(path: Path) -> Any:
 def _cap_attention(model: Any, name: str) -> None:
     """Has transformers cap the scores of attention (Gemma 2), which torch's own attention cannot.
 
-    With sdpa transformers silently leaves them uncapped.
+    With sdpa older releases silently leave them uncapped; newer ones choose eager attention.
     """
     if model.config._attn_implementation == "sdpa":
         model.set_attn_implementation("eager")
+    if model.config._attn_implementation == "eager":
         _warn_slower(name)
 
 

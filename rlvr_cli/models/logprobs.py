@@ -5,7 +5,7 @@ K top-k.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,14 +72,22 @@ def recomputing(model: Any, wanted: bool) -> Iterator[None]:
         return
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    enable, disable = _switches(model)
+    enable({"use_reentrant": False})
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
     for layer in layers:
         layer.training = True  # of the layer alone: its dropouts stay off
     yield
     for layer in layers:
         layer.training = False
-    model.gradient_checkpointing_disable()
+    disable()
+
+
+def _switches(model: Any) -> tuple[Callable[[dict[str, Any]], None], Callable[[], None]]:
+    """What has a model recompute activations and what ends that, as this transformers calls it."""
+    if hasattr(model, "activation_checkpointing_enable"):  # in newer releases
+        return model.activation_checkpointing_enable, model.activation_checkpointing_disable
+    return model.gradient_checkpointing_enable, model.gradient_checkpointing_disable
 
 
 def completion_stats(

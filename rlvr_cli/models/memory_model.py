@@ -110,9 +110,7 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     text.num_hidden_layers = layers
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-            config, dtype=torch.float32
-        )
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     temporary = out.with_name(f"_tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     model.save_pretrained(temporary)

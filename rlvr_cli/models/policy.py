@@ -252,8 +252,8 @@ def quiet() -> None:
     """Turns off transformers' own progress bars and notices."""
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
 
 
 def context_length(policy: Policy) -> int:
@@ -290,9 +290,7 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
 
         model.to(torch.bfloat16)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
-    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
-        eos_token_id=list(eos_ids), pad_token_id=pad_id
-    )
+    model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
 
 

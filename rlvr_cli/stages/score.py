@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow as pa
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, TooManyErrors, UsageError
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
-from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -38,10 +37,10 @@ def scorer(
     sandbox: str | None = None,
 ) -> Scorer:
     """What verifies: a process for each core of this one's share, and what is known already."""
-    cores = len(os.sched_getaffinity(0)) // distributed.current().size
+    share = cores.available() // distributed.current().size
     kept = Cache(cache or default_path()) if use_cache else None
     environment = {launch.VARIABLE: sandbox} if sandbox else {}
-    return Scorer(workers=workers or max(1, cores), cache=kept, environment=environment)
+    return Scorer(workers=workers or max(1, share), cache=kept, environment=environment)
 
 
 def sandbox(*, unsafe: bool) -> str:

@@ -33,6 +33,7 @@ def run(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_run_stores_the_likeliest_tokens_of_where_it_started(run):
     digest = policy.resolve("builtin").digest
     for step in ("000001", "000002"):
@@ -42,6 +43,7 @@ def test_a_run_stores_the_likeliest_tokens_of_where_it_started(run):
         assert (shards.params["reference"], shards.params["policy"]) == (digest, None)
 
 
+@pytest.mark.slow
 def test_stages_typed_by_hand_make_the_same_bytes(run, tmp_path):
     hand, model = tmp_path / "hand", "builtin"
     words = ["--split", "train", "--out", str(hand / "prompts" / "train")]
@@ -61,6 +63,7 @@ def test_stages_typed_by_hand_make_the_same_bytes(run, tmp_path):
     assert files_of(hand / "steps") == files_of(run / "steps")
 
 
+@pytest.mark.slow
 def test_the_first_ratios_are_exactly_1_in_every_step(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2]

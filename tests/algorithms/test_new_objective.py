@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rlvr_cli import registry
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +52,7 @@ def test_plain_gradient_is_its_equations(matches):
 '''
 
 
+@pytest.mark.slow
 def test_an_objective_without_a_clip_is_one_file_and_one_test_file(tmp_path):
     for name in ("rlvr_cli", "commands", "kernels", "fixtures", "tests/algorithms"):
         ignored = shutil.ignore_patterns("__pycache__")

@@ -116,6 +116,7 @@ def test_the_path_can_come_from_stdin(rlvr, chain, monkeypatch, words):
     assert rlvr(*words).out == f"{chain / 'scores'}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"), [(["list"], 0), (["promts"], 2), (["check", "nope"], 3)]
 )

@@ -68,6 +68,7 @@ def write_gguf(path, seed=0):
     return tensors
 
 
+@pytest.mark.slow
 @needs_gguf
 def test_a_gguf_file_becomes_a_policy_with_its_weights(rlvr, tmp_path):
     tensors = write_gguf(tmp_path / "tiny.gguf")

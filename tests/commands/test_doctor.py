@@ -68,6 +68,7 @@ def test_rows_of_a_matrix_are_no_doubly_escaped_latex():
     assert [f.subject for f in golds.examine(rows) if f.level == "problem"] == []
 
 
+@pytest.mark.slow
 def test_golds_are_read_by_verifiers_in_processes_too(rlvr, jsonl):
     rows = [
         {"id": "a", "prompt": "1=", "answer": r"\frac{"},

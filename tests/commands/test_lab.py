@@ -27,6 +27,7 @@ def test_a_sweep_is_kept_as_shards_and_drawn(rlvr, tmp_path):
     assert f"{outcomes['grpo G=2 sgd lr=1']['success']:.4g}" in row
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not plotting, reason="matplotlib is not installed")
 def test_figures_are_files_and_the_same_bytes_again(rlvr, tmp_path):
     words = ("lab", "two-stage", "--seeds", "3", "--steps", "20", "--jobs", "1")

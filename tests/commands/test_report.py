@@ -3,6 +3,7 @@ import json
 import pytest
 
 
+@pytest.mark.slow
 def test_the_path_is_on_stdout_and_the_file_is_whole(rlvr, known, tmp_path):
     out = tmp_path / "report.html"
     ran = rlvr("report", known, "--out", out)
@@ -10,6 +11,7 @@ def test_the_path_is_on_stdout_and_the_file_is_whole(rlvr, known, tmp_path):
     assert out.read_text().rstrip().endswith("</html>")
 
 
+@pytest.mark.slow
 def test_json_has_the_figures(rlvr, known, tmp_path):
     made = json.loads(rlvr("report", known, "--out", tmp_path / "r.html", "--json").out)
     (subject,) = made["subjects"].values()

@@ -132,6 +132,7 @@ def sums(rlvr, jsonl, tmp_path):
     return tmp_path / "rollouts"
 
 
+@pytest.mark.slow
 def test_mathematics_is_scored_in_processes_and_a_bad_gold_has_no_reward(rlvr, sums):
     ran = rlvr("score", sums, "--verifier", "math", "--workers", 2)
     assert ran.code == 4 and "16.7% of its rows: 1 bad_gold" in ran.err
@@ -143,6 +144,7 @@ def test_mathematics_is_scored_in_processes_and_a_bad_gold_has_no_reward(rlvr, s
     assert {"math-verify", "latex2sympy2_extended", "sympy"} <= versions.keys()
 
 
+@pytest.mark.slow
 def test_each_distinct_answer_is_verified_once_and_known_the_next_time(sums, tmp_path):
     source = Shards.open(sums)
     asked = []
@@ -157,12 +159,14 @@ def test_each_distinct_answer_is_verified_once_and_known_the_next_time(sums, tmp
     assert made.table() == plain.table()
 
 
+@pytest.mark.slow
 def test_other_options_are_another_question(rlvr, sums, tmp_path):
     words = ("--verifier", "math:unanchored=true", "--max-error-rate", 1, "--out", tmp_path / "out")
     assert rlvr("score", sums, *words).code == 0
     assert pq.read_table(tmp_path / "out")["reward"].to_pylist() == [1, 1, 1, 1, 0, None]
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(rlvr, sums, tmp_path, files_of):
     made = []
     for workers in (1, 3):
@@ -173,6 +177,7 @@ def test_the_number_of_workers_changes_no_byte(rlvr, sums, tmp_path, files_of):
     assert made[0] == made[1]
 
 
+@pytest.mark.slow
 def test_a_sum_has_a_column_for_each_part(rlvr, sums, tmp_path):
     words = ("--verifier", "0.75*math+0.25*format", "--max-error-rate", 1, "--out", tmp_path / "o")
     assert rlvr("score", sums, *words).code == 0
@@ -225,6 +230,7 @@ def test_a_machine_without_a_filter_of_system_calls_is_refused_unless_that_is_al
     launch.works.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_used_is_said(rlvr, sums, tmp_path):
     (tmp_path / "cache").write_text("no database" * 500)
     words = ("--verifier", "math", "--cache", tmp_path / "cache", "--out", tmp_path / "o")
@@ -233,6 +239,7 @@ def test_a_cache_that_cannot_be_used_is_said(rlvr, sums, tmp_path):
     assert pq.read_table(tmp_path / "o")["reward"].to_pylist() == [1, 1, 1, 0, 0, None]
 
 
+@pytest.mark.slow
 def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
     rows = Shards.open(sums.parent / "prompts").table().to_pylist()
     rows += [{"prompt_id": "c", "answer": None, "verifier": "number", "extra": None}]

@@ -88,6 +88,7 @@ def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
     assert "similarity was jaccard, is tfidf" in refused(2, "ucc", known / "scores", *out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2"])  # of BLAS: with one this process takes part
 def test_shared_work_gives_the_same_clusters(known, monkeypatch, threads):
     monkeypatch.setenv(BLAS_THREADS, threads)

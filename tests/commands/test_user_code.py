@@ -223,6 +223,7 @@ def test_doctor_and_dry_runs_take_code_of_a_file(here, rlvr):
     succeeded(rlvr("doctor", "copy/prompts", "--verifier", name("verifiers")))
 
 
+@pytest.mark.slow
 def test_ranks_and_worker_processes_take_code_of_a_file(here):
     words = ["rollout", "copy/prompts", "-n2", "--max-new-tokens=4", "--nproc=2", "--out=two"]
     words += ["--engine=own-code.py:engine", "--prompts-per-part=2"]
@@ -233,6 +234,7 @@ def test_ranks_and_worker_processes_take_code_of_a_file(here):
     assert Shards.open(Path("two")).params["engine"].startswith("own-code.py:engine:from=sha256-")
 
 
+@pytest.mark.slow
 def test_plain_functions_of_a_file_verify_in_worker_processes(here, rlvr):
     succeeded(rlvr("score", "copy/rollouts", "--verifier", "own-code.py:plain", "--out=s"))
     scores = Shards.open(Path("s"))

@@ -26,6 +26,7 @@ def test_a_part_that_was_cut_is_refused(refused, copy):
     assert "does not match its checksum" in refused(3, "view", copy)
 
 
+@pytest.mark.slow
 def test_it_runs_on_a_terminal_and_leaves_it_as_it_was(jsonl, rlvr, tmp_path):
     hostile = "\x1b]0;pwned\x07\x1b[5;5H"
     rows = [{"id": "a", "prompt": "?", "completion": hostile, "correct": True}]

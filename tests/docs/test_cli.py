@@ -43,6 +43,7 @@ def test_an_example_that_is_not_run_has_options_that_exist(rlvr, reference, path
         assert rlvr(*shlex.split(line)[1:], "--help").code == 0, line
 
 
+@pytest.mark.slow
 def test_the_examples_run_one_after_another(rlvr, reference, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "samples.jsonl").write_text(SAMPLES)

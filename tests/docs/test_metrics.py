@@ -63,6 +63,7 @@ def test_the_page_is_made_from_the_code(up_to_date):
     up_to_date("metrics.md")
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_step_is_on_the_page_and_occurs(documented, records):
     assert all_names(set(), *records) == documented("Of a step")
 

@@ -62,6 +62,7 @@ def test_every_verifier_says_what_makes_its_answers_equal(name):
     assert callable(found) or found in ("text", "none")
 
 
+@pytest.mark.slow
 def test_spellings_of_a_number_are_one_vote_by_the_verifier_and_three_by_their_texts(voted, jsonl):
     source = jsonl(*rows(*HALVES))
     by_text, said, _ = voted(source, "--k", "1,2,4,5")
@@ -97,6 +98,7 @@ def test_the_first_part_of_a_sum_decides(voted, scored):
     assert (said["equality"], said["answers"], said["classes"]) == ("number", 2, 1)
 
 
+@pytest.mark.slow
 def test_comparisons_are_remembered(voted, jsonl):
     source = jsonl(*rows(("7", True), (r"\sqrt{8}", False), (r"2\sqrt{2}", False), ("9", False)))
     first, second = (voted(source, "--equality", "math")[1] for _ in range(2))
@@ -104,6 +106,7 @@ def test_comparisons_are_remembered(voted, jsonl):
     assert {**first, "asked": 0} == second
 
 
+@pytest.mark.slow
 def test_a_comparison_that_takes_too_long_is_counted_and_said(voted, jsonl):
     source = jsonl(*rows(("7", True), (r"\sqrt{50}", False), (r"5\sqrt{2}", False)))
     _, said, err = voted(source, "--equality", "math:timeout_s=0.000001")
@@ -161,6 +164,7 @@ def test_scores_whose_prompts_were_moved_away_are_voted_on_all_the_same(voted, s
     assert voted(scores)[1]["classes"] == 1
 
 
+@pytest.mark.slow
 def test_another_equality_is_another_directory(rlvr, refused, jsonl, tmp_path):
     words = ("eval-passk", jsonl(*rows(*HALVES)), "--k", "4", "--out", tmp_path / "made")
     assert rlvr(*words).code == 0
@@ -195,6 +199,7 @@ def test_an_answer_with_unmatched_braces_is_unreadable_on_either_side(answer):
     assert verifier.judge("a", answer, {}).status == "bad_gold"
 
 
+@pytest.mark.slow
 def test_the_answer_entropy_is_that_of_the_classes_that_the_verifier_holds_equal(diverse, jsonl):
     source = jsonl(*rows(*HALVES, ("3", False), (None, False), (None, False)))
     by_text, said, err = diverse(source)
@@ -226,6 +231,7 @@ def test_the_entropy_of_scores_goes_by_the_verifier_that_made_them(diverse, scor
     assert said == {"equality": "text", "why": ""}
 
 
+@pytest.mark.slow
 def test_what_fails_in_the_answer_entropy_is_said_as_in_votes(diverse, jsonl):
     source = jsonl(*rows((r"\sqrt{50}", False), (r"5\sqrt{2}", False)))
     found, said, err = diverse(source, "--equality", "math:timeout_s=0.000001")

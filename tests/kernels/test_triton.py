@@ -11,13 +11,13 @@ import pytest
 HERE = Path(__file__).parent
 FOLDER = Path(sys.prefix) / "triton"  # where `make test` puts it
 
+pytestmark = [pytest.mark.engine("triton"), pytest.mark.slow]
+
 
 @pytest.fixture
 def run():
     """Runs Python with triton beside the packages that are here."""
     environment = importlib.util.find_spec("triton") is not None
-    if not environment and not (FOLDER / "triton").exists():
-        pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
     paths = [os.environ.get("PYTHONPATH", ""), *([] if environment else [str(FOLDER)])]
 
     def run(*words):

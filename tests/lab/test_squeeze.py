@@ -1,5 +1,6 @@
 """The checks of the softmax identities tell a right formula from a wrong one."""
 
+import pytest
 import torch
 
 from rlvr_cli.lab import squeeze
@@ -10,6 +11,7 @@ def states(checks):
     return [made.state for made in checks]
 
 
+@pytest.mark.slow
 def test_the_identities_hold_and_the_claims_that_are_wrong_do_not():
     assert states(squeeze.lemma_1()) == ["holds"]
     assert states(squeeze.theorem_1("rloo", 8, 1.0)) == ["holds"]

@@ -30,6 +30,7 @@ def test_the_shards_hold_what_was_simulated(tmp_path):
     assert table["a1"].null_count == 3 * 21 and table["persian_cat"].null_count == 3 * 61
 
 
+@pytest.mark.slow
 def test_runs_are_resumed_and_processes_change_no_byte(tmp_path, files_of):
     states = []
     for name, jobs in (("one", 1), ("two", 2)):

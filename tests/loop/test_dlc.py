@@ -188,6 +188,7 @@ def test_the_memory_model_learns_what_was_sampled_and_each_step_samples_with_it(
         assert table["policy_logp"].to_pylist() != table["behaviour_logp"].to_pylist()
 
 
+@pytest.mark.slow
 def test_stages_typed_by_hand_make_the_bytes_of_train(rlvr, run, tmp_path):
     hand, model, memory = tmp_path / "hand", "builtin", "auto"
     shutil.copytree(run / "prompts", hand / "prompts")

@@ -15,6 +15,8 @@ from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import run as loop, run_directory, setup
 
+pytestmark = pytest.mark.slow
+
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "3e-4", "--mini-batch-prompts", "2", "--epochs", "2"]
 SMALL = [*FLAGS, *UPDATE, *["--eval-every", "2", "--eval-num-generations", "2"]]

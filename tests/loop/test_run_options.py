@@ -16,6 +16,8 @@ from rlvr_cli.cli import app
 from rlvr_cli.loop import setup
 from rlvr_cli.models import policy
 
+pytestmark = pytest.mark.slow
+
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "1e-2", "--mini-batch-prompts", "2", "--lora-rank", "2"]
 UPDATE += ["--warmup-updates", "1", "--schedule", "cosine", "--decay-updates", "4"]

@@ -45,6 +45,7 @@ def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
         assert made["metrics"][name] == pytest.approx(cell), name
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_run_are_those_that_train_logged(of_run, trained):
     last = pass_at_k.run_measures(trained / "eval" / "000002").intervals()
     metrics = of_run.figures["subjects"]["step 2"]["metrics"]
@@ -130,6 +131,7 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
     assert "have no prompt in common" in alone.html and alone.figures["differences"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
@@ -157,6 +159,7 @@ def test_a_run_without_evaluation_and_with_a_torn_log_shows_its_training(report,
     assert "incomplete lines of metrics.jsonl, skipped: 1" in made.html
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_by_their_last_evaluations(report, trained, tmp_path):
     copy = shutil.copytree(trained, tmp_path / "copy")
     made = report(trained, copy)

@@ -16,6 +16,8 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import setup
 from rlvr_cli.runtime import distributed
 
+pytestmark = pytest.mark.slow
+
 CODE = "from rlvr_cli.cli.app import main; main()"
 TRAIN = ["train", "--algo", "grpo", "--steps", "2", "--eval-every", "0", "--prompts-per-step", "8"]
 TRAIN += ["--prompts-per-part", "4", "--trainer", "deepspeed:zero=2"]
@@ -107,10 +109,10 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
         ({}, ":zero=3", "--engine transformers.* which zero=3 divides among the processes"),
     ],
 )
+@pytest.mark.engine("deepspeed")
 def test_what_two_processes_cannot_divide_is_refused(
     tmp_path, monkeypatch, options, trainer, message
 ):
-    pytest.importorskip("deepspeed")
     chosen = config.RunConfig(
         rollout=config.RolloutOptions(**options),
         train_step=config.UpdateOptions(trainer=f"deepspeed{trainer}"),
@@ -121,9 +123,9 @@ def test_what_two_processes_cannot_divide_is_refused(
         setup.check(tmp_path / "run", chosen)
 
 
+@pytest.mark.engine("deepspeed")
 def test_weights_that_are_gathered_for_the_trainer_alone_are_not_sampled_from(tmp_path):
     """By modules within the model, that is: one process gathers a whole forward pass."""
-    pytest.importorskip("deepspeed")
     for engine, refused in (("graph", True), ("transformers", False)):
         chosen = config.RunConfig(
             rollout=config.RolloutOptions(engine=engine),
@@ -135,13 +137,13 @@ def test_weights_that_are_gathered_for_the_trainer_alone_are_not_sampled_from(tm
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    pytest.importorskip("deepspeed")
     out = tmp_path_factory.mktemp("alone") / "run"
     code, _, err = finished(start(*TRAIN, "--out", out))
     assert code == 0, err
     return metrics_of(out)
 
 
+@pytest.mark.engine("deepspeed")
 def test_a_run_on_two_processes_that_lost_one_goes_on_and_has_the_losses_of_one(alone, tmp_path):
     """Killed in its first step: the other process is stopped, one message, nothing is lost."""
     out = tmp_path / "run"
@@ -160,6 +162,7 @@ def test_a_run_on_two_processes_that_lost_one_goes_on_and_has_the_losses_of_one(
             assert two.get(name) == (one.get(name) and pytest.approx(one[name], rel=1e-4, abs=1e-5))
 
 
+@pytest.mark.engine("deepspeed")
 def test_a_run_of_one_process_goes_on_with_two(alone, tmp_path):
     out = tmp_path / "run"
     code, _, err = finished(start(*TRAIN, "--steps=1", "--out", out))
@@ -194,8 +197,8 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said():
     assert "UserError: process 0 of 2 timed out: it waited 3 s for the others" in said
 
 
+@pytest.mark.engine("deepspeed")
 def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
-    pytest.importorskip("deepspeed")
     out = tmp_path / "run"
     running = start(*TRAIN, "--nproc=2", "--out", out)
     while running.poll() is None and not (out / "steps/000001/rollouts").exists():

@@ -121,6 +121,7 @@ def test_draws_take_every_prompt_once():
     assert replace(step, draw=1, step=6).of(ids) != draws[1]  # the same step of the next epoch
 
 
+@pytest.mark.slow
 def test_every_later_stage_takes_the_directory_as_it_takes_any_other(root, rlvr, tmp_path):
     shutil.copytree(root, tmp_path / "copy")
     here = tmp_path / "copy"
@@ -146,6 +147,7 @@ def test_another_number_of_draws_is_refused(root, refused):
     assert "max_draws was 3, is 4" in err
 
 
+@pytest.mark.slow
 def test_fewer_mixed_groups_than_wanted_are_taken_and_counted(root, rlvr, tmp_path):
     shutil.copytree(root / "prompts", tmp_path / "prompts")
     words = ("--prompts-per-step", 10, "--limit", 12, "--max-draws", 9)
@@ -269,6 +271,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing may catch it and tidy up."""
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_rename_loses_at_most_one_part(sample, loaded, tmp_path, monkeypatch):
     """Every rename of every draw and of the result is the last one, in turn."""
     whole = sample(tmp_path / "whole")
@@ -312,6 +315,7 @@ def trained(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_run_draws_for_its_steps_and_not_for_its_evaluations(trained):
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     for line in lines[1:]:
@@ -322,6 +326,7 @@ def test_a_run_draws_for_its_steps_and_not_for_its_evaluations(trained):
     assert {Shards.open(p).params["max_draws"] for p in trained.glob("eval/*/rollouts")} == {1}
 
 
+@pytest.mark.slow
 def test_the_command_makes_the_bytes_of_the_run(trained, rlvr, tmp_path):
     shutil.copytree(trained / "prompts", tmp_path / "prompts")
     out = tmp_path / "steps" / "000001" / "rollouts"
@@ -330,6 +335,7 @@ def test_the_command_makes_the_bytes_of_the_run(trained, rlvr, tmp_path):
     assert files_of(out) == files_of(trained / "steps" / "000001" / "rollouts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost",
     [

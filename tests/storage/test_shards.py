@@ -329,6 +329,7 @@ def share_of(folder: Path, index: int, count: int, gate) -> None:
     )
 
 
+@pytest.mark.slow
 def test_shares_that_finish_together_all_end_well(tmp_path):
     made_whole(tmp_path / "alone")
     context = multiprocessing.get_context("fork")
@@ -497,6 +498,7 @@ def test_a_read_only_place_is_one_clear_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -16,6 +16,8 @@ import pytest
 
 import rlvr_cli
 
+pytestmark = pytest.mark.slow
+
 STORED = Path(__file__).parent / "0.1.0"
 EDITS = {
     "__init__.py": [('"0.1.0"', '"0.2.0"')],

@@ -21,6 +21,8 @@ import pytest
 
 import rlvr_cli
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/commands.json"))
 LISTINGS = ("_manifest.json", "_partial*.json")
 LEFTOVERS = ("_partial*.json", "_tmp-*", "_spool-*", "_lock*")

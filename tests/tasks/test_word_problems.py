@@ -34,6 +34,7 @@ def test_splits_share_no_problem_and_are_the_same_every_time():
     assert texts(count=50) == train[:50]
 
 
+@pytest.mark.slow
 def test_more_problems_than_there_are_is_refused():
     with pytest.raises(UsageError, match="fewer than 30000"):
         registry.build("tasks", "word-problems:count=30000,steps=1,largest=10")

@@ -47,6 +47,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.slow
 def test_keys_move_among_what_the_filters_pass(view, imported):
     async def act(screen):
         for keys, key in PATHS:
@@ -56,6 +57,7 @@ def test_keys_move_among_what_the_filters_pass(view, imported):
     view(imported(TEXTS), act)
 
 
+@pytest.mark.slow
 def test_a_search_finds_completions_prompts_and_golds_in_either_case(view, imported):
     async def act(screen):
         for text, rows in (("EIGHT", 1), ("c?", 3), ("gold", 9), ("i", 4)):
@@ -68,6 +70,7 @@ def test_a_search_finds_completions_prompts_and_golds_in_either_case(view, impor
     view(imported(TEXTS), act)
 
 
+@pytest.mark.slow
 def test_what_was_found_is_turned_over(view, imported):
     async def act(screen):
         await screen.type("ight")
@@ -151,6 +154,7 @@ def test_rollouts_alone_can_be_read(view, copy):
     view(copy, act)
 
 
+@pytest.mark.slow
 def test_brackets_walk_through_the_evaluations_of_a_run(view, trained, tmp_path):
     out = shutil.copytree(trained, tmp_path / "run")
     shutil.rmtree(out / "steps" / "000001" / "update")

@@ -79,7 +79,7 @@ class TransformersEngine:
         loaded.model.generate(
             input_BS,
             attention_mask=attention_BS.long(),
-            generation_config=GenerationConfig(  # type: ignore[no-untyped-call]
+            generation_config=GenerationConfig(
                 do_sample=False,
                 max_new_tokens=sampling.max_new_tokens,
                 eos_token_id=list(loaded.eos_ids),
@@ -132,7 +132,7 @@ class MemoryLogits:
         return logits_BSV[:, -1]
 
 
-class GumbelSampler(LogitsProcessor):
+class GumbelSampler(LogitsProcessor):  # type: ignore[misc]
     """Samples as argmax of logits plus counter-based noise, and keeps the log-probs.
 
     A row's sample depends on its seed and its logits alone, not on its batch-mates. Log-probs are

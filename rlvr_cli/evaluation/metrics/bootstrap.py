@@ -3,7 +3,6 @@
 Shapes: P prompts, M metrics, R resamples.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.runtime import cores
 
 CHUNK_PRODUCTS = 2**18  # OpenBLAS does as many without its threads, which spin for longer
 MANY_PROMPTS = 1000
@@ -93,7 +93,7 @@ def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.n
     values_UM, count_U = _distinct(values_PM)
     shares = np.diff(np.linspace(0, resamples, BLOCKS + 1).astype(int)).tolist()
     means = partial(_means, values_UM, count_U)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(cores.available()) as pool:
         return np.concatenate(list(pool.map(means, rng.spawn(BLOCKS), shares)))
 
 

@@ -65,8 +65,8 @@ class Child:
     def _bury(self) -> NoReturn:
         """Says how the child ended, or that it closed its pipes."""
         for _ in range(100):
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                _, status = os.waitpid(self.pid, 0)
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
                 raise_for(os.waitstatus_to_exitcode(status))
             time.sleep(0.005)
         raise Gone("it closed its pipes")

@@ -56,11 +56,14 @@ module.main(job, get)
 
 def choose(*, unsafe: bool = False) -> str:
     """The best kind that works here; an error if none does, unless that is allowed."""
-    best = next((kind for kind in KINDS[:-1] if works(kind)), None)
+    on_linux = platform.system() == "Linux"
+    best = next((kind for kind in KINDS[:-1] if on_linux and works(kind)), None)
     if best or unsafe:
         return best or KINDS[-1]
     missing, action = "neither bubblewrap nor user namespaces", "install bubblewrap"
-    if not seccomp.is_known():
+    if not on_linux:
+        missing, action = f"that takes Linux, and this is {platform.system()}", "score on Linux"
+    elif not seccomp.is_known():
         missing, action = _no_filter(), "score on x86_64 or aarch64"
     raise UsageError(
         f"nothing here can isolate what a model wrote: {missing}",

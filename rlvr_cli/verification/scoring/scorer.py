@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.protocols import Isolated, Verdict, Verifier
+from rlvr_cli.runtime import cores
 from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.workers.pool import Pool, Task
 
@@ -39,7 +39,7 @@ class Scorer:
         cache: Cache | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or cores.available()
         self.cache = cache
         self.asked = 0
         """Questions that went to worker processes."""

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from rlvr_cli.verification.workers import linux, wire, worker
+from rlvr_cli.verification.workers import ending, linux, wire, worker
 
 _IDLE_S = 0.5  # between two looks for orphans
 
@@ -67,7 +67,7 @@ def _end(pid: int, grace_s: float, workers: set[int]) -> dict[str, Any]:
     The exit status is that of a process which ended by itself within the grace, else None.
     """
     deadline = time.monotonic() + grace_s
-    while not (dead := _is_dead(pid)) and time.monotonic() < deadline:
+    while not (dead := ending.has_ended(pid)) and time.monotonic() < deadline:
         time.sleep(0.005)
     for kill in (os.killpg, os.kill):  # it has no group before its first instruction
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -86,8 +86,3 @@ def _bury_orphans(workers: set[int]) -> None:
                 os.kill(orphan, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(orphan, 0)
-
-
-def _is_dead(pid: int) -> bool:
-    """Whether a child has ended; it stays a zombie, so that its pid is not given to another."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr_cli.protocols import Limits, Verdict
-from rlvr_cli.verification.workers import wire
+from rlvr_cli.verification.workers import ending, wire
 from rlvr_cli.verification.workers.spawner import Forkserver
 
 RECYCLE = 5000  # tasks after which a process is replaced, as libraries leak
@@ -35,7 +35,7 @@ class Task:
 class _Worker:
     pid: int
     channel: socket.socket
-    life: int  # a descriptor that is readable once the process has ended
+    life: ending.Watch  # readable once the process has ended
     inbox: wire.Inbox = field(default_factory=wire.Inbox)
     outbox: bytearray = field(default_factory=bytearray)
     given: deque[int] = field(default_factory=deque)  # tasks it has not answered, in order
@@ -79,7 +79,7 @@ class Pool:
         """Ends every process of the pool."""
         for worker in self._workers:
             worker.channel.close()
-            os.close(worker.life)
+            worker.life.close()
         self._workers = []
         if self._server:
             self._server.close()
@@ -129,7 +129,7 @@ class Pool:
             worker = key.data
             if worker not in self._workers:  # ended a moment ago
                 continue
-            if key.fd == worker.life:
+            if key.fileobj is worker.life:
                 yield from self._bury(worker, queue, tasks, selector)
                 continue
             if events & selectors.EVENT_WRITE:
@@ -193,7 +193,7 @@ class Pool:
         for watched in (worker.channel, worker.life):
             selector.unregister(watched)
         worker.channel.close()
-        os.close(worker.life)
+        worker.life.close()
         self._workers.remove(worker)
         queue.extendleft(reversed(worker.given))
         assert self._server
@@ -206,7 +206,7 @@ class Pool:
         with theirs:
             pid = self._server.fork(theirs.fileno())
         ours.setblocking(False)
-        return _Worker(pid, ours, os.pidfd_open(pid))
+        return _Worker(pid, ours, ending.watch(pid))
 
 
 def _message(task: Task) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from typing import Any, NoReturn
 
@@ -39,8 +40,9 @@ def main(descriptor: int) -> NoReturn:
 
 def _judge(task: dict[str, Any]) -> Verdict:
     try:
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (task["memory_bytes"], most))
+        if sys.platform == "linux":  # macOS takes no limit on the memory of a process
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (task["memory_bytes"], most))
         return verifier(task["spec"]).judge(task["extracted"], task["answer"], task["extra"])
     except MemoryError:
         return Verdict("oom")

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
 from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
 from rlvr_cli import registry
@@ -15,6 +14,8 @@ from rlvr_cli.engines.rollout import _fused
 from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Request, SamplingParams
+
+pytestmark = pytest.mark.slow
 
 SIZES = {
     "vocab_size": 99, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 6,
@@ -25,7 +26,7 @@ SIZES = {
 @pytest.fixture(autouse=True)
 def _compiles_anew():
     torch._dynamo.reset()
-    counters.clear()
+    torch._dynamo.utils.counters.clear()
 
 
 def random(loaded, config, dtype=torch.float32):
@@ -53,7 +54,7 @@ def test_a_layer_is_compiled_once_for_all_layers_row_counts_lengths_and_weights(
         with torch.no_grad():
             for weight in own.model.parameters():  # what a trainer changes is sampled from
                 weight.mul_(0.7)
-    assert counters["stats"]["unique_graphs"] == 1
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 def test_a_layer_is_compiled_on_a_gpu_alone_unless_it_is_asked_for(loaded):
@@ -85,7 +86,7 @@ def test_layers_of_another_kind_are_compiled_for_themselves(loaded, monkeypatch)
         )
         for fuse in (True, False)
     )
-    assert counters["stats"]["unique_graphs"] == 3
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 3
     for one, other in zip(result, expected, strict=True):
         assert one.token_ids == other.token_ids
         assert one.policy_logp == pytest.approx(other.policy_logp, abs=1e-5)

@@ -79,6 +79,7 @@ def test_its_log_probs_are_the_trainers_within_a_ten_thousandth_of_a_nat(loaded,
         assert completion.behaviour_logp == pytest.approx(logp_T, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_completion_is_the_same_to_the_bit_in_any_row_and_with_any_batch_mates(loaded, engine):
     sampling = SamplingParams(12, temperature=1.5)
     same = [Request(loaded.tokenizer("47=")["input_ids"], seed) for seed in range(24)]
@@ -90,6 +91,7 @@ def test_a_completion_is_the_same_to_the_bit_in_any_row_and_with_any_batch_mates
     assert_same([sample(engine, [one], sampling)[0] for one in same[:3]], together[:3])
 
 
+@pytest.mark.slow
 def test_more_requests_than_rows_are_taken_up_as_rows_end(loaded, engine):
     requests = requests_of(loaded, range(30))
     few, sampling = GraphEngine(loaded, rows=3), SamplingParams(12)
@@ -180,6 +182,7 @@ def test_layers_without_keys_and_values_of_all_tokens_are_refused(loaded, monkey
         sample(GraphEngine(loaded), requests_of(loaded), SamplingParams(2))
 
 
+@pytest.mark.slow
 def test_tokens_are_as_frequent_as_the_policy_says(loaded):
     prompt, count = loaded.tokenizer("47=")["input_ids"], 20_000
     requests = [Request(prompt, seed) for seed in range(count)]
@@ -220,6 +223,7 @@ def test_a_number_of_rows_below_one_is_refused():
         registry.build("rollout", "graph:rows=0")
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_stopped_to_the_same_bytes(rlvr, chain, tmp_path, files_of):
     words = ["--engine", "graph:rows=4", "-n4", "--max-new-tokens=8", "--prompts-per-part=2"]
     for name in ("whole", "cut"):

@@ -114,6 +114,7 @@ def test_it_samples_what_it_samples_with_all_rows(endless, memory, decoded, pace
     assert (fewer[-1] < 16) == (name != "all at once")
 
 
+@pytest.mark.slow
 def test_rows_are_refilled_first_and_become_fewer_when_nothing_waits(endless, decoded, pace):
     requests = requests_of(endless, 40)
     limits = [1 + 5 * i % 19 for i in range(39)] + [60]

@@ -13,9 +13,15 @@ from rlvr_cli.models import logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
 from rlvr_cli.stages import agreement
 
-pytest.importorskip("vllm", exc_type=ImportError)
+pytestmark = [pytest.mark.engine("vllm"), pytest.mark.slow]
 
 HOT = SamplingParams(12, temperature=0.7)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loads():
+    """Once these tests run: workers that run others need not wait for vLLM."""
+    pytest.importorskip("vllm", exc_type=ImportError)
 
 
 @pytest.fixture(scope="module")

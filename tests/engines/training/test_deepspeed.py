@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-pytest.importorskip("deepspeed")
+pytestmark = [pytest.mark.engine("deepspeed"), pytest.mark.slow]
 
 WORKER = Path(__file__).with_name("deepspeed_worker.py")
 SPECS = [
@@ -90,11 +90,11 @@ def test_a_resumed_engine_goes_on_exactly(made, spec, processes):
     assert actual["resumed"] == actual["said"][2:]
 
 
-@pytest.mark.parametrize("kernels", ["reference", "triton"])
+@pytest.mark.parametrize(
+    "kernels", ["reference", pytest.param("triton", marks=pytest.mark.engine("triton"))]
+)
 def test_a_divided_head_has_the_gradient_of_plain_torch_by_all_kernels(made, folders, kernels):
     """ZeRO-3 gathers what a kernel reads, and its hooks share out what a kernel makes."""
-    if kernels not in KERNELS:
-        pytest.skip(f"triton is neither installed nor in {FOLDER}; `make test` puts it there")
     actual = torch.load(folders[2] / f"{kernels}.pt")
     expected = {name: p.grad for name, p in worker().accumulated("local")._master.items()}
     assert actual.keys() == expected.keys()

@@ -94,6 +94,7 @@ def test_new_adapters_depend_on_the_seed_alone():
     assert any(not one[name].equal(other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_two_updates_and_two_more_are_four(saved, tmp_path):
     complete, resumed = start(saved / "base"), start(saved / "made")
     train(complete, 2)

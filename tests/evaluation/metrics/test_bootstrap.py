@@ -94,6 +94,7 @@ def test_different_prompts_are_not_paired():
         paired_difference(np.zeros((3, 1)), np.zeros((2, 1)))
 
 
+@pytest.mark.slow
 def test_equal_prompts_drawn_together_give_the_same_interval(monkeypatch):
     values = np.random.default_rng(0).binomial(8, 0.3, size=(2000, 2)) / 8
     together = mean_interval(values, resamples=20_000)

@@ -13,6 +13,7 @@ NASTY = st.lists(st.text("aZ_09 \n\0\x85\u2028\u3000éÉßΣσςİıKⱥȺ中�
 ASCII = st.lists(st.text(st.characters(max_codepoint=127)), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(TEXTS | ASCII | NASTY)
 @example(["3*8", "8*3", "", " ", "\n", "x_1 İ", "a\u2028b", "\ud800x", "é" * 3])
@@ -38,6 +39,7 @@ def test_counts_are_by_text_and_term():
     assert term_E.tolist() == sorted(term_E.tolist())
 
 
+@pytest.mark.slow
 def test_every_character_is_what_the_standard_library_says():
     every = "a".join(map(chr, range(0x110000)))
     texts = [every[start : start + 50_000] for start in range(0, len(every), 50_000)]

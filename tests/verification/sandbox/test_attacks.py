@@ -13,6 +13,8 @@ from rlvr_cli.protocols import Limits
 from rlvr_cli.verification.sandbox import launch, seccomp
 from rlvr_cli.verification.workers.pool import Pool, Task
 
+pytestmark = pytest.mark.slow
+
 LISTS = runpy.run_path(str(Path(__file__).with_name("attacks.py")))
 IMPORTS, ESCAPES, CHEATS, EXHAUSTING = map(
     LISTS.__getitem__, ("IMPORTS", "ESCAPES", "CHEATS", "EXHAUSTING")

@@ -53,6 +53,7 @@ WHOLE = [  # completion, gold, status, correct
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("completion", "gold", "status", "correct"), WHOLE)
 def test_what_is_read_of_a_completion(completion, gold, status, correct):
     result = verdict(completion, gold)

@@ -10,6 +10,8 @@ from rlvr_cli.protocols import Limits, Verdict
 from rlvr_cli.specs import user_code
 from rlvr_cli.verification.workers.pool import Pool, Task
 
+pytestmark = pytest.mark.slow
+
 TOYS = f"custom:path={Path(__file__).with_name('toys.py')},function=verify"
 LIMITS = Limits(seconds=2.0, memory_bytes=1 << 30)
 

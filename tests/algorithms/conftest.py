@@ -7,7 +7,6 @@ adds to the loss, and the gradient of that by the row's logp [T] (or by each lea
 Shapes: N completions, B rows of a micro-batch, T completion tokens.
 """
 
-import os
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -18,8 +17,7 @@ import torch
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Step, TokenBatch, Totals
 
-BATCHES = int(os.environ.get("RLVR_ORACLE_BATCHES", "1000"))
-BATCHES_WITH_OPTIONS = min(BATCHES, 100)
+MOST_WITH_OPTIONS = 100  # batches for a spec that names options
 LONGEST = 40  # tokens
 SUM_LIMIT = 19.0  # nats; the log ratio of a completion stays within the clamp at 20
 LEAVES = ("logp", "entropy", "anchor_logp")
@@ -241,18 +239,18 @@ def _spread(value, present, rest):
 
 
 @pytest.fixture(scope="session")
-def pool():
+def pool(request):
     rng = np.random.default_rng(20261127)
-    return [random_case(rng) for _ in range(BATCHES)]
+    return [random_case(rng) for _ in range(request.config.getoption("batches"))]
 
 
 @pytest.fixture
 def matches(pool):
-    """Holds a spec to an oracle on 1,000 random batches, or on 100 where it names options."""
+    """Holds a spec to an oracle on `--batches` random ones, at most 100 where it names options."""
 
     def run(spec, estimate, cost):
         goal = objective.build(spec)
-        for i, case in enumerate(pool[: BATCHES_WITH_OPTIONS if ":" in spec else BATCHES]):
+        for i, case in enumerate(pool[: MOST_WITH_OPTIONS if ":" in spec else None]):
             try:
                 check(goal, case, estimate, cost)
             except AssertionError as error:

@@ -1,0 +1,24 @@
+"""The folders that lie beside the package in a checkout and are linked into it."""
+
+import shlex
+from pathlib import Path
+
+from rlvr_cli.errors import UserError
+
+LINKED = ("commands", "kernels", "fixtures")
+_PACKAGE = Path(__file__).parents[1]
+
+
+def check(package: Path = _PACKAGE) -> None:
+    """Refuses a package without them: git made the checkout where it makes no symbolic links."""
+    missing = [f"`{package.name}/{name}`" for name in LINKED if not (package / name).is_dir()]
+    if not missing:
+        return
+    root = package.parent
+    steps = "`git config core.symlinks true`, `git checkout -- rlvr_cli`"
+    hint = f"in the checkout that it was installed from, run {steps} and install it again"
+    if (root / ".git").exists():
+        hint = f"run `cd {shlex.quote(str(root))}`, {steps}"
+    raise UserError(
+        f"this installation lacks {', '.join(missing)}: the checkout has no symbolic links", hint
+    )

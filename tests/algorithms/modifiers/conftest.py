@@ -1,1 +1,0 @@
-../objectives/conftest.py
