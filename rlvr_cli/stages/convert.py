@@ -65,7 +65,7 @@ def _load(model: str) -> tuple[Any, Any]:
             f"transformers cannot load `{model}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
-    return loaded.eval(), tokenizer  # type: ignore[no-untyped-call]
+    return loaded.eval(), tokenizer
 
 
 def _require_gguf() -> None:
@@ -87,7 +87,7 @@ def _plain(loaded: Any, dtype: Dtype) -> Any:
     config = loaded.config
     config.__dict__.pop("quantization_config", None)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        model = AutoModelForCausalLM.from_config(config)
     state = {name: value.to(getattr(torch, dtype)) for name, value in loaded.state_dict().items()}
     model.load_state_dict(state, assign=True)
     model.tie_weights()
