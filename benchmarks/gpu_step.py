@@ -148,7 +148,7 @@ def _timed_files():
         timed(writer, "_write_part"),
         timed(writer, "_write_manifest"),
         timed(writer, "_finish"),
-        timed(partial_completions.Spool, "_write"),
+        timed(partial_completions.PartialCompletions, "_write"),
         timed(shards.Shards, "part"),
         timed(batch, "read"),
         timed(steps, "save_checkpoint"),

@@ -1,4 +1,4 @@
-"""The folders that lie beside the package in a checkout and are linked into it."""
+"""The folders that lie next to the package in a checkout and are linked into it."""
 
 import shlex
 from pathlib import Path

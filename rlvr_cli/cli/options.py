@@ -214,12 +214,12 @@ def spawn(nproc: int, given: str | None = None, path: Path | None = None) -> Non
 
 def share(shard: str) -> Any:
     """The share that was asked for, or else that of this process among those that were started."""
-    from rlvr_cli.storage.shards import WHOLE, Share
+    from rlvr_cli.storage.shards import ALL_PARTS, Share
 
     asked, place = Share.parse(shard), distributed.current()
     if place.size == 1:
         return asked
-    if asked != WHOLE:
+    if asked != ALL_PARTS:
         raise UsageError(
             f"--shard is {shard}, and {place.size} processes were started",
             "leave one of the two out",

@@ -118,7 +118,7 @@ def _prompts(setup: Setup, split: str, given: str) -> Shards:
         return Shards.open(Path(given), "prompts")
     task = registry.canonical("tasks", f"{BUILTIN_TASK}:split={split}")
     folder = setup.directory.path / "prompts" / split
-    return prompts.make_whole(prompts.from_task(task), folder, params={"task": task})
+    return prompts.make_all_parts(prompts.from_task(task), folder, params={"task": task})
 
 
 def load(setup: Setup, inputs: Inputs) -> Run:

@@ -16,7 +16,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 
@@ -28,7 +28,7 @@ def run(
     rollouts: Path | None = None,
     allow_singletons: bool = False,
     drop_uninformative: bool = False,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """An advantages directory by the estimator of `algo`, which it records for train-step.

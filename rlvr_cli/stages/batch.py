@@ -17,7 +17,7 @@ from rlvr_cli.storage.shards import Shards
 
 
 @dataclass(frozen=True)
-class Batch:
+class UpdateBatch:
     """The kept rows of an advantages directory, with the prompt of each."""
 
     rows: list[Row]
@@ -31,7 +31,7 @@ def read(
     logprobs: Shards | None,
     objective: Objective,
     options: UpdateOptions,
-) -> Batch:
+) -> UpdateBatch:
     """The kept rows with the columns that the objective and the old log-probs need."""
     by_sampler = "policy_logp" if _is_decoupled(rollouts) else "behaviour_logp"
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
@@ -52,7 +52,7 @@ def read(
         _require_behaviour(table, rollouts, hint)
     known = table[by_sampler].is_valid().to_pylist()
     sampled = common.arrays(table[by_sampler])
-    return Batch(
+    return UpdateBatch(
         _rows(table, objective, old),
         table["prompt_id"].to_pylist(),
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],

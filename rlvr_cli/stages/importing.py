@@ -31,7 +31,7 @@ WANTED = {"completion", "correct", "reward", "extracted"}
 
 @dataclass
 class _Scan:
-    """What the first reading finds: the prompts, and where each completion goes."""
+    """What the first reading collects: the prompts, and where each completion goes."""
 
     first: dict[str, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
     same: dict[str, dict[str, Any]] = field(default_factory=dict)  # what all its rows say alike
@@ -75,7 +75,7 @@ def bring_in(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     encoder = _Encoder(policy, rows)
-    directories = [prompts.make_whole(rows, out / "prompts", params={"imported": source.name})]
+    directories = [prompts.make_all_parts(rows, out / "prompts", params={"imported": source.name})]
     params = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),
@@ -178,7 +178,7 @@ def _gathered(
     """Each missing part with its completions, as soon as the last of them was read."""
     wanted, at = set(missing), 0
     waiting: dict[int, list[dict[str, Any]]] = {}
-    place = {prompt_id: number for number, prompt_id in enumerate(scan.first)}
+    prompt_order = {prompt_id: number for number, prompt_id in enumerate(scan.first)}
     for batch in Stream(source, columns, wanted=WANTED, rows=True):
         part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
         at += len(batch)
@@ -188,9 +188,8 @@ def _gathered(
             group_rows = waiting.setdefault(part, [])
             group_rows.append(row | ({"correct": None} if scan.graded else {}))
             if len(group_rows) == sizes[part]:
-                group_rows.sort(
-                    key=lambda row: place[row["prompt_id"]]
-                )  # stable: in the file's order
+                # The sort is stable: completions of a prompt stay in the file's order.
+                group_rows.sort(key=lambda row: prompt_order[row["prompt_id"]])
                 yield part, waiting.pop(part)
 
 
@@ -217,11 +216,11 @@ class _Encoder:
 def _samples(rows: list[dict[str, Any]]) -> list[int]:
     """The number of each completion among those of its prompt."""
     seen: dict[str, int] = {}
-    digests = []
+    sample_N = []
     for row in rows:
         seen[row["prompt_id"]] = seen.get(row["prompt_id"], -1) + 1
-        digests.append(seen[row["prompt_id"]])
-    return digests
+        sample_N.append(seen[row["prompt_id"]])
+    return sample_N
 
 
 def _rollouts_table(rows: list[dict[str, Any]], encoder: _Encoder) -> pa.Table:

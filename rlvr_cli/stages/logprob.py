@@ -20,7 +20,7 @@ from rlvr_cli.runtime import device
 from rlvr_cli.stages import common
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
-from rlvr_cli.storage.shards import WHOLE, Shards, Share
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
@@ -38,7 +38,7 @@ def run(
     ref_top_k: int = 0,
     load: Callable[[Policy], Loaded] | None = None,
     micro_batch_tokens: int = UpdateOptions.micro_batch_tokens,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """A logprobs directory with the columns asked for, at the temperature of the rollouts.
@@ -80,10 +80,10 @@ def run(
 
 def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     """The policy, if there is memory for a pass of it."""
-    shape, place = shape_of(policy), device.here()
+    shape, gpu = shape_of(policy), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
     rows = PaddedRows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
-    phases.require(policy, phases.evaluation(shape, place, rows), place)
+    phases.require(policy, phases.evaluation(shape, gpu, rows), gpu)
     return policies.load(policy)
 
 

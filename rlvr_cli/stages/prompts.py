@@ -14,7 +14,7 @@ from rlvr_cli.interop import readers
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, WHOLE, Shards, Share
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 from rlvr_cli.verification.scoring import rewards
 
@@ -186,7 +186,7 @@ def make(
     source: Source,
     out: Path,
     *,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """A prompts directory; an error if two rows have one id."""
@@ -227,7 +227,7 @@ def make(
     )
 
 
-def make_whole(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:
+def make_all_parts(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:
     """`make` without shares: the directory is complete when it returns."""
     prompts = make(Source(rows, params), out)
     assert prompts is not None, "all parts are of this share"

@@ -20,7 +20,7 @@ from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, sampling
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
@@ -70,7 +70,7 @@ def run(
     memory: Policy | None = None,
     *,
     engine: Callable[[], RolloutEngine] | None = None,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
     """A rollouts directory: `num_generations` completions of each selected prompt, in groups.
@@ -152,18 +152,18 @@ def _load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model."""
-    place = device.here()
+    gpu = device.here()
     if memory_model:
-        reserved_bytes = phases.memory_model_bytes(shape_of(memory_model), place, trained=False)
-        place = replace(place, free=place.free - reserved_bytes)
-    need = phases.rollout(
+        reserved_bytes = phases.memory_model_bytes(shape_of(memory_model), gpu, trained=False)
+        gpu = replace(gpu, free=gpu.free - reserved_bytes)
+    estimate = phases.rollout(
         shape_of(policy),
         options,
-        place,
+        gpu,
         prompt=longest_prompt(policy, prompts["messages"]),
         requests=prompts.num_rows * options.num_generations,
     )
-    phases.require(policy, need, place)
+    phases.require(policy, estimate, gpu)
     extra_models = (
         {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
     )
@@ -205,7 +205,7 @@ def _drawing(
 
 
 def check(
-    options: RolloutOptions, selection: Selection = Selection(), share: Share = WHOLE
+    options: RolloutOptions, selection: Selection = Selection(), share: Share = ALL_PARTS
 ) -> None:
     """Refuses options that make no sense together."""
     if options.temperature == 0 and options.num_generations > 1:
@@ -235,7 +235,7 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
             f"{given}, and nothing says how many groups are wanted",
             "say it with --prompts-per-step",
         )
-    if share != WHOLE:
+    if share != ALL_PARTS:
         raise UsageError(
             f"{given}, and --shard is {share.index}/{share.count}: what is drawn depends on the "
             "rewards of all shares",

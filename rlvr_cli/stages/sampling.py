@@ -14,7 +14,7 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.partial_completions import Spool
+from rlvr_cli.storage.partial_completions import PartialCompletions
 from rlvr_cli.storage.shards import Share
 from rlvr_cli.storage.writer import DeferredTable
 
@@ -63,7 +63,7 @@ class Maker:
         Their texts are decoded while the engine is at work.
         """
         name = f"{self._share.index}of{self._share.count}"
-        stored = Spool(self._out, name, size=self._part_rows)
+        stored = PartialCompletions(self._out, name, size=self._part_rows)
         asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
         completions = {row.number: stored.known[row.number] for row in asked
                        if row.number in stored.known}  # fmt: skip

@@ -17,7 +17,7 @@ from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import WHOLE, Shards, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
@@ -59,7 +59,7 @@ def run(
     *,
     verifier: str | None = None,
     prompts: Path | None = None,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     with_scorer: Scorer | None = None,
     allow_code: bool = False,
     on_part: OnPart = lambda index, state: None,
@@ -94,10 +94,21 @@ def run(
         with scorer() as own:
             yield from make(missing, own)
 
+    return write_shards_streaming(
+        out,
+        _plan(rollouts, golds, spec),
+        make_with,
+        share=share,
+        summarise=summarise,
+        on_part=on_part,
+    )
+
+
+def _plan(rollouts: Shards, golds: "_Golds", spec: str | None) -> Plan:
     params: dict[str, Any] = {"verifier": spec}
     if golds.files:
         params["files"] = golds.files
-    plan = Plan(
+    return Plan(
         "scores",
         "score",
         params,
@@ -107,9 +118,6 @@ def run(
         specs={"verifier": lambda stored: rewards.canonical(stored, stored)},
         optional=("files",),
         behaviour=golds.versions,
-    )
-    return write_shards_streaming(
-        out, plan, make_with, share=share, summarise=summarise, on_part=on_part
     )
 
 
@@ -219,16 +227,16 @@ def _verdicts(
         gold = golds.of(row["prompt_id"])
         own = [_NO_GOLD] * len(gold.parts)
         scored.append((gold.parts, own))
-        for place, part in enumerate(gold.parts if gold.answer is not None else ()):
+        for index, part in enumerate(gold.parts if gold.answer is not None else ()):
             assert gold.answer is not None
             verifier, text = part.verifier, row["completion"]
             if not isinstance(verifier, Isolated):
-                own[place] = bounded(verifier, text, gold.answer, gold.extra)
+                own[index] = bounded(verifier, text, gold.answer, gold.extra)
                 continue
             finished = row["finish_reason"] != "length"
             question = Question(part.spec, verifier, text, finished, gold.answer, gold.extra)
             questions.append(question)
-            places.append((own, place))
+            places.append((own, index))
     if not questions:
         on_rows(len(rows))
     share, reported = len(rows) / max(len(questions), 1), 0.0
@@ -238,8 +246,8 @@ def _verdicts(
         before, reported = reported, reported + count * share
         on_rows(round(reported) - round(before))
 
-    for (own, place), verdict in zip(places, scorer.verdicts(questions, report), strict=True):
-        own[place] = verdict
+    for (own, index), verdict in zip(places, scorer.verdicts(questions, report), strict=True):
+        own[index] = verdict
     return scored
 
 

@@ -23,6 +23,11 @@ from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
+_SPECS: dict[str, Callable[[str], str]] = {  # the params that are specs, in their canonical form
+    "algo": lambda spec: objectives.canonical(spec, spec),
+    "trainer": lambda spec: registry.canonical("training", spec, spec),
+}
+
 
 def run(
     advantages: Shards,
@@ -45,8 +50,8 @@ def run(
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
     is written before the manifest, so a complete directory always has one; without `save` it has
     none, and the policy is in the engine's memory alone. Advantages that keep no row are
-    refused, or, with `allow_empty`, give no update and the policy as it was. Every process of the
-    world must call this; the leading one writes.
+    refused, or, with `allow_empty`, give no update and the policy as it was. Every process
+    must call this; the main process writes.
     """
     spec = _same_algo(advantages, algo)
     by = f"`{advantages.path}`"
@@ -67,10 +72,7 @@ def run(
         extra=updates.share_names(objective),
         paths={"policy": policy.named_from(out)},
         earlier=config.earlier(UpdateOptions),
-        specs={
-            "algo": lambda spec: objectives.canonical(spec, spec),
-            "trainer": lambda spec: registry.canonical("training", spec, spec),
-        },
+        specs=_SPECS,
         behaviour=objectives.versions(spec),
     )
 
@@ -109,7 +111,7 @@ def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dic
 
 
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
-    """Does this process' share of the update, if the leading one finds that there is one."""
+    """Does this process' share of the update, if the main process says that there is one."""
     if distributed.broadcast(None):
         own, _ = update()
         if save:
@@ -122,10 +124,10 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     """Refuses an update of the rows that a GPU has no memory for, before anything is loaded."""
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
-        shape, place = shape_of(policy, options), device.here()
+        shape, gpu = shape_of(policy, options), device.here()
         batch = phases.UpdateSize(len(rows), *lengths)
-        need = phases.training(shape, options, place, batch, size=distributed.current().size)
-        phases.require(policy, need, place)
+        estimate = phases.training(shape, options, gpu, batch, size=distributed.current().size)
+        phases.require(policy, estimate, gpu)
 
 
 def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:

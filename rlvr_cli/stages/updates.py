@@ -19,7 +19,7 @@ from rlvr_cli.storage import schema
 
 def run(
     engine: TrainingEngine,
-    batch: batches.Batch,
+    batch: batches.UpdateBatch,
     objective: Objective,
     options: UpdateOptions,
     sampling: dict[str, Any],
@@ -60,7 +60,7 @@ def run(
 
 def _with_old(
     engine: TrainingEngine,
-    batch: batches.Batch,
+    batch: batches.UpdateBatch,
     options: UpdateOptions,
     mini_batches: list[list[int]],
     temperature: float,
@@ -85,7 +85,7 @@ def _logps(
     engine: TrainingEngine,
     rows: list[Row],
     indices: list[int],
-    batch: batches.Batch,
+    batch: batches.UpdateBatch,
     temperature: float,
 ) -> list[np.ndarray]:
     """The policy's log-probs of rows; an error that names the first that is not finite."""

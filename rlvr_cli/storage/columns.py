@@ -141,7 +141,7 @@ MEANING: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Extra:
-    """A nullable float64 column that a directory has beside those of its kind."""
+    """A nullable float64 column that a directory has in addition to those of its kind."""
 
     meaning: str
     writer: str  # what makes it: an objective or modifier, a verifier or a command
@@ -220,7 +220,7 @@ MANIFEST = {  # the keys of `_manifest.json`
     "params": "all options that decide the content, as they took effect",
     "parents": "the directories that it was made of: for each kind its `path`, relative to this "
     "directory, and its `digest`",
-    "extra": "names of the columns beside those of the kind",
+    "extra": "names of the columns in addition to those of the kind",
     "only": "names of the value columns, where a directory has not all of its kind; else null",
     "fingerprint": "sha256 of kind, stage, params, the parents' digests, number of parts and "
     "columns: a directory with another one is not resumed",

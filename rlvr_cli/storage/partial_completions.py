@@ -23,7 +23,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class Spool:
+class PartialCompletions:
     """The finished completions of one share, each under the number of its row in the directory.
 
     What an earlier process left is read at the start. The files stay until the directory is

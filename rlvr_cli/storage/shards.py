@@ -2,8 +2,8 @@
 
 A directory holds `part-00000.parquet ...` of one kind. While it is written, `_partial.json`
 lists the complete parts with their checksums; the rename of that file to `_manifest.json`
-is what makes the directory complete. Every read checks the part's sha256. fill.py writes; no
-other code touches shard files.
+is what makes the directory complete. Every read checks the part's sha256. writer.py writes;
+no other code touches shard files.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Share:
         return Share(int(index), int(count))
 
 
-WHOLE = Share()
+ALL_PARTS = Share()
 
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import UsageError
 from rlvr_cli.storage import atomic, partial_completions
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, WHOLE, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
@@ -45,7 +45,7 @@ def write_shards_streaming(
     plan: Plan,
     make: Callable[[list[int]], Iterator[tuple[int, pa.Table | DeferredTable]]],
     *,
-    share: Share = WHOLE,
+    share: Share = ALL_PARTS,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
     on_part: OnPart = lambda index, state: None,
     is_intact: Callable[[Shards], bool] = lambda shards: True,
@@ -232,9 +232,9 @@ def reopen(path: Path) -> None:
     listings = _listings(path)
     if listings:
         begun = {name: v for name, v in listings[0][1].items() if name != "summary"}
-        _write_manifest(_partial(path, WHOLE), {**begun, "parts": []})
+        _write_manifest(_partial(path, ALL_PARTS), {**begun, "parts": []})
     for child in path.iterdir() if path.exists() else ():
-        if child != _partial(path, WHOLE):
+        if child != _partial(path, ALL_PARTS):
             atomic.remove(child)
 
 

@@ -22,8 +22,8 @@ def build(
 
     It returns True, False, a number, or a dict with a `reward` and maybe `correct` and `extracted`.
     A reward lies from 0 to 1, unless the file says otherwise, as in `REWARD_RANGE = (-1, 1)`;
-    without a `correct` a completion is correct if it has the highest. What it raises, what it
-    returns beside that, None and NaN are errors; what it prints goes to stderr.
+    without a `correct` a completion is correct if it has the highest. What it raises, anything
+    else that it returns, None and NaN are errors; what it prints goes to stderr.
     """
     if not path:
         raise UsageError("`custom` has no file", "name one: `--verifier path.py:function`")
@@ -34,7 +34,7 @@ def build(
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         call, bounds = _load(file, function)
-        if extracted is None:  # the gold alone: only the function could tell
+        if extracted is None:  # the gold alone: only the function could know
             return Verdict("no_answer", reward=0.0, correct=False)
         return _verdict(call(extracted, answer=answer, extra=extra), bounds)
 
@@ -62,12 +62,12 @@ def _load(path: str, function: str) -> tuple[Callable[..., Any], tuple[float, fl
     return call, (float(low), float(high))
 
 
-def _verdict(made: Any, bounds: tuple[float, float]) -> Verdict:
-    given = made if isinstance(made, dict) else {"reward": made}
+def _verdict(returned: Any, bounds: tuple[float, float]) -> Verdict:
+    given = returned if isinstance(returned, dict) else {"reward": returned}
     correct, text = given.get("correct"), given.get("extracted")
     low, high = bounds
     if not isinstance(given.get("reward"), numbers.Real):
-        return Verdict("error", extracted=f"it returned {_short(made)}, no reward")
+        return Verdict("error", extracted=f"it returned {_short(returned)}, no reward")
     reward = float(given["reward"])
     if not math.isfinite(reward) or not low <= reward <= high:
         return Verdict("error", extracted=f"its reward {reward} is not from {low:g} to {high:g}")
