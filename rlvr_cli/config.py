@@ -93,7 +93,9 @@ class UpdateOptions:
     lora_targets: str = option("all-linear", "modules to adapt, by name, with commas in between")
     epochs: int = option(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
-    micro_batch_tokens: int = option(16384, "padded tokens in one forward pass", least=1)
+    micro_batch_tokens: int = option(
+        16384, "padded tokens in one forward pass: fewer take less memory", least=1
+    )
     trainer: str = option("local", "the training engine and its options")
     recompute_activations: bool = option(
         False, "keep less for the backward pass and compute it again: slower, less memory"
