@@ -19,7 +19,7 @@ def toml(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "message"),
     [
         ("[trian]\nsteps = 1\n", ["unknown table `trian`", "did you mean `train`?"]),
         ("[train]\nstep = 1\n", ["unknown key of [train] `step`", "did you mean `steps`?"]),
@@ -39,14 +39,14 @@ def toml(tmp_path):
         ("[train\n", ["run.toml", "line 1"]),
     ],
 )
-def test_a_wrong_file_is_a_usage_error(refused, toml, tmp_path, text, found):
+def test_a_wrong_file_is_a_usage_error(refused, toml, tmp_path, text, message):
     err = refused(2, "train", "--config", toml(text), "--dry-run", "--out", tmp_path / "run")
-    assert all(part in err for part in found), err
+    assert all(part in err for part in message), err
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "found"),
+    ("text", "code", "message"),
     [
         ("[train]\nalgo = 'gropo'\n", 2, "did you mean `grpo`?"),
         ("[rollout]\nengine = 'vlm'\n", 2, "unknown rollout engine `vlm`"),
@@ -56,8 +56,10 @@ def test_a_wrong_file_is_a_usage_error(refused, toml, tmp_path, text, found):
     ],
 )
 @pytest.mark.parametrize("words", [(), ("--dry-run",)], ids=["run", "dry-run"])
-def test_a_name_that_leads_nowhere_is_refused(refused, toml, tmp_path, text, code, found, words):
-    assert found in refused(code, "train", "--config", toml(text), "--out", tmp_path / "r", *words)
+def test_a_name_that_leads_nowhere_is_refused(refused, toml, tmp_path, text, code, message, words):
+    assert message in refused(
+        code, "train", "--config", toml(text), "--out", tmp_path / "r", *words
+    )
     assert not (tmp_path / "r" / "steps").exists()
 
 
@@ -68,11 +70,11 @@ def test_a_missing_file_is_named(refused):
 def test_flags_go_before_the_file_and_the_file_before_the_defaults(rlvr, toml):
     path = toml("[train]\nsteps = 7\nseed = 3\n[train-step]\nlearning_rate = 1\n")
     ran = rlvr("train", "--config", path, "--seed", 4, "--dry-run")
-    made = tomllib.loads(ran.err.partition("\n\n")[2])
+    summary = tomllib.loads(ran.err.partition("\n\n")[2])
     assert (ran.code, ran.out) == (0, "")
-    assert (made["train"]["steps"], made["train"]["seed"]) == (7, 4)
-    assert made["train-step"]["learning_rate"] == 1.0
-    assert made["rollout"]["num_generations"] == 16  # of the recipe of the built-in task
+    assert (summary["train"]["steps"], summary["train"]["seed"]) == (7, 4)
+    assert summary["train-step"]["learning_rate"] == 1.0
+    assert summary["rollout"]["num_generations"] == 16  # of the recipe of the built-in task
 
 
 def test_another_model_starts_from_the_defaults():
@@ -80,11 +82,13 @@ def test_another_model_starts_from_the_defaults():
 
 
 def test_a_configuration_reads_back_as_it_was_written(toml):
-    made = config.load([], {"train": {"algo": 'quatro:delta=0.05+kl:on="x"', "model": "a/b"}})
-    assert config.load([toml(made.to_toml())], {}) == made
+    loaded_config = config.load(
+        [], {"train": {"algo": 'quatro:delta=0.05+kl:on="x"', "model": "a/b"}}
+    )
+    assert config.load([toml(loaded_config.to_toml())], {}) == loaded_config
 
 
 def test_every_knob_has_a_help_text_and_one_place():
-    names = [knob.name for table in fields(RunConfig) for knob in fields(table.default)]
+    names = [field.name for table in fields(RunConfig) for field in fields(table.default)]
     assert len(names) == len(set(names))
     assert all(k.metadata["help"] for t in fields(RunConfig) for k in fields(t.default))

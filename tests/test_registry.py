@@ -207,7 +207,7 @@ def test_the_canonical_spelling_writes_every_option_in_the_order_of_the_signatur
 def test_the_canonical_spelling_keeps_every_digit(turns, speed):
     values = {"clip_low": speed, "ddof": turns}
     spec = ",".join(f"{key}={value!r}" for key, value in values.items())
-    made = registry.canonical("objectives", f"grpo:{spec}")
-    assert registry.parse("objectives", made) == registry.parse("objectives", f"grpo:{spec}")
-    assert registry.parse("objectives", made)[1]["clip_low"] == speed
-    assert registry.canonical("objectives", made) == made
+    canonical = registry.canonical("objectives", f"grpo:{spec}")
+    assert registry.parse("objectives", canonical) == registry.parse("objectives", f"grpo:{spec}")
+    assert registry.parse("objectives", canonical)[1]["clip_low"] == speed
+    assert registry.canonical("objectives", canonical) == canonical

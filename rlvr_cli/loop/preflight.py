@@ -73,17 +73,17 @@ def require_memory(
     `messages` are those of the prompts to train on, `model` is the memory model of DLC; with a
     `reference` the start policy is in memory too.
     """
-    place = device.here()
+    accelerator = device.here()
     if model:
-        reserved_bytes = phases.memory_model_bytes(shape_of(model), place, trained=True)
-        place = dataclasses.replace(place, free=place.free - reserved_bytes)
+        reserved_bytes = phases.memory_model_bytes(shape_of(model), accelerator, trained=True)
+        accelerator = dataclasses.replace(accelerator, free=accelerator.free - reserved_bytes)
     needs = phases.run(
         shape_of(policy, config.train_step),
         config,
-        place,
+        accelerator,
         prompt=rollout.longest_prompt(policy, messages),
         reference=reference,
         size=size,
     )
     for need in needs:
-        phases.require(policy, need, place)
+        phases.require(policy, need, accelerator)

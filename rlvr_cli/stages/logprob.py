@@ -80,10 +80,10 @@ def run(
 
 def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
     """The policy, if there is memory for a pass of it."""
-    shape, gpu = shape_of(policy), device.here()
+    shape, accelerator = shape_of(policy), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
     rows = PaddedRows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
-    phases.require(policy, phases.evaluation(shape, gpu, rows), gpu)
+    phases.require(policy, phases.evaluation(shape, accelerator, rows), accelerator)
     return policies.load(policy)
 
 

@@ -152,18 +152,20 @@ def _load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model."""
-    gpu = device.here()
+    accelerator = device.here()
     if memory_model:
-        reserved_bytes = phases.memory_model_bytes(shape_of(memory_model), gpu, trained=False)
-        gpu = replace(gpu, free=gpu.free - reserved_bytes)
+        reserved_bytes = phases.memory_model_bytes(
+            shape_of(memory_model), accelerator, trained=False
+        )
+        accelerator = replace(accelerator, free=accelerator.free - reserved_bytes)
     estimate = phases.rollout(
         shape_of(policy),
         options,
-        gpu,
+        accelerator,
         prompt=longest_prompt(policy, prompts["messages"]),
         requests=prompts.num_rows * options.num_generations,
     )
-    phases.require(policy, estimate, gpu)
+    phases.require(policy, estimate, accelerator)
     extra_models = (
         {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
     )

@@ -124,10 +124,12 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     """Refuses an update of the rows that a GPU has no memory for, before anything is loaded."""
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
-        shape, gpu = shape_of(policy, options), device.here()
+        shape, accelerator = shape_of(policy, options), device.here()
         batch = phases.UpdateSize(len(rows), *lengths)
-        estimate = phases.training(shape, options, gpu, batch, size=distributed.current().size)
-        phases.require(policy, estimate, gpu)
+        estimate = phases.training(
+            shape, options, accelerator, batch, size=distributed.current().size
+        )
+        phases.require(policy, estimate, accelerator)
 
 
 def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine:

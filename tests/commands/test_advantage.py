@@ -28,8 +28,12 @@ def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
 def test_quatro_records_the_dual_of_each_prompt(rlvr, known, tmp_path):
     words = ("--algo", "quatro:delta=0.05", "--out", tmp_path / "made", "--json")
     ran = rlvr("advantage", known / "scores", *words)
-    made = json.loads(ran.out)
-    assert (made["path"], made["groups"], made["floored"]) == (str(tmp_path / "made"), 2, 0)
+    summary = json.loads(ran.out)
+    assert (summary["path"], summary["groups"], summary["floored"]) == (
+        str(tmp_path / "made"),
+        2,
+        0,
+    )
     kl = pq.read_table(tmp_path / "made")["achieved_kl"].to_pylist()
     assert kl == pytest.approx([0.05] * 8, abs=1e-9)
 
@@ -70,7 +74,7 @@ def test_another_directory_than_scores_is_refused(refused, chain):
 
 
 @pytest.mark.parametrize(
-    ("algo", "found"),
+    ("algo", "message"),
     [
         ("gropo", "did you mean `grpo`"),
         ("GRPO", "grpo"),
@@ -93,9 +97,9 @@ def test_another_directory_than_scores_is_refused(refused, chain):
         ("grpo+overlong", "4096 tokens is not below the longest completion of 16"),
     ],
 )
-def test_a_wrong_algorithm_is_a_usage_error(refused, chain, tmp_path, algo, found):
+def test_a_wrong_algorithm_is_a_usage_error(refused, chain, tmp_path, algo, message):
     words = ("--algo", algo, "--out", tmp_path / "made")
-    assert found in refused(2, "advantage", chain / "scores", *words)
+    assert message in refused(2, "advantage", chain / "scores", *words)
     assert not (tmp_path / "made").exists()
 
 
@@ -139,20 +143,22 @@ def test_groups_of_equal_rewards_can_be_left_out(rlvr, jsonl, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "message"),
     [
         ([0, 1, 2], "3 completions of prompt `expression-002`, 4 were expected"),
         ([0, 1, 2, 2], "one of them twice"),
     ],
 )
-def test_an_incomplete_group_is_refused_by_its_prompt(refused, copy, rows, found):
+def test_an_incomplete_group_is_refused_by_its_prompt(refused, copy, rows, message):
     """Rows of the first group are taken out of the rollouts and of the scores."""
     rollouts = Shards.open(copy / "rollouts")
     scores = Shards.open(copy / "scores")
-    made = _with_first_group(rollouts, copy / "cut", {"prompts": rollouts.parent("prompts")}, rows)
-    _with_first_group(scores, copy / "cut-scores", {"rollouts": made}, rows)
+    cut_rollouts = _with_first_group(
+        rollouts, copy / "cut", {"prompts": rollouts.parent("prompts")}, rows
+    )
+    _with_first_group(scores, copy / "cut-scores", {"rollouts": cut_rollouts}, rows)
     words = ("--out", copy / "made")
-    assert found in refused(3, "advantage", copy / "cut-scores", *words)
+    assert message in refused(3, "advantage", copy / "cut-scores", *words)
 
 
 def _with_first_group(shards, out, parents, rows):
@@ -214,6 +220,6 @@ def test_a_length_penalty_does_not_make_a_group_of_equal_rewards_informative(rlv
     rows = [{"id": "a", "prompt": "5=", "completion": c, "reward": 1.0} for c in ("2+3", "1+1+1+2")]
     rlvr("import", jsonl(*rows), "--out", tmp_path, "--model", "builtin")
     words = ("--algo", "grpo+overlong:buffer=3", "--drop-uninformative", "--json")
-    made = json.loads(rlvr("advantage", tmp_path / "scores", *words).out)
-    assert (made["informative"], made["informative_share"], made["kept"]) == (0, 0, 0)
+    summary = json.loads(rlvr("advantage", tmp_path / "scores", *words).out)
+    assert (summary["informative"], summary["informative_share"], summary["kept"]) == (0, 0, 0)
     assert any(pq.read_table(tmp_path / "advantages")["advantage"].to_pylist())

@@ -13,10 +13,10 @@ def test_a_whole_directory_says_what_it_holds_and_who_made_it(rlvr, chain):
 
 def test_json_is_one_object_and_nothing_else_is_said(rlvr, chain):
     ran = rlvr("check", chain / "advantages", "--json")
-    made = json.loads(ran.out)
+    summary = json.loads(ran.out)
     assert ran.err == ""
-    assert (made["path"], made["kind"]) == (str(chain / "advantages"), "advantages")
-    assert made["params"]["algo"] == (
+    assert (summary["path"], summary["kind"]) == (str(chain / "advantages"), "advantages")
+    assert summary["params"]["algo"] == (
         "grpo:clip_low=0.2,clip_high=0.2,eps=1e-06,ddof=1,aggregation=seq-mean-token-mean"
     )
 
@@ -54,6 +54,6 @@ def test_a_changed_checkpoint_is_named(rlvr, refused, copy, name):
     assert "checkpoint` is not as it was written" in refused(3, "check", copy / "update")
 
 
-@pytest.mark.parametrize(("name", "found"), [("nope", "does not exist"), (".", "no _manifest")])
-def test_what_is_no_directory_of_shards_is_refused(refused, tmp_path, name, found):
-    assert found in refused(3, "check", tmp_path / name)
+@pytest.mark.parametrize(("name", "message"), [("nope", "does not exist"), (".", "no _manifest")])
+def test_what_is_no_directory_of_shards_is_refused(refused, tmp_path, name, message):
+    assert message in refused(3, "check", tmp_path / name)

@@ -24,8 +24,8 @@ def test_the_difference_is_second_minus_first(rlvr, known, better):
 
 
 def test_json_is_one_object_with_both_and_the_difference(rlvr, known, better):
-    made = json.loads(rlvr("compare", known / "scores", better, "--json").out)
-    cells = made["metrics"]["pass@1"]
+    summary = json.loads(rlvr("compare", known / "scores", better, "--json").out)
+    cells = summary["metrics"]["pass@1"]
     assert [cells[name][0] for name in ("first", "second", "difference")] == [0.375, 1, 0.625]
 
 
@@ -33,9 +33,9 @@ def test_what_changed_is_named_by_prompt_and_by_difficulty(rlvr, jsonl):
     first = jsonl(*({"id": i, "correct": c} for i, c in enumerate([[0, 0], [1, 0], [1, 1]])))
     rows = ({"id": i, "correct": c} for i, c in enumerate([[1, 0], [0, 0], [1, 1]]))
     second = jsonl(*rows, name="second.jsonl")
-    made = json.loads(rlvr("compare", first, second, "--json").out)
-    assert (made["gained"], made["lost"], made["crossings"]) == (["0"], ["1"], [])
-    assert [(b["prompts"], b["gained"], b["lost"]) for b in made["flips"]] == [
+    summary = json.loads(rlvr("compare", first, second, "--json").out)
+    assert (summary["gained"], summary["lost"], summary["crossings"]) == (["0"], ["1"], [])
+    assert [(b["prompts"], b["gained"], b["lost"]) for b in summary["flips"]] == [
         (1, 1, 0), (0, 0, 0), (0, 0, 0), (1, 0, 1), (1, 0, 0),
     ]  # fmt: skip
     out = rlvr("compare", first, second).out
@@ -45,9 +45,9 @@ def test_what_changed_is_named_by_prompt_and_by_difficulty(rlvr, jsonl):
 def test_prompts_are_paired_whatever_their_order(rlvr, jsonl):
     rows = [{"id": i, "correct": [i % 2, 0]} for i in range(6)]
     turned = jsonl(*rows[::-1], name="turned.jsonl")
-    made = json.loads(rlvr("compare", jsonl(*rows), turned, "--json").out)
-    assert {tuple(cells["difference"]) for cells in made["metrics"].values()} == {(0, 0, 0)}
-    assert made["gained"] == made["lost"] == []
+    summary = json.loads(rlvr("compare", jsonl(*rows), turned, "--json").out)
+    assert {tuple(cells["difference"]) for cells in summary["metrics"].values()} == {(0, 0, 0)}
+    assert summary["gained"] == summary["lost"] == []
 
 
 def test_three_are_compared_with_the_first_and_drawn(rlvr, jsonl):
@@ -60,14 +60,14 @@ def test_three_are_compared_with_the_first_and_drawn(rlvr, jsonl):
     assert ran.out.count("second - first") == 2 and ran.code == 0
     assert "second ahead at k = 1, first from k = 3" in ran.out
     assert "Pass@K against Pass@1" in ran.out
-    made = json.loads(rlvr("compare", *paths, "--json").out)
-    assert [on for *_, on in made["frontier"]] == [True, True, False]
-    assert len(made["others"]) == 1
+    summary = json.loads(rlvr("compare", *paths, "--json").out)
+    assert [on for *_, on in summary["frontier"]] == [True, True, False]
+    assert len(summary["others"]) == 1
 
 
 def test_a_directory_differs_in_nothing_from_itself(rlvr, known):
-    made = json.loads(rlvr("compare", known / "scores", known / "scores", "--json").out)
-    assert {tuple(cells["difference"]) for cells in made["metrics"].values()} == {(0, 0, 0)}
+    summary = json.loads(rlvr("compare", known / "scores", known / "scores", "--json").out)
+    assert {tuple(cells["difference"]) for cells in summary["metrics"].values()} == {(0, 0, 0)}
 
 
 def test_other_prompts_are_refused_by_one_of_them(refused, known, chain):
@@ -76,10 +76,10 @@ def test_other_prompts_are_refused_by_one_of_them(refused, known, chain):
 
 
 @pytest.mark.parametrize(
-    ("second", "found"), [("rollouts", "scores were expected"), ("nope", "does not exist")]
+    ("second", "message"), [("rollouts", "scores were expected"), ("nope", "does not exist")]
 )
-def test_another_directory_than_scores_is_refused(refused, known, second, found):
-    assert found in refused(3, "compare", known / "scores", known / second)
+def test_another_directory_than_scores_is_refused(refused, known, second, message):
+    assert message in refused(3, "compare", known / "scores", known / second)
 
 
 def test_a_run_without_an_evaluation_is_refused(refused, known, tmp_path):
@@ -93,8 +93,8 @@ def test_one_path_is_not_enough(refused, known):
 
 def test_files_of_other_tools_can_lack_completions(rlvr, known, jsonl):
     rows = [{"id": i, "correct": [True, False]} for i in "ab"]
-    made = json.loads(rlvr("compare", known / "scores", jsonl(*rows), "--json").out)
-    assert set(made["metrics"]) == {"pass@1", "pass@2", "avg@k"}
+    summary = json.loads(rlvr("compare", known / "scores", jsonl(*rows), "--json").out)
+    assert set(summary["metrics"]) == {"pass@1", "pass@2", "avg@k"}
 
 
 def test_rollouts_that_are_gone_are_named(refused, known, tmp_path):

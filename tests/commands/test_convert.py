@@ -82,14 +82,14 @@ def test_a_gguf_file_becomes_a_policy_with_its_weights(rlvr, tmp_path):
         "--json",
     )
     assert ran.code == 0, ran.err
-    made = policy.load(policy.resolve(str(tmp_path / "made")))
-    assert made.eos_ids == (2,) and json.loads(ran.out)["eos"] == 2
-    model = made.model.model
+    model_loaded = policy.load(policy.resolve(str(tmp_path / "made")))
+    assert model_loaded.eos_ids == (2,) and json.loads(ran.out)["eos"] == 2
+    model = model_loaded.model.model
     for name, weight in (
         ("token_embd.weight", model.embed_tokens.weight),
         ("blk.1.ffn_down.weight", model.layers[1].mlp.down_proj.weight),
         ("blk.0.attn_v.weight", model.layers[0].self_attn.v_proj.weight),
-        ("output.weight", made.model.lm_head.weight),
+        ("output.weight", model_loaded.model.lm_head.weight),
     ):
         assert np.array_equal(weight.detach().numpy(), tensors[name]), name
     config = json.loads((tmp_path / "made" / "config.json").read_text())
@@ -110,23 +110,26 @@ def test_a_directory_keeps_its_logits_and_all_ids_that_end_a_completion(rlvr, lo
     words = ["convert", source, "--out", tmp_path / "made", "--dtype", "bfloat16"]
     ran = rlvr(*words)
     assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n"), ran.err
-    made = policy.load(policy.resolve(str(tmp_path / "made")))
-    assert made.eos_ids == (5, 1)
+    model_loaded = policy.load(policy.resolve(str(tmp_path / "made")))
+    assert model_loaded.eos_ids == (5, 1)
     stored = load_file(tmp_path / "made" / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.bfloat16}
     with torch.no_grad():
         token_ids = torch.tensor([[20, 30, 8]])
-        assert torch.equal(made.model(token_ids).logits, loaded.model(token_ids).logits)
-    assert made.model.lm_head.weight.data_ptr() == made.model.model.embed_tokens.weight.data_ptr()
+        assert torch.equal(model_loaded.model(token_ids).logits, loaded.model(token_ids).logits)
+    assert (
+        model_loaded.model.lm_head.weight.data_ptr()
+        == model_loaded.model.model.embed_tokens.weight.data_ptr()
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "found"),
+    ("name", "code", "message"),
     [("config.json", 2, "is a file"), (".", 3, "transformers cannot load")],
 )
-def test_what_is_no_model_is_refused(refused, tmp_path, name, code, found):
+def test_what_is_no_model_is_refused(refused, tmp_path, name, code, message):
     (tmp_path / "config.json").write_text("{}")
-    assert found in refused(code, "convert", tmp_path / name, "--out", tmp_path / "made")
+    assert message in refused(code, "convert", tmp_path / name, "--out", tmp_path / "made")
 
 
 def test_what_is_there_is_not_written_over(refused, tmp_path):

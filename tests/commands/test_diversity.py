@@ -22,36 +22,40 @@ def metrics(rlvr, *words) -> dict:
 
 
 def test_hand_worked_completions_give_the_exact_figures(rlvr, jsonl):
-    made = metrics(rlvr, jsonl(*ROWS))
+    metric_means = metrics(rlvr, jsonl(*ROWS))
     # answers: 5 twice (both right), 6 once, none once
-    assert made["answer entropy"] == pytest.approx(1.5 * math.log(2))
-    assert made["distinct-1"] == pytest.approx(6 / 17)
-    assert made["length"] == pytest.approx(17 / 4) and made["length std"] == pytest.approx(1.5)
-    assert made["truncated"] == 0.25
-    assert made["jaccard similarity"] == pytest.approx((1 + 2 * 4 / 6 + 3 * 2 / 5) / 6)
-    assert 0 < made["1 - self-bleu"] < 1 and 0 < made["tfidf similarity"] < 1
+    assert metric_means["answer entropy"] == pytest.approx(1.5 * math.log(2))
+    assert metric_means["distinct-1"] == pytest.approx(6 / 17)
+    assert metric_means["length"] == pytest.approx(17 / 4) and metric_means[
+        "length std"
+    ] == pytest.approx(1.5)
+    assert metric_means["truncated"] == 0.25
+    assert metric_means["jaccard similarity"] == pytest.approx((1 + 2 * 4 / 6 + 3 * 2 / 5) / 6)
+    assert 0 < metric_means["1 - self-bleu"] < 1 and 0 < metric_means["tfidf similarity"] < 1
 
 
 def test_equal_completions_are_not_diverse_and_are_counted(rlvr, jsonl):
     rows = [{"id": "a", "completion": "the sum is two", "correct": True}] * 3
     ran = rlvr("diversity", jsonl(*rows))
     assert "2 of the texts equal to an earlier one of their prompt" in ran.out
-    made = metrics(rlvr, jsonl(*rows))
-    assert made["1 - self-bleu"] == pytest.approx(0) and made["tfidf similarity"] == 1
+    metric_means = metrics(rlvr, jsonl(*rows))
+    assert (
+        metric_means["1 - self-bleu"] == pytest.approx(0) and metric_means["tfidf similarity"] == 1
+    )
 
 
 def test_a_directory_knows_tokens_and_why_completions_end(rlvr, known):
-    made = json.loads(rlvr("diversity", known / "scores", "--json").out)
-    assert made["lengths"]["unit"] == "tokens" and made["lengths"]["max"] == 4
-    assert made["metrics"]["truncated"][0] == 0 and made["prompts"] == 2
+    summary = json.loads(rlvr("diversity", known / "scores", "--json").out)
+    assert summary["lengths"]["unit"] == "tokens" and summary["lengths"]["max"] == 4
+    assert summary["metrics"]["truncated"][0] == 0 and summary["prompts"] == 2
     rollouts = json.loads(rlvr("diversity", known / "rollouts", "--json").out)["metrics"]
-    assert rollouts["length"] == made["metrics"]["length"]
+    assert rollouts["length"] == summary["metrics"]["length"]
 
 
 def test_entropies_come_from_log_probs_of_the_same_rollouts(rlvr, refused, known, chain, tmp_path):
     rlvr("logprob", known / "rollouts", "--model", "builtin", "--out", tmp_path / "logprobs")
     words = ("--logprobs", tmp_path / "logprobs")
-    made = metrics(rlvr, known / "scores", *words)
+    metric_means = metrics(rlvr, known / "scores", *words)
     table = pq.read_table(tmp_path / "logprobs").to_pylist()
     for name, column in (("token entropy", "entropy"), ("max-prob", "max_prob")):
         by_prompt = [
@@ -59,7 +63,7 @@ def test_entropies_come_from_log_probs_of_the_same_rollouts(rlvr, refused, known
             for prompt in "ab"
         ]
         truth = sum(sum(values) / len(values) for values in by_prompt) / 2
-        assert made[name] == pytest.approx(truth, rel=1e-6)
+        assert metric_means[name] == pytest.approx(truth, rel=1e-6)
     err = refused(3, "diversity", chain / "scores", *words)
     assert "log-probs of other rollouts" in err
 
@@ -73,13 +77,13 @@ def test_out_keeps_one_row_a_prompt_and_running_again_changes_nothing(rlvr, know
 
 def test_prompts_with_one_completion_are_left_out_and_named(rlvr, refused, jsonl):
     rows = [*ROWS, {"id": "b", "completion": "x"}]
-    made = json.loads(rlvr("diversity", jsonl(*rows), "--json").out)
-    assert (made["prompts"], made["left_out"]) == (1, ["b"])
+    summary = json.loads(rlvr("diversity", jsonl(*rows), "--json").out)
+    assert (summary["prompts"], summary["left_out"]) == (1, ["b"])
     assert "no prompt has two completions" in refused(3, "diversity", jsonl(rows[-1]))
 
 
 @pytest.mark.parametrize(
-    ("rows", "words", "code", "found"),
+    ("rows", "words", "code", "message"),
     [
         ([{"id": "a", "correct": True}], (), 3, "no completions; it has id, correct"),
         ([{"completion": "a"}], (), 3, "--id-column"),
@@ -87,5 +91,5 @@ def test_prompts_with_one_completion_are_left_out_and_named(rlvr, refused, jsonl
         (ROWS, ("--logprobs", "nope"), 3, "does not exist"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused(refused, jsonl, rows, words, code, found):
-    assert found in refused(code, "diversity", jsonl(*rows), *words)
+def test_what_is_wrong_is_refused(refused, jsonl, rows, words, code, message):
+    assert message in refused(code, "diversity", jsonl(*rows), *words)

@@ -23,9 +23,11 @@ def test_whole_data_has_no_problem(rlvr, chain):
 
 def test_scores_say_what_their_groups_can_teach(rlvr, known):
     ran = rlvr("doctor", known / "scores", "--json")
-    found = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
-    assert found["groups"]["text"].startswith("2 of 2 groups (100%) have different rewards; 0 have")
-    assert found["groups"]["level"] == "ok"
+    findings = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
+    assert findings["groups"]["text"].startswith(
+        "2 of 2 groups (100%) have different rewards; 0 have"
+    )
+    assert findings["groups"]["level"] == "ok"
 
 
 def test_scores_beside_rollouts_are_read_too(rlvr, chain):
@@ -33,7 +35,7 @@ def test_scores_beside_rollouts_are_read_too(rlvr, chain):
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "message"),
     [
         ([("a", "1=", "1"), ("b", "2=", "two")], "cannot read 1 of 2 golds: `b` `two`: it is no"),
         ([("a", "1=", "1"), ("a", "2=", "2")], "1 ids belong to several prompts each: `a`"),
@@ -46,12 +48,12 @@ def test_scores_beside_rollouts_are_read_too(rlvr, chain):
         ([("a", "9" * 600 + "=", "1")], "1 of 1 prompts are longer than 496 tokens"),
     ],
 )
-def test_a_fault_of_the_data_is_a_problem_with_a_hint(rlvr, jsonl, rows, found):
-    made = jsonl(*({"id": i, "prompt": prompt, "answer": gold} for i, prompt, gold in rows))
+def test_a_fault_of_the_data_is_a_problem_with_a_hint(rlvr, jsonl, rows, message):
+    source = jsonl(*({"id": i, "prompt": prompt, "answer": gold} for i, prompt, gold in rows))
     words = ("--verifier", "number", "--model", "builtin", "--max-new-tokens", 16)
-    ran = rlvr("doctor", made, *words)
-    assert ran.code == 3 and found in ran.out, ran.out
-    assert "hint: " in ran.out and ran.err.startswith("error: ") and f"in `{made}`" in ran.err
+    ran = rlvr("doctor", source, *words)
+    assert ran.code == 3 and message in ran.out, ran.out
+    assert "hint: " in ran.out and ran.err.startswith("error: ") and f"in `{source}`" in ran.err
 
 
 def test_one_text_twice_with_one_gold_is_a_note(rlvr, jsonl):
@@ -90,24 +92,24 @@ def test_the_machine_is_described(rlvr):
 
 def test_a_run_is_measured_and_sampler_and_trainer_are_compared(rlvr):
     ran = rlvr("doctor", "--model", "builtin", "--max-new-tokens", 16, "--json")
-    found = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
+    findings = {f["subject"]: f for f in json.loads(ran.out)["findings"]}
     assert ran.code == 0
-    assert {"rollout", "training", "log-probs", "end ids", "vocabulary"} <= found.keys()
-    assert "0.0% of" in found["log-probs"]["text"]
+    assert {"rollout", "training", "log-probs", "end ids", "vocabulary"} <= findings.keys()
+    assert "0.0% of" in findings["log-probs"]["text"]
 
 
 def test_a_run_that_does_not_fit_is_a_problem_with_what_to_set():
-    found = list(fit.examine(resolve(BUILTIN), RunConfig(), device=GPU))
-    assert [f.subject for f in found if f.level == "problem"] == ["rollout", "training"]
-    assert all(f.hint for f in found if f.level == "problem")
+    findings = list(fit.examine(resolve(BUILTIN), RunConfig(), device=GPU))
+    assert [f.subject for f in findings if f.level == "problem"] == ["rollout", "training"]
+    assert all(f.hint for f in findings if f.level == "problem")
 
 
 def test_an_end_that_is_not_declared_is_a_problem(copied_policy):
     path = copied_policy / "generation_config.json"
     path.write_text(json.dumps({"eos_token_id": 5}))
-    (found,) = (f for f in tokens.examine(resolve(str(copied_policy))) if f.level == "problem")
-    assert "tokenizer's own end is 1 `<eos>`" in found.text
-    assert found.hint == f'write "eos_token_id": [1, 5] in `{path}`'
+    (problem,) = (f for f in tokens.examine(resolve(str(copied_policy))) if f.level == "problem")
+    assert "tokenizer's own end is 1 `<eos>`" in problem.text
+    assert problem.hint == f'write "eos_token_id": [1, 5] in `{path}`'
 
 
 def test_the_end_of_a_turn_in_the_chat_template_counts_too(loaded):

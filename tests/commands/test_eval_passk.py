@@ -19,10 +19,10 @@ def test_known_verdicts_give_the_exact_figures(rlvr, known):
 
 
 def test_json_is_one_object_with_intervals(rlvr, known):
-    made = json.loads(rlvr("eval-passk", known / "scores", "--json").out)
-    assert (made["prompts"], made["n"], made["excluded"]) == (2, [4, 4], 0)
-    assert list(made["metrics"]) == ["pass@1", "pass@2", "pass@4", "avg@k"]
-    mean, low, high = made["metrics"]["pass@2"]
+    summary = json.loads(rlvr("eval-passk", known / "scores", "--json").out)
+    assert (summary["prompts"], summary["n"], summary["excluded"]) == (2, [4, 4], 0)
+    assert list(summary["metrics"]) == ["pass@1", "pass@2", "pass@4", "avg@k"]
+    mean, low, high = summary["metrics"]["pass@2"]
     assert mean == pytest.approx(2 / 3) and low <= mean <= high
 
 
@@ -57,15 +57,15 @@ def test_other_ks_are_refused_with_the_old_and_the_new_ones(rlvr, refused, known
 
 
 def test_a_file_of_rows_gives_the_figures_of_its_scores(rlvr, jsonl):
-    made = json.loads(rlvr("eval-passk", jsonl(*ROWS), "--k", "2", "--json").out)
-    assert made["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
+    summary = json.loads(rlvr("eval-passk", jsonl(*ROWS), "--k", "2", "--json").out)
+    assert summary["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
 
 
 def test_a_completion_without_a_verdict_is_excluded_and_counted(rlvr, jsonl):
     source = jsonl(*ROWS, {"id": "a", "correct": None}, {"id": "b", "correct": "nan"})
-    made = json.loads(rlvr("eval-passk", source, "--k", "2", "--json").out)
-    assert (made["excluded"], made["n"]) == (2, [4, 4])
-    assert made["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
+    summary = json.loads(rlvr("eval-passk", source, "--k", "2", "--json").out)
+    assert (summary["excluded"], summary["n"]) == (2, [4, 4])
+    assert summary["metrics"]["pass@2"][0] == pytest.approx(2 / 3)
 
 
 def test_a_prompt_with_an_empty_list_is_not_lost(refused, jsonl):
@@ -76,8 +76,12 @@ def test_a_prompt_with_an_empty_list_is_not_lost(refused, jsonl):
 def test_a_prompt_without_any_verdict_is_left_out_and_named(rlvr, jsonl):
     source = jsonl({"id": "a", "correct": None}, {"id": "b", "correct": True})
     assert "1 prompts without any verdict left out" in rlvr("eval-passk", source).out
-    made = json.loads(rlvr("eval-passk", source, "--json").out)
-    assert (made["left_out"], made["prompts"], made["metrics"]["pass@1"][0]) == (["a"], 1, 1.0)
+    summary = json.loads(rlvr("eval-passk", source, "--json").out)
+    assert (summary["left_out"], summary["prompts"], summary["metrics"]["pass@1"][0]) == (
+        ["a"],
+        1,
+        1.0,
+    )
 
 
 def test_other_content_of_the_same_file_is_refused_and_not_taken_for_done(
@@ -112,7 +116,7 @@ def test_another_directory_than_scores_is_refused(refused, known):
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "message"),
     [
         ([], "no rows"),
         ([{"id": "a", "completion": "x"}], "it has id, completion"),
@@ -125,8 +129,8 @@ def test_another_directory_than_scores_is_refused(refused, known):
         ([{"id": "a", "completion": ["x", "y"], "correct": [True]}], "row 1 holds lists"),
     ],
 )
-def test_a_bad_row_is_refused_where_it_is_bad(refused, jsonl, rows, found):
-    assert found in refused(3, "eval-passk", jsonl(*rows))
+def test_a_bad_row_is_refused_where_it_is_bad(refused, jsonl, rows, message):
+    assert message in refused(3, "eval-passk", jsonl(*rows))
 
 
 def test_a_hint_names_only_flags_that_the_command_has(rlvr, refused, jsonl):
@@ -152,9 +156,9 @@ def test_each_source_has_its_own_figures(rlvr, jsonl, tmp_path):
     ran = rlvr("eval-passk", jsonl(*rows), "--k", "2")
     assert "`aime`, 1 prompts" in ran.out and "`gsm8k`, 1 prompts" in ran.out
     words = ("--json", "--out", tmp_path / "made", "--k", "1")
-    made = json.loads(rlvr("eval-passk", jsonl(*rows), *words).out)
-    assert made["metrics"]["pass@1"][0] == 0.75
-    assert made["sources"]["aime"]["metrics"]["pass@1"] == [0.5, None, None]
+    summary = json.loads(rlvr("eval-passk", jsonl(*rows), *words).out)
+    assert summary["metrics"]["pass@1"][0] == 0.75
+    assert summary["sources"]["aime"]["metrics"]["pass@1"] == [0.5, None, None]
     table = pq.read_table(tmp_path / "made")
     assert table["prompt_id"].to_pylist() == ["aime/0", "gsm8k/0"]
     assert table["source"].to_pylist() == ["aime", "gsm8k"]
@@ -168,22 +172,22 @@ def test_the_source_of_scores_is_that_of_their_prompts(rlvr, known, tmp_path):
 def test_majorities_are_counted_where_answers_are_stored(rlvr, jsonl):
     answers = [("5", True), ("5.0", True), ("6", False), (None, False)]
     rows = [{"id": "a", "extracted": answer, "correct": right} for answer, right in answers]
-    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1,2,4", "--json").out)["metrics"]
-    means = {k: made[f"maj@{k}"][0] for k in (1, 2, 4)}
+    summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1,2,4", "--json").out)["metrics"]
+    means = {k: summary[f"maj@{k}"][0] for k in (1, 2, 4)}
     assert means == pytest.approx({1: 0.5, 2: (1 + 2 / 2 + 2) / 6, 4: 1.0})
 
 
 def test_the_estimator_and_the_standard_error_are_named(rlvr, known):
-    made = json.loads(rlvr("eval-passk", known / "scores", "--k", "1", "--json").out)
-    assert "2107.03374" in made["estimator"]
-    assert made["standard_error"]["pass@1"] == pytest.approx(0.125)  # 0.5 and 0.25
+    summary = json.loads(rlvr("eval-passk", known / "scores", "--k", "1", "--json").out)
+    assert "2107.03374" in summary["estimator"]
+    assert summary["standard_error"]["pass@1"] == pytest.approx(0.125)  # 0.5 and 0.25
 
 
 @pytest.mark.parametrize(("right", "mean"), [(True, 1.0), (False, 0.0)])
 def test_all_right_and_all_wrong_have_no_width(rlvr, jsonl, right, mean):
     rows = [{"id": i, "correct": [right] * 4} for i in range(3)]
-    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--json").out)
-    assert set(map(tuple, made["metrics"].values())) == {(mean, mean, mean)}
+    summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--json").out)
+    assert set(map(tuple, summary["metrics"].values())) == {(mean, mean, mean)}
 
 
 def test_one_prompt_has_a_mean_and_no_interval(rlvr, jsonl):
@@ -214,5 +218,5 @@ def test_a_file_that_was_cut_is_refused_at_its_line(refused, jsonl):
 
 def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
     rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
-    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
-    assert (made["prompts"], made["excluded"]) == (2, 1)  # `1` and `1.0` are two ids
+    summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
+    assert (summary["prompts"], summary["excluded"]) == (2, 1)  # `1` and `1.0` are two ids

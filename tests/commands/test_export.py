@@ -23,8 +23,8 @@ def test_json_lines_hold_all_that_is_known_of_a_completion(rlvr, root):
 
 def test_json_is_one_object_with_the_path(rlvr, root):
     out = root / "rows.jsonl"
-    made = json.loads(rlvr("export", root / "rollouts", "--out", out, "--json").out)
-    assert made == {"path": str(out), "rows": 8}
+    summary = json.loads(rlvr("export", root / "rollouts", "--out", out, "--json").out)
+    assert summary == {"path": str(out), "rows": 8}
 
 
 def test_what_is_exported_imports_to_the_same_rows(rlvr, root):
@@ -78,8 +78,8 @@ def test_every_kind_of_completion_can_be_exported(rlvr, chain, tmp_path):
         for format in ("jsonl", "verl"):
             out = tmp_path / f"{kind}.{format}"
             words = ("--format", format, "--out", out, "--json")
-            made = json.loads(rlvr("export", chain / kind, *words).out)
-            assert made["rows"] == (6 if format == "verl" else rows)
+            summary = json.loads(rlvr("export", chain / kind, *words).out)
+            assert summary["rows"] == (6 if format == "verl" else rows)
 
 
 def test_exporting_again_gives_the_same_bytes(rlvr, root):
@@ -91,7 +91,7 @@ def test_exporting_again_gives_the_same_bytes(rlvr, root):
 
 
 @pytest.mark.parametrize(
-    ("source", "words", "code", "found"),
+    ("source", "words", "code", "message"),
     [
         ("nope", (), 3, "does not exist"),
         ("scores", ("--format", "csv"), 2, "unknown format `csv`"),
@@ -99,9 +99,9 @@ def test_exporting_again_gives_the_same_bytes(rlvr, root):
         ("scores", ("--out", "."), 1, "cannot write `.`"),
     ],
 )
-def test_a_wrong_word_is_refused(refused, root, monkeypatch, source, words, code, found):
+def test_a_wrong_word_is_refused(refused, root, monkeypatch, source, words, code, message):
     monkeypatch.chdir(root)
-    assert found in refused(code, "export", source, *words)
+    assert message in refused(code, "export", source, *words)
 
 
 def test_log_probs_have_no_such_form(rlvr, refused, root):

@@ -44,8 +44,8 @@ def test_a_prompt_of_messages_needs_a_chat_template(refused, jsonl, tmp_path):
 
 
 def test_json_is_one_object_with_the_path(rlvr, known, tmp_path):
-    made = json.loads(rlvr("import", known / "rows.jsonl", "--out", tmp_path, "--json").out)
-    assert made == {"path": str(tmp_path / "scores"), "prompts": 2, "rollouts": 8, "scores": 8}
+    summary = json.loads(rlvr("import", known / "rows.jsonl", "--out", tmp_path, "--json").out)
+    assert summary == {"path": str(tmp_path / "scores"), "prompts": 2, "rollouts": 8, "scores": 8}
 
 
 def test_the_directory_is_called_imported_unless_named(rlvr, known, tmp_path, monkeypatch):
@@ -109,7 +109,7 @@ def test_imported_text_goes_through_every_later_stage(rlvr, known, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "words", "found"),
+    ("rows", "words", "message"),
     [
         ([], (), "no rows"),
         ([{"id": "a", "prompt": "5="}], (), "no completions; it has id, prompt"),
@@ -122,8 +122,8 @@ def test_imported_text_goes_through_every_later_stage(rlvr, known, tmp_path):
         ([{"id": "a", "completion": "5", "correct": "maybe"}], (), "`correct` = `maybe`"),
     ],
 )
-def test_a_bad_file_is_refused_where_it_is_bad(refused, jsonl, tmp_path, rows, words, found):
-    assert found in refused(3, "import", jsonl(*rows), *words, "--out", tmp_path / "made")
+def test_a_bad_file_is_refused_where_it_is_bad(refused, jsonl, tmp_path, rows, words, message):
+    assert message in refused(3, "import", jsonl(*rows), *words, "--out", tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 

@@ -18,8 +18,8 @@ def test_a_sweep_is_kept_as_shards_and_drawn(rlvr, tmp_path):
     assert "Siamese" not in ran.err, "the held-out class was not asked for"
     assert "lab sharpening: 2 runs, 0 files" in ran.err
     (row,) = (line for line in ran.err.splitlines() if line.startswith("grpo G=2"))
-    made = Shards.open(out / "trajectories", "trajectories")
-    assert made.rows == 2 * 4 * 13
+    directory = Shards.open(out / "trajectories", "trajectories")
+    assert directory.rows == 2 * 4 * 13
     again = rlvr(*words, "--json")
     assert "2 runs (2 reused)" in again.err
     outcomes = json.loads(again.out)["outcomes"]
@@ -41,7 +41,7 @@ def test_figures_are_files_and_the_same_bytes_again(rlvr, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "message"),
     [
         (("sharpening", "--format", "gif"), "write svg, png"),
         (("sharpening", "--group-size", "4,x"), "--group-size is `4,x`, hint: write whole numbers"),
@@ -55,10 +55,10 @@ def test_figures_are_files_and_the_same_bytes_again(rlvr, tmp_path):
         (("sharpenin",), "did you mean `rlvr lab sharpening`?"),
     ],
 )
-def test_what_is_refused_is_said_in_a_line(refused, tmp_path, words, found):
+def test_what_is_refused_is_said_in_a_line(refused, tmp_path, words, message):
     out = () if words == ("sharpenin",) else ("--out", tmp_path / "x")
     said = refused(2, "lab", *words, *out).replace("\nhint:", ", hint:")
-    assert found in said
+    assert message in said
 
 
 def test_lab_alone_lists_its_commands(rlvr):

@@ -49,16 +49,16 @@ def test_the_values_that_an_option_may_take_are_shown(rlvr):
 def test_recipes_show_their_first_line_and_their_objective(rlvr):
     lines = [line.strip() for line in rlvr("list", "recipes").out.splitlines()]
     assert len(lines) == 1 + 2 * len(config.recipes())
-    (summary, *_), made = config.recipe("apo")
-    at = lines.index(made.train.algo)
+    (summary, *_), run_config = config.recipe("apo")
+    at = lines.index(run_config.train.algo)
     assert lines[at - 1].split(maxsplit=1) == ["apo", summary]
 
 
 def test_json_is_one_object_of_all_there_is(rlvr):
-    made = json.loads(rlvr("list", "--json").out)
-    assert tuple(made) == FOLDERS
-    assert all(entry["summary"] for entries in made.values() for entry in entries.values())
-    assert tuple(made["recipes"]) == tuple(config.recipes())
+    summary = json.loads(rlvr("list", "--json").out)
+    assert tuple(summary) == FOLDERS
+    assert all(entry["summary"] for entries in summary.values() for entry in entries.values())
+    assert tuple(summary["recipes"]) == tuple(config.recipes())
 
 
 def test_json_has_defaults_and_choices_with_their_types(rlvr):
@@ -72,11 +72,11 @@ def test_json_has_defaults_and_choices_with_their_types(rlvr):
 
 
 def test_json_has_a_recipe_whole(rlvr):
-    made = json.loads(rlvr("list", "recipes", "--json").out)["recipes"]["apmpo"]
-    assert made["options"]["rollout"]["num_generations"] == 8
-    assert made["options"]["train_step"]["learning_rate"] == 1e-6
-    assert objective.canonical(made["spec"]).startswith("apmpo:gamma=0.8,clip_low=0.2,e_min=0.2")
-    assert "Evaluation: `rlvr rollout -n 16 --temperature 0.6`" in made["notes"]
+    summary = json.loads(rlvr("list", "recipes", "--json").out)["recipes"]["apmpo"]
+    assert summary["options"]["rollout"]["num_generations"] == 8
+    assert summary["options"]["train_step"]["learning_rate"] == 1e-6
+    assert objective.canonical(summary["spec"]).startswith("apmpo:gamma=0.8,clip_low=0.2,e_min=0.2")
+    assert "Evaluation: `rlvr rollout -n 16 --temperature 0.6`" in summary["notes"]
 
 
 def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):

@@ -15,10 +15,10 @@ def flat(path, name):
 def logprobs(chain, tmp_path_factory):
     from rlvr_cli.cli import app
 
-    made = tmp_path_factory.mktemp("logprobs") / "of-both"
-    words = ("--ref-model", "builtin", "--out", str(made))
+    out = tmp_path_factory.mktemp("logprobs") / "of-both"
+    words = ("--ref-model", "builtin", "--out", str(out))
     assert app.run(["logprob", f"{chain}/rollouts", *words]) == 0
-    return made
+    return out
 
 
 def test_stdout_is_the_path_and_stderr_counts_tokens(rlvr, chain, tmp_path):
@@ -109,7 +109,7 @@ def test_another_directory_than_rollouts_is_refused(refused, chain):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "found"),
+    ("words", "code", "message"),
     [
         (("--columns", "entrpy"), 2, "the columns are old_logp, entropy, max_prob, ref_logp"),
         (("--columns", "ref_logp"), 2, "--ref-model"),
@@ -124,8 +124,10 @@ def test_another_directory_than_rollouts_is_refused(refused, chain):
         (("--micro-batch-tokens", 0), 2, "--micro-batch-tokens"),
     ],
 )
-def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, found):
-    assert found in refused(code, "logprob", chain / "rollouts", *words, "--out", tmp_path / "made")
+def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, message):
+    assert message in refused(
+        code, "logprob", chain / "rollouts", *words, "--out", tmp_path / "made"
+    )
     assert not (tmp_path / "made").exists()
 
 

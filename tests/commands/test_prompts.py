@@ -107,18 +107,18 @@ def test_columns_are_found_under_the_names_that_others_use(
     rlvr, jsonl, tmp_path, row, messages, answer
 ):
     rlvr("prompts", jsonl(row), "--out", tmp_path / "made")
-    (made,) = rows_of(tmp_path / "made")
-    assert (made["messages"], made["answer"]) == (messages, answer)
-    assert (made["prompt_id"], made["source"]) == ("rows-000001", "rows")
+    (row_read,) = rows_of(tmp_path / "made")
+    assert (row_read["messages"], row_read["answer"]) == (messages, answer)
+    assert (row_read["prompt_id"], row_read["source"]) == ("rows-000001", "rows")
 
 
 def test_columns_can_be_named_and_the_rest_is_kept_as_extra(rlvr, jsonl, tmp_path):
     source = jsonl({"n": 7, "q": "5=", "a": "5", "level": 3, "digits": [2, 3]})
     words = ("--id-column", "n", "--prompt-column", "q", "--answer-column", "a")
     rlvr("prompts", source, "--out", tmp_path / "made", *words, "--verifier", "expression")
-    (made,) = rows_of(tmp_path / "made")
-    assert (made["prompt_id"], made["verifier"]) == ("7", "expression")
-    assert json.loads(made["extra"]) == {"digits": [2, 3], "level": 3}
+    (row,) = rows_of(tmp_path / "made")
+    assert (row["prompt_id"], row["verifier"]) == ("7", "expression")
+    assert json.loads(row["extra"]) == {"digits": [2, 3], "level": 3}
 
 
 def test_a_data_set_folder_is_read_by_datasets(rlvr, jsonl, tmp_path):
@@ -145,7 +145,7 @@ def test_a_missing_file_is_named_without_asking_the_hub(refused, tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "message"),
     [
         ("empty.jsonl", "", ["empty.jsonl", "no rows"]),
         ("empty.csv", "", ["empty.csv", "no rows"]),
@@ -168,10 +168,10 @@ def test_a_missing_file_is_named_without_asking_the_hub(refused, tmp_path, monke
         ("a.csv", "prompt,answer\n5=,5\n6=,\n", ["row 2", "`answer`"]),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_where_it_is_bad(refused, tmp_path, name, text, found):
+def test_a_bad_file_is_refused_where_it_is_bad(refused, tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     err = refused(3, "prompts", tmp_path / name, "--out", tmp_path / "made")
-    assert all(part in err for part in found), err
+    assert all(part in err for part in message), err
     assert not (tmp_path / "made").exists()
 
 
@@ -189,7 +189,7 @@ def test_an_unknown_column_is_answered_with_those_there_are(refused, jsonl, tmp_
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "message"),
     [
         (["task:expresion"], "did you mean `expression`?"),
         (["task:expression", "--split", "test"], "train, heldout"),
@@ -202,8 +202,8 @@ def test_an_unknown_column_is_answered_with_those_there_are(refused, jsonl, tmp_
         ([], "source"),
     ],
 )
-def test_a_wrong_word_is_a_usage_error(refused, tmp_path, words, found):
-    assert found.lower() in refused(2, "prompts", *words, "--out", tmp_path / "made").lower()
+def test_a_wrong_word_is_a_usage_error(refused, tmp_path, words, message):
+    assert message.lower() in refused(2, "prompts", *words, "--out", tmp_path / "made").lower()
     assert not (tmp_path / "made").exists()
 
 
@@ -243,16 +243,16 @@ def test_a_prompts_directory_is_a_source_and_its_rows_stay_as_they_are(rlvr, eig
     out = tmp_path / "made"
     assert rlvr("prompts", eight, "--limit", 3, "--out", out).code == 0
     assert rows_of(out) == rows_of(eight)[:3]
-    found = json.loads(rlvr("check", out, "--json").out)
-    assert found["parents"] == {"prompts": "../prompts"}
+    summary = json.loads(rlvr("check", out, "--json").out)
+    assert summary["parents"] == {"prompts": "../prompts"}
 
 
 def test_a_prompts_directory_can_get_another_verifier(rlvr, jsonl, tmp_path):
     source = jsonl({"prompt": "5=", "answer": "5"})
     rlvr("prompts", source, "--out", tmp_path / "without")
     rlvr("prompts", tmp_path / "without", "--verifier", "expression", "--out", tmp_path / "made")
-    (made,) = rows_of(tmp_path / "made")
-    assert made == {**rows_of(tmp_path / "without")[0], "verifier": "expression"}
+    (row,) = rows_of(tmp_path / "made")
+    assert row == {**rows_of(tmp_path / "without")[0], "verifier": "expression"}
 
 
 @pytest.mark.parametrize("flag", ["--split", "--id-column"])
@@ -283,10 +283,14 @@ def test_the_prompts_solved_most_often_are_left_out(rlvr, jsonl, eight, tmp_path
     ):
         out = tmp_path / f"made-{share}"
         ran = rlvr("prompts", eight, "--drop-easiest", share, *words, "--out", out)
-        made = json.loads(ran.out)
+        summary = json.loads(ran.out)
         assert ids_of(out) == kept, share
-        assert (made["prompts"], made["dropped"], made["unjudged"]) == (len(kept), count, 3)
-        assert made["success_at_cut"] == cut
+        assert (summary["prompts"], summary["dropped"], summary["unjudged"]) == (
+            len(kept),
+            count,
+            3,
+        )
+        assert summary["success_at_cut"] == cut
 
 
 def test_the_summary_says_how_many_were_dropped_and_from_where(rlvr, jsonl, eight, tmp_path):
@@ -294,8 +298,8 @@ def test_the_summary_says_how_many_were_dropped_and_from_where(rlvr, jsonl, eigh
     words = ("--drop-easiest", 0.25, "--scores", scores, "--out", tmp_path / "made")
     dry = rlvr("prompts", eight, *words, "--dry-run")
     assert f"6 prompts of `{eight}` would go" in dry.err and not (tmp_path / "made").exists()
-    found = "prompts: 6 prompts, 2 dropped from a success rate of 0.667 on"
-    assert rlvr("prompts", eight, *words).err.startswith(found)
+    message = "prompts: 6 prompts, 2 dropped from a success rate of 0.667 on"
+    assert rlvr("prompts", eight, *words).err.startswith(message)
     assert "nothing left to do" in rlvr("prompts", eight, *words).err
     params = json.loads(rlvr("check", tmp_path / "made", "--json").out)["params"]
     digest = json.loads(rlvr("check", scores, "--json").out)["digest"]
@@ -335,8 +339,8 @@ def test_scores_given_twice_count_once(rlvr, jsonl, eight, tmp_path):
     first = verdicts(jsonl, rlvr, tmp_path / "1", a=[1, 0, 0], b=[1, 0])
     second = verdicts(jsonl, rlvr, tmp_path / "2", a=[1])
     words = ("--drop-easiest", 0.125, "--scores", second, "--scores", first, "--scores", first)
-    made = json.loads(rlvr("prompts", eight, *words, "--out", tmp_path / "made", "--json").out)
-    assert made["success_at_cut"] == 0.5
+    summary = json.loads(rlvr("prompts", eight, *words, "--out", tmp_path / "made", "--json").out)
+    assert summary["success_at_cut"] == 0.5
 
 
 def test_the_scores_of_a_run_drop_prompts_of_its_task(rlvr, chain, tmp_path):
@@ -353,7 +357,7 @@ def test_scores_of_other_prompts_are_refused(rlvr, refused, jsonl, eight, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "message"),
     [
         (["--drop-easiest", 0.25], "name a scores directory"),
         (["--scores", "scores"], "--drop-easiest 0.25"),
@@ -362,14 +366,14 @@ def test_scores_of_other_prompts_are_refused(rlvr, refused, jsonl, eight, tmp_pa
         (["--drop-easiest", "nan", "--scores", "scores"], "--drop-easiest is nan"),
     ],
 )
-def test_a_share_and_scores_belong_together(refused, eight, tmp_path, words, found):
-    assert found in refused(2, "prompts", eight, *words, "--out", tmp_path / "made")
+def test_a_share_and_scores_belong_together(refused, eight, tmp_path, words, message):
+    assert message in refused(2, "prompts", eight, *words, "--out", tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("prompts", "scores were expected"), ("nope", "exist")]
+    ("name", "message"), [("prompts", "scores were expected"), ("nope", "exist")]
 )
-def test_what_is_no_scores_directory_is_refused(refused, eight, tmp_path, name, found):
+def test_what_is_no_scores_directory_is_refused(refused, eight, tmp_path, name, message):
     words = ("--drop-easiest", 0.25, "--scores", tmp_path / name, "--out", tmp_path / "made")
-    assert found in refused(3, "prompts", eight, *words)
+    assert message in refused(3, "prompts", eight, *words)

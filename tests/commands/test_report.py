@@ -13,9 +13,9 @@ def test_the_path_is_on_stdout_and_the_file_is_whole(rlvr, known, tmp_path):
 
 @pytest.mark.slow
 def test_json_has_the_figures(rlvr, known, tmp_path):
-    made = json.loads(rlvr("report", known, "--out", tmp_path / "r.html", "--json").out)
-    (subject,) = made["subjects"].values()
-    assert subject["metrics"]["pass@1"][0] == 0.375 and made["differences"] == []
+    summary = json.loads(rlvr("report", known, "--out", tmp_path / "r.html", "--json").out)
+    (subject,) = summary["subjects"].values()
+    assert subject["metrics"]["pass@1"][0] == 0.375 and summary["differences"] == []
 
 
 def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, tmp_path):
@@ -28,7 +28,7 @@ def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "found"),
+    ("words", "code", "message"),
     [
         (["nope"], 3, "`nope` does not exist"),
         ([], 2, "Missing argument"),
@@ -38,9 +38,9 @@ def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, 
         (["{known}", "--threshold=0"], 2, "threshold 0.0 is not in"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(refused, known, tmp_path, words, code, found):
+def test_what_cannot_be_shown_is_refused(refused, known, tmp_path, words, code, message):
     words = [word.format(known=known) for word in words]
-    assert found in refused(code, "report", *words, "--out", tmp_path / "r.html")
+    assert message in refused(code, "report", *words, "--out", tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
 
 

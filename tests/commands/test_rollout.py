@@ -59,10 +59,10 @@ def test_a_row_has_a_log_prob_for_each_token_and_its_text(chain, loaded):
 def test_the_rows_do_not_depend_on_how_they_are_cut_into_parts(rlvr, chain, tmp_path):
     words = ("--max-new-tokens", 16, "-n", 4, "--engine", "transformers:batch_size=5")
     rlvr("rollout", chain / "prompts", *words, "--out", tmp_path / "made")
-    made, usual = pq.read_table(tmp_path / "made"), pq.read_table(chain / "rollouts")
-    for name in set(made.column_names) - {"behaviour_logp"}:
-        assert made[name].to_pylist() == usual[name].to_pylist(), name
-    ours, theirs = (pc.list_flatten(t["behaviour_logp"]).to_pylist() for t in (made, usual))
+    table, usual = pq.read_table(tmp_path / "made"), pq.read_table(chain / "rollouts")
+    for name in set(table.column_names) - {"behaviour_logp"}:
+        assert table[name].to_pylist() == usual[name].to_pylist(), name
+    ours, theirs = (pc.list_flatten(t["behaviour_logp"]).to_pylist() for t in (table, usual))
     assert ours == pytest.approx(theirs, abs=1e-4)
 
 
@@ -79,9 +79,9 @@ def test_the_directory_lies_beside_the_prompts(rlvr, copy):
 
 
 def test_json_is_one_object_with_the_path(rlvr, chain):
-    made = json.loads(rlvr("rollout", chain / "prompts", *SMALL, "--json").out)
-    assert made["path"] == str(chain / "rollouts")
-    assert (made["prompts"], made["completions"], made["skipped"]) == (6, 24, 0)
+    summary = json.loads(rlvr("rollout", chain / "prompts", *SMALL, "--json").out)
+    assert summary["path"] == str(chain / "rollouts")
+    assert (summary["prompts"], summary["completions"], summary["skipped"]) == (6, 24, 0)
 
 
 def test_dry_run_says_what_it_would_make_and_makes_nothing(rlvr, chain, tmp_path):
@@ -128,7 +128,7 @@ def test_temperature_0_gives_one_completion_a_prompt(rlvr, chain, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "message"),
     [
         (("--temperature", 0, "-n", 4), "temperature 0 gives 4 times the same"),
         (("--temperature", -1), "--temperature is -1"),
@@ -147,9 +147,9 @@ def test_temperature_0_gives_one_completion_a_prompt(rlvr, chain, tmp_path):
         (("--shard", "4/4"), "--shard is `4/4`"),
     ],
 )
-def test_a_wrong_word_is_a_usage_error(refused, chain, tmp_path, words, found):
+def test_a_wrong_word_is_a_usage_error(refused, chain, tmp_path, words, message):
     out = tmp_path / "made"
-    assert found in refused(2, "rollout", chain / "prompts", *SMALL, *words, "--out", out)
+    assert message in refused(2, "rollout", chain / "prompts", *SMALL, *words, "--out", out)
     assert not out.exists()
 
 

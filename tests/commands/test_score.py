@@ -39,8 +39,8 @@ def test_the_directory_lies_beside_the_rollouts(rlvr, copy):
 
 
 def test_json_is_one_object_with_the_path(rlvr, chain):
-    made = json.loads(rlvr("score", chain / "rollouts", "--json").out)
-    assert (made["path"], made["completions"]) == (str(chain / "scores"), 24)
+    summary = json.loads(rlvr("score", chain / "rollouts", "--json").out)
+    assert (summary["path"], summary["completions"]) == (str(chain / "scores"), 24)
 
 
 def test_dry_run_says_what_it_would_make_and_makes_nothing(rlvr, chain, tmp_path):
@@ -150,13 +150,13 @@ def test_each_distinct_answer_is_verified_once_and_known_the_next_time(sums, tmp
     asked = []
     for name, cache in (("one", "x"), ("two", "x"), ("three", "y")):
         with score.scorer(workers=1, cache=tmp_path / cache) as scorer:
-            made = score.run(source, tmp_path / name, verifier="math", with_scorer=scorer)
+            scores = score.run(source, tmp_path / name, verifier="math", with_scorer=scorer)
             asked.append(scorer.asked)
     assert asked == [5, 0, 5]
     with score.scorer(workers=1, use_cache=False) as scorer:
         plain = score.run(source, tmp_path / "four", verifier="math", with_scorer=scorer)
         assert scorer.asked == 6
-    assert made.table() == plain.table()
+    assert scores.table() == plain.table()
 
 
 @pytest.mark.slow
@@ -168,13 +168,13 @@ def test_other_options_are_another_question(rlvr, sums, tmp_path):
 
 @pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(rlvr, sums, tmp_path, files_of):
-    made = []
+    outputs = []
     for workers in (1, 3):
         out = tmp_path / str(workers)
         words = ("--verifier", "math", "--workers", workers, "--no-cache", "--out", out)
         rlvr("score", sums, *words)
-        made.append(files_of(out))
-    assert made[0] == made[1]
+        outputs.append(files_of(out))
+    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.slow
@@ -225,8 +225,8 @@ def test_a_machine_without_a_filter_of_system_calls_is_refused_unless_that_is_al
     assert missing in refused(2, *words)
     ran = rlvr(*words, "--unsafe-no-sandbox")
     assert f"programs run in this sandbox: none, and {missing}\n" in ran.err
-    made = launch.run("bubblewrap", {}, {}, seconds=1.0, memory_bytes=1 << 30)
-    assert made == {"status": "error", "reason": missing}
+    result = launch.run("bubblewrap", {}, {}, seconds=1.0, memory_bytes=1 << 30)
+    assert result == {"status": "error", "reason": missing}
     launch.works.cache_clear()
 
 
@@ -244,8 +244,8 @@ def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
     rows = Shards.open(sums.parent / "prompts").table().to_pylist()
     rows += [{"prompt_id": "c", "answer": None, "verifier": "number", "extra": None}]
     with score.scorer(workers=1) as scorer:
-        found = golds.unreadable(rows, scorer, "math")
-    assert found == {
+        unreadable = golds.unreadable(rows, scorer, "math")
+    assert unreadable == {
         "b": "math-verify cannot parse it",
         "c": "it is empty",
     }

@@ -52,10 +52,10 @@ def test_the_update_raises_what_was_rewarded(rlvr, trained, tmp_path):
 
 def test_the_same_update_gives_the_same_checkpoint(rlvr, trained, tmp_path):
     words = ("--model", "builtin", "--learning-rate", "1e-3", "--out", tmp_path / "made")
-    made = json.loads(rlvr("train-step", trained / "advantages", *words, "--json").out)
-    assert made["path"] == str(tmp_path / "made")
-    assert made["policy"] == policy.resolve(str(trained / "update")).digest
-    assert made["policy"] != policy.resolve("builtin").digest
+    summary = json.loads(rlvr("train-step", trained / "advantages", *words, "--json").out)
+    assert summary["path"] == str(tmp_path / "made")
+    assert summary["policy"] == policy.resolve(str(trained / "update")).digest
+    assert summary["policy"] != policy.resolve("builtin").digest
 
 
 def test_dry_run_says_what_it_would_do_and_does_nothing(rlvr, trained, tmp_path):
@@ -91,7 +91,7 @@ def test_another_directory_than_advantages_is_refused(refused, chain):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "found"),
+    ("words", "code", "message"),
     [
         (("--algo", "quatro"), 2, "was made by grpo:clip_low=0.2"),
         (("--algo", "grpo:clip_low=0.1"), 2, "--algo is grpo:clip_low=0.1"),
@@ -105,9 +105,9 @@ def test_another_directory_than_advantages_is_refused(refused, chain):
         (("--rollouts", "nope"), 3, "`nope` does not exist"),
     ],
 )
-def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, found):
+def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, message):
     out = tmp_path / "made"
-    assert found in refused(code, "train-step", chain / "advantages", *words, "--out", out)
+    assert message in refused(code, "train-step", chain / "advantages", *words, "--out", out)
     assert not (out / "_manifest.json").exists()
 
 

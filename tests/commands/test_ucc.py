@@ -9,8 +9,8 @@ from rlvr_cli.runtime.malloc import BLAS_THREADS
 
 
 def test_known_completions_give_the_exact_figures(rlvr, known):
-    made = json.loads(rlvr("ucc", known / "scores", "--k", "1,4", "--json").out)["metrics"]
-    means = {name: values[0] for name, values in made.items()}  # clusters: 2 of a, 1 of b
+    summary = json.loads(rlvr("ucc", known / "scores", "--k", "1,4", "--json").out)["metrics"]
+    means = {name: values[0] for name, values in summary.items()}  # clusters: 2 of a, 1 of b
     assert means == pytest.approx({"ucc@1": 0.375, "ucc@4": 1.5, "clusters": 1.5, "ucr": 0.375})
 
 
@@ -22,18 +22,18 @@ def test_the_table_is_on_stdout_where_no_path_is(rlvr, known):
 
 def test_the_threshold_and_the_linkage_are_part_of_the_figures(rlvr, known):
     words = ("--threshold", 0.5, "--linkage", "complete", "--json")
-    made = json.loads(rlvr("ucc", known / "scores", *words).out)
-    assert (made["threshold"], made["linkage"], made["prompts"]) == (0.5, "complete", 2)
+    summary = json.loads(rlvr("ucc", known / "scores", *words).out)
+    assert (summary["threshold"], summary["linkage"], summary["prompts"]) == (0.5, "complete", 2)
 
 
 def test_a_higher_threshold_never_finds_fewer_clusters(rlvr, jsonl):
     texts = ["the sum is two plus three", "the sum is two plus four", "a product of primes"]
     source = jsonl(*({"id": "a", "completion": text, "correct": True} for text in texts))
-    found = [
+    values = [
         json.loads(rlvr("ucc", source, "--threshold", t, "--json").out)["metrics"]["clusters"][0]
         for t in (0.01, 0.5, 1.0)
     ]
-    assert found == sorted(found) and found[0] < found[-1] == 3
+    assert values == sorted(values) and values[0] < values[-1] == 3
 
 
 def test_out_keeps_one_row_a_prompt_and_stdout_is_its_path(rlvr, known, tmp_path):
@@ -59,12 +59,12 @@ def test_another_threshold_is_refused_with_the_old_and_the_new_one(rlvr, refused
 
 
 def test_several_thresholds_are_measured_at_once(rlvr, known):
-    made = json.loads(rlvr("ucc", known / "scores", "--threshold", "0.9,0.5", "--json").out)
-    assert made["threshold"] == [0.5, 0.9] and "QUATRO" in made["estimator"]
-    found = made["metrics"]
-    assert found["clusters at 0.5"][0] <= found["clusters at 0.9"][0] == 1.5
+    summary = json.loads(rlvr("ucc", known / "scores", "--threshold", "0.9,0.5", "--json").out)
+    assert summary["threshold"] == [0.5, 0.9] and "QUATRO" in summary["estimator"]
+    metrics = summary["metrics"]
+    assert metrics["clusters at 0.5"][0] <= metrics["clusters at 0.9"][0] == 1.5
     alone = json.loads(rlvr("ucc", known / "scores", "--threshold", "0.5", "--json").out)
-    assert found["ucc@4 at 0.5"] == alone["metrics"]["ucc@4"]
+    assert metrics["ucc@4 at 0.5"] == alone["metrics"]["ucc@4"]
 
 
 def test_clusters_are_written_with_a_representative_each(rlvr, jsonl, tmp_path):
@@ -73,11 +73,11 @@ def test_clusters_are_written_with_a_representative_each(rlvr, jsonl, tmp_path):
     out = tmp_path / "deep" / "clusters.jsonl"
     ran = rlvr("ucc", jsonl(*rows), "--clusters", out)
     assert "ucc: 3 clusters -> " in ran.err
-    made = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(row["size"], row["representative"]) for row in made] == [
+    values = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["size"], row["representative"]) for row in values] == [
         (2, "2+3"), (1, texts[2]), (1, "1+4"),
     ]  # fmt: skip
-    assert made[0].items() >= {"prompt_id": "a", "threshold": 0.8, "cluster": 0}.items()
+    assert values[0].items() >= {"prompt_id": "a", "threshold": 0.8, "cluster": 0}.items()
 
 
 def test_another_similarity_counts_otherwise_and_is_part_of_the_parameters(
@@ -127,7 +127,7 @@ def test_a_file_without_completions_is_refused(refused, jsonl):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "found"),
+    ("words", "code", "message"),
     [
         (("--threshold", 0), 2, "threshold 0"),
         (("--threshold", 1.1), 2, "threshold 1.1"),
@@ -140,8 +140,8 @@ def test_a_file_without_completions_is_refused(refused, jsonl):
         (("--k", 8), 3, "`ucc@8` needs 8 completions"),
     ],
 )
-def test_a_wrong_word_is_refused(refused, known, words, code, found):
-    assert found in refused(code, "ucc", known / "scores", *words)
+def test_a_wrong_word_is_refused(refused, known, words, code, message):
+    assert message in refused(code, "ucc", known / "scores", *words)
 
 
 def test_another_directory_than_scores_is_refused(refused, known):

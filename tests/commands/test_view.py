@@ -13,11 +13,11 @@ def test_without_a_terminal_it_is_refused_with_what_to_type(refused, known):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "message"),
     [("nope", "does not exist"), ("prompts", "holds prompts"), ("rows.jsonl", "is a file")],
 )
-def test_what_cannot_be_read_is_refused(refused, known, name, found):
-    assert found in refused(3, "view", known / name)
+def test_what_cannot_be_read_is_refused(refused, known, name, message):
+    assert message in refused(3, "view", known / name)
 
 
 def test_a_part_that_was_cut_is_refused(refused, copy):

@@ -12,12 +12,12 @@ import torch
 from scipy import stats
 
 from rlvr_cli import registry
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.cli import app
 from rlvr_cli.config import RolloutOptions, UpdateOptions
 from rlvr_cli.engines.rollout import graph, transformers
 from rlvr_cli.engines.rollout._step import draw
-from rlvr_cli.models import memory_model as remembering, policy
+from rlvr_cli.models import memory_model, policy
 from rlvr_cli.protocols import Request, SamplingParams
 from rlvr_cli.stages import batch, rollout
 from rlvr_cli.storage.shards import Shards
@@ -35,21 +35,21 @@ ENGINES = {
 def small(tmp_path_factory):
     """Where a memory model for the built-in policy lies, of random weights that differ a lot."""
     path = tmp_path_factory.mktemp("memory") / "small"
-    remembering.make(policy.resolve("builtin"), path, seed=3)
+    memory_model.make(policy.resolve("builtin"), path, seed=3)
     return path
 
 
 @pytest.fixture(scope="module")
 def memory(small):
-    made = policy.load(policy.resolve(str(small)))
+    model_loaded = policy.load(policy.resolve(str(small)))
     with torch.no_grad():
-        made.model.get_output_embeddings().weight.mul_(20)
-    return made
+        model_loaded.model.get_output_embeddings().weight.mul_(20)
+    return model_loaded
 
 
 def sample(engine, requests, sampling):
-    made = dict(engine.generate(requests, sampling))
-    return [made[index] for index in range(len(requests))]
+    by_index = dict(engine.generate(requests, sampling))
+    return [by_index[index] for index in range(len(requests))]
 
 
 def requests_of(loaded, count=24):
@@ -85,9 +85,9 @@ def test_200_000_draws_are_as_frequent_as_the_exact_softmax_says(temperature, mu
 def test_both_log_probs_are_those_of_the_models_own_forward_passes(loaded, memory, name, min_prob):
     sampling = SamplingParams(8, 1.3, mu=0.7, min_prob=min_prob)
     requests = requests_of(loaded)
-    for request, made in zip(requests, sample(ENGINES[name](loaded, memory), requests, sampling),
-                             strict=True):  # fmt: skip
-        token_ids = torch.tensor([[*request.prompt_token_ids, *made.token_ids]])
+    completions = sample(ENGINES[name](loaded, memory), requests, sampling)
+    for request, completion in zip(requests, completions, strict=True):
+        token_ids = torch.tensor([[*request.prompt_token_ids, *completion.token_ids]])
         first = len(request.prompt_token_ids)
         with torch.no_grad():
             own_TV, other_TV = (
@@ -98,7 +98,10 @@ def test_both_log_probs_are_those_of_the_models_own_forward_passes(loaded, memor
         kept_TV = policy_TV.exp() >= min_prob * policy_TV.exp().amax(-1, keepdim=True)
         mixed_TV = (own_TV - 0.7 * other_TV).masked_fill(~kept_TV, -torch.inf).log_softmax(-1)
         target_T1 = token_ids[0, first:, None]
-        for logps, exact_TV in ((made.behaviour_logp, mixed_TV), (made.policy_logp, policy_TV)):
+        for logps, exact_TV in (
+            (completion.behaviour_logp, mixed_TV),
+            (completion.policy_logp, policy_TV),
+        ):
             assert logps == pytest.approx(exact_TV.gather(-1, target_T1)[:, 0].tolist(), abs=1e-4)
 
 
@@ -138,9 +141,9 @@ def test_a_head_that_is_padded_changes_nothing(loaded, memory, name):
     sampling, requests = SamplingParams(8, 1.5, mu=0.5), requests_of(loaded, 8)
     plain = sample(ENGINES[name](loaded, memory), requests, sampling)
     for models in ((padded(loaded), memory), (loaded, padded(memory))):
-        made = sample(ENGINES[name](*models), requests, sampling)
-        assert [c.token_ids for c in made] == [c.token_ids for c in plain]
-        for mine, its in zip(made, plain, strict=True):
+        completions = sample(ENGINES[name](*models), requests, sampling)
+        assert [c.token_ids for c in completions] == [c.token_ids for c in plain]
+        for mine, its in zip(completions, plain, strict=True):
             assert mine.behaviour_logp == pytest.approx(its.behaviour_logp, abs=1e-4)
             assert mine.policy_logp == pytest.approx(its.policy_logp, abs=1e-4)
 
@@ -171,8 +174,8 @@ def train(out, *words, algo="grpo+iac+dlc"):
 
 
 def files_of(folder):
-    found = (p for p in folder.rglob("*") if p.is_file() and p.name != "metrics.jsonl")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (p for p in folder.rglob("*") if p.is_file() and p.name != "metrics.jsonl")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_the_memory_model_learns_what_was_sampled_and_each_step_samples_with_it(run):
@@ -209,9 +212,9 @@ def test_stages_typed_by_hand_make_the_bytes_of_train(rlvr, run, tmp_path):
             ran = rlvr(*words)
             assert ran.code == 0, ran.err
         model = here / "update"
-    made, expected = files_of(hand / "steps"), files_of(run / "steps")
-    assert made.keys() == expected.keys()
-    assert [name for name in made if made[name] != expected[name]] == []
+    by_hand, expected = files_of(hand / "steps"), files_of(run / "steps")
+    assert by_hand.keys() == expected.keys()
+    assert [name for name in by_hand if by_hand[name] != expected[name]] == []
 
 
 @pytest.mark.parametrize("lost", ["memory", "memory/_checkpoint/model.safetensors", "rollouts"])
@@ -229,29 +232,29 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_bytes(run, tmp_path, lost):
 def test_the_denominator_is_the_policys_and_the_correction_is_by_what_was_sampled(run):
     here = run / "steps/000001"
     advantages, rollouts = Shards.open(here / "advantages"), Shards.open(here / "rollouts")
-    goal = objective.build("grpo+iac+dlc+is-correction")
+    objective = objectives.build("grpo+iac+dlc+is-correction")
     options = UpdateOptions(old_logprobs="rollout")
     table = rollouts.table()
-    made = batch.read(advantages, rollouts, None, goal, options)
-    assert len(made.rows) == table.num_rows
-    for i, row in enumerate(made.rows):
+    update_batch = batch.read(advantages, rollouts, None, objective, options)
+    assert len(update_batch.rows) == table.num_rows
+    for i, row in enumerate(update_batch.rows):
         assert row.old_logp.tolist() == table["policy_logp"][i].as_py()
         assert row.behaviour_logp.tolist() == table["behaviour_logp"][i].as_py()
-        assert made.sampler_logp[i].tolist() == table["policy_logp"][i].as_py()
+        assert update_batch.sampler_logp[i].tolist() == table["policy_logp"][i].as_py()
 
 
 def test_a_memory_that_is_made_is_a_quarter_of_the_policy_and_the_same_each_time(loaded, tmp_path):
     source = policy.resolve("builtin")
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
-        remembering.make(source, tmp_path / name, seed)
+        memory_model.make(source, tmp_path / name, seed)
     one, again, other = (
         policy.resolve(str(tmp_path / n)).digest for n in ("one", "again", "other")
     )
     assert one == again != other
-    made = policy.load(policy.resolve(str(tmp_path / "one")))
-    layers = [m.config.num_hidden_layers for m in (made.model, loaded.model)]
+    model_loaded = policy.load(policy.resolve(str(tmp_path / "one")))
+    layers = [m.config.num_hidden_layers for m in (model_loaded.model, loaded.model)]
     assert layers == [max(1, layers[1] // 4), layers[1]] and layers[0] < layers[1]
-    assert made.eos_ids == loaded.eos_ids
+    assert model_loaded.eos_ids == loaded.eos_ids
 
 
 def test_samples_less_a_memory_are_refused_by_an_objective_of_samples_of_the_policy(
@@ -267,7 +270,7 @@ def test_samples_less_a_memory_are_refused_by_an_objective_of_samples_of_the_pol
 
 
 @pytest.mark.parametrize(
-    "words, found",
+    "words, message",
     [
         (["--memory-model", "auto", "--temperature", "0", "-n1"], "temperature above 0"),
         (["--memory-model", "auto", "--top-k", "5"], "top_k 5"),
@@ -275,8 +278,8 @@ def test_samples_less_a_memory_are_refused_by_an_objective_of_samples_of_the_pol
         (["--memory-model", "auto", "--mu", "0", "--dlc-min-prob", "0.1"], "no memory model is"),
     ],
 )
-def test_what_does_not_go_with_two_models_is_refused(refused, chain, words, found):
-    assert found in refused(2, "rollout", chain / "prompts", *words)
+def test_what_does_not_go_with_two_models_is_refused(refused, chain, words, message):
+    assert message in refused(2, "rollout", chain / "prompts", *words)
 
 
 def test_vllm_samples_from_one_model(monkeypatch):

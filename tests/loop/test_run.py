@@ -27,8 +27,8 @@ def train(out: Path, *arguments: str) -> int:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if path.name != "metrics.jsonl"}
+    paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if path.name != "metrics.jsonl"}
 
 
 def lines_of(run: Path) -> list[dict]:
@@ -82,8 +82,8 @@ def test_a_shell_pipeline_makes_the_same_update(run, tmp_path):
     assert json.loads(done.stdout)["path"] == "update"
     kinds = ["advantages", "prompts", "rollouts", "scores", "update"]
     assert sorted(path.name for path in tmp_path.iterdir()) == kinds
-    made = files_of(tmp_path / "update" / "_checkpoint")
-    assert made == files_of(run / "steps" / "000001" / "update" / "_checkpoint")
+    paths = files_of(tmp_path / "update" / "_checkpoint")
+    assert paths == files_of(run / "steps" / "000001" / "update" / "_checkpoint")
 
 
 def test_the_first_ratio_of_each_step_is_one(run):

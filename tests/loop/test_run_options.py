@@ -35,8 +35,8 @@ def train(out: Path, prompts: Path, *more: str) -> int:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if path.name != "metrics.jsonl"}
+    paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if path.name != "metrics.jsonl"}
 
 
 def lines_of(run: Path) -> list[dict]:
@@ -63,8 +63,8 @@ def test_a_run_trains_adapters_on_its_schedule_over_the_steps(run):
     parts = sorted(run.glob("steps/*/update/part-00000.parquet"))
     rates = [rate for part in parts for rate in pq.read_table(part)["learning_rate"].to_pylist()]
     assert rates == pytest.approx([0.01, 0.01, 0.0075, 0.0025])
-    made = policy.resolve(str(run / "steps" / "000002" / "update"))
-    assert made.base.name == "builtin"
+    resolved = policy.resolve(str(run / "steps" / "000002" / "update"))
+    assert resolved.base.name == "builtin"
     lines = lines_of(run)
     assert [line["updates"] for line in lines[1:]] == [2, 2]
     for line in lines[1:]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
@@ -24,11 +24,11 @@ STORED = UpdateOptions(old_logprobs="stored")
 ROLLOUT = UpdateOptions(old_logprobs="rollout")
 
 
-def goal(*needs, top_k=0):
-    return replace(objective.build("grpo"), needs=frozenset(needs), top_k=top_k)
+def objective_with(*needs, top_k=0):
+    return replace(objectives.build("grpo"), needs=frozenset(needs), top_k=top_k)
 
 
-ANCHORED = goal("ref_topk", top_k=3)
+ANCHORED = objective_with("ref_topk", top_k=3)
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def opened(root, logprobs="full-logprobs"):
     return [Shards.open(root / name) if name else None for name in names]
 
 
-def read(root, goal, options=OPTIONS, logprobs="full-logprobs"):
-    return batch.read(*opened(root, logprobs), goal, options)
+def read(root, objective, options=OPTIONS, logprobs="full-logprobs"):
+    return batch.read(*opened(root, logprobs), objective, options)
 
 
-def refusal(root, goal, options=OPTIONS, logprobs="full-logprobs"):
+def refusal(root, objective, options=OPTIONS, logprobs="full-logprobs"):
     with pytest.raises(DataError) as caught:
-        read(root, goal, options, logprobs)
+        read(root, objective, options, logprobs)
     return str(caught.value), caught.value.hint
 
 
@@ -86,13 +86,15 @@ def last_is(value):
 
 
 def test_rows_have_what_the_objective_needs_and_nothing_else(root):
-    bare = read(root, goal())
+    bare = read(root, objective_with())
     assert len(bare.rows) == len(bare.prompt_ids) == 24
     for row in bare.rows:
         optional = (row.old_logp, row.ref_logp, row.behaviour_logp, row.ref_topk_ids)
         assert (*optional, row.ref_topk_logp) == (None,) * 5
 
-    full = read(root, goal("ref_logp", "behaviour_logp", "ref_topk", "entropy", top_k=3), STORED)
+    full = read(
+        root, objective_with("ref_logp", "behaviour_logp", "ref_topk", "entropy", top_k=3), STORED
+    )
     stored = opened(root)[2].table().to_pylist()
     sampled = opened(root)[1].table()["behaviour_logp"].to_pylist()
     assert lists(full.sampler_logp) == sampled
@@ -106,19 +108,19 @@ def test_rows_have_what_the_objective_needs_and_nothing_else(root):
 
 
 def test_old_log_probs_may_be_the_rollouts_own(root):
-    made = read(root, goal(), ROLLOUT, logprobs=None)
-    assert lists([row.old_logp for row in made.rows]) == lists(made.sampler_logp)
-    assert {row.behaviour_logp for row in made.rows} == {None}
+    rows_read = read(root, objective_with(), ROLLOUT, logprobs=None)
+    assert lists([row.old_logp for row in rows_read.rows]) == lists(rows_read.sampler_logp)
+    assert {row.behaviour_logp for row in rows_read.rows} == {None}
 
 
 def test_rows_that_are_not_kept_shift_nothing(root, tmp_path):
     advantages, rollouts, logprobs = opened(root)
     less = spoil(advantages, tmp_path / "advantages", "keep", 4, lambda _: False)
     full = read(root, ANCHORED)
-    made = batch.read(less, rollouts, logprobs, ANCHORED, OPTIONS)
+    rows_read = batch.read(less, rollouts, logprobs, ANCHORED, OPTIONS)
     expected = full.rows[:16] + full.rows[17:]
-    assert made.prompt_ids == full.prompt_ids[:16] + full.prompt_ids[17:]
-    for row, other in zip(made.rows, expected, strict=True):
+    assert rows_read.prompt_ids == full.prompt_ids[:16] + full.prompt_ids[17:]
+    for row, other in zip(rows_read.rows, expected, strict=True):
         assert np.array_equal(row.token_ids, other.token_ids)
         assert np.array_equal(row.ref_topk_ids, other.ref_topk_ids)
         assert np.array_equal(row.ref_topk_logp, other.ref_topk_logp)
@@ -128,7 +130,7 @@ def test_log_probs_of_rows_that_are_not_kept_may_be_anything(root, tmp_path):
     advantages, rollouts, logprobs = opened(root)
     less = spoil(advantages, tmp_path / "advantages", "keep", 4, lambda _: False)
     bad = spoil(logprobs, tmp_path / "logprobs", "ref_logp", 4, last_is(math.nan))
-    assert len(batch.read(less, rollouts, bad, goal("ref_logp"), OPTIONS).rows) == 23
+    assert len(batch.read(less, rollouts, bad, objective_with("ref_logp"), OPTIONS).rows) == 23
 
 
 @pytest.mark.parametrize("keeps", [0, 1])
@@ -144,27 +146,27 @@ def test_few_rows_and_none_can_be_read(root, tmp_path, keeps):
         return table.set_column(table.column_names.index("keep"), table.schema.field("keep"), keep)
 
     few = write_all_shards(out, plan, make)
-    made = batch.read(few, rollouts, logprobs, ANCHORED, STORED)
-    assert len(made.rows) == len(made.prompt_ids) == len(made.sampler_logp) == keeps
+    rows_read = batch.read(few, rollouts, logprobs, ANCHORED, STORED)
+    assert len(rows_read.rows) == len(rows_read.prompt_ids) == len(rows_read.sampler_logp) == keeps
 
 
 COLUMNS = [
-    ("old_logp", goal(), STORED),
-    ("ref_logp", goal("ref_logp"), OPTIONS),
+    ("old_logp", objective_with(), STORED),
+    ("ref_logp", objective_with("ref_logp"), OPTIONS),
     ("ref_topk_ids", ANCHORED, OPTIONS),
     ("ref_topk_logp", ANCHORED, OPTIONS),
 ]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize(("name", "aim", "options"), COLUMNS[:2])
+@pytest.mark.parametrize(("name", "objective", "options"), COLUMNS[:2])
 def test_a_stored_log_prob_that_is_not_finite_is_refused_by_its_row(
-    root, tmp_path, name, aim, options, value
+    root, tmp_path, name, objective, options, value
 ):
     advantages, rollouts, logprobs = opened(root)
     bad = spoil(logprobs, tmp_path / "bad", name, 5, last_is(value))
     with pytest.raises(DataError) as caught:
-        batch.read(advantages, rollouts, bad, aim, options)
+        batch.read(advantages, rollouts, bad, objective, options)
     prompt_id = logprobs.part(1)["prompt_id"][5]
     assert str(caught.value) == (
         f"`{name}` of `{bad.path}` holds a log-prob of {value} for sample 1 of prompt `{prompt_id}`"
@@ -183,35 +185,39 @@ def test_a_likeliest_tokens_log_prob_that_is_no_number_is_refused(root, tmp_path
 
 
 @pytest.mark.parametrize("options", [OPTIONS, ROLLOUT])
-@pytest.mark.parametrize("aim", [goal(), goal("behaviour_logp")])
-def test_a_samplers_log_prob_that_is_not_finite_is_refused_by_its_row(root, tmp_path, aim, options):
+@pytest.mark.parametrize("objective", [objective_with(), objective_with("behaviour_logp")])
+def test_a_samplers_log_prob_that_is_not_finite_is_refused_by_its_row(
+    root, tmp_path, objective, options
+):
     rollouts, out = opened(root)[1], tmp_path / "rollouts"
     prompt_id = rollouts.part(1)["prompt_id"][5]
     spoil(rollouts, out, "behaviour_logp", 5, last_is(math.nan))
     assert app.run(["score", str(out)]) == app.run(["advantage", f"{tmp_path}/scores"]) == 0
-    found, _ = refusal(tmp_path, aim, options, logprobs=None)
-    assert found == (
+    error, _ = refusal(tmp_path, objective, options, logprobs=None)
+    assert error == (
         f"`behaviour_logp` of `{out}` holds a log-prob of nan for sample 1 of prompt `{prompt_id}`"
     )
 
 
-@pytest.mark.parametrize(("name", "aim", "options"), COLUMNS)
-def test_fewer_values_than_tokens_are_refused_with_both_numbers(root, tmp_path, name, aim, options):
+@pytest.mark.parametrize(("name", "objective", "options"), COLUMNS)
+def test_fewer_values_than_tokens_are_refused_with_both_numbers(
+    root, tmp_path, name, objective, options
+):
     advantages, rollouts, logprobs = opened(root)
     bad = spoil(logprobs, tmp_path / "bad", name, 5, lambda values: values[:-1])
     tokens = len(rollouts.part(1)["token_ids"][5])
     with pytest.raises(DataError) as caught:
-        batch.read(advantages, rollouts, bad, aim, options)
+        batch.read(advantages, rollouts, bad, objective, options)
     assert f"`{name}` of `{bad.path}` holds {tokens - 1} values for sample 1" in str(caught.value)
     assert str(caught.value).endswith(f"which has {tokens} token_ids")
 
 
-@pytest.mark.parametrize(("name", "aim", "options"), COLUMNS)
-def test_completions_without_a_column_are_refused(root, tmp_path, name, aim, options):
+@pytest.mark.parametrize(("name", "objective", "options"), COLUMNS)
+def test_completions_without_a_column_are_refused(root, tmp_path, name, objective, options):
     advantages, rollouts, logprobs = opened(root)
     bad = spoil(logprobs, tmp_path / "bad", name, 5, lambda _: None)
     with pytest.raises(DataError, match=f"has completions without {name}"):
-        batch.read(advantages, rollouts, bad, aim, options)
+        batch.read(advantages, rollouts, bad, objective, options)
 
 
 def test_columns_that_are_not_needed_may_hold_anything(root, tmp_path):
@@ -221,65 +227,69 @@ def test_columns_that_are_not_needed_may_hold_anything(root, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("aim", "options", "found"),
+    ("objective", "options", "message"),
     [
         (ANCHORED, OPTIONS, "needs ref_topk_ids and ref_topk_logp"),
-        (goal("ref_logp", "ref_topk", top_k=6), STORED, "needs ref_logp and ref_topk_ids and"),
-        (goal("ref_logp"), OPTIONS, "needs ref_logp,"),
+        (
+            objective_with("ref_logp", "ref_topk", top_k=6),
+            STORED,
+            "needs ref_logp and ref_topk_ids and",
+        ),
+        (objective_with("ref_logp"), OPTIONS, "needs ref_logp,"),
     ],
 )
-def test_the_command_of_the_hint_makes_what_is_missing(root, tmp_path, aim, options, found):
-    error, hint = refusal(root, aim, options, logprobs=None)
-    assert found in error
+def test_the_command_of_the_hint_makes_what_is_missing(root, tmp_path, objective, options, message):
+    error, hint = refusal(root, objective, options, logprobs=None)
+    assert message in error
     command = hint.partition("`")[2].partition("`")[0].replace("MODEL", "builtin")
     assert app.run([*shlex.split(command)[1:], "--out", f"{tmp_path}/made"]) == 0
-    made = Shards.open(tmp_path / "made")
-    assert len(batch.read(*opened(root)[:2], made, aim, options).rows) == 24
+    directory = Shards.open(tmp_path / "made")
+    assert len(batch.read(*opened(root)[:2], directory, objective, options).rows) == 24
 
 
 def test_the_hint_beside_another_directory_makes_one_with_all_that_is_needed(root, copy):
     """The directory at hand has ref_logp alone; an update takes one directory."""
     words = ["--ref-model", "builtin", "--columns", "ref_logp"]
     assert app.run(["logprob", f"{copy}/rollouts", *words]) == 0
-    aim = goal("ref_logp", "ref_topk", top_k=2)
-    error, hint = refusal(copy, aim, logprobs="logprobs")
+    objective = objective_with("ref_logp", "ref_topk", top_k=2)
+    error, hint = refusal(copy, objective, logprobs="logprobs")
     assert "needs ref_topk_ids and ref_topk_logp, which" in error
     assert hint.endswith("then name that with --logprobs")
     command = hint.partition("`")[2].partition("`")[0].replace("MODEL", "builtin")
     assert app.run(shlex.split(command)[1:]) == 0
-    assert len(read(copy, aim, logprobs="more-logprobs").rows) == 24
+    assert len(read(copy, objective, logprobs="more-logprobs").rows) == 24
 
 
 def test_fewer_likeliest_tokens_than_needed_are_refused_with_the_command(root):
-    error, hint = refusal(root, goal("ref_topk", top_k=6))
+    error, hint = refusal(root, objective_with("ref_topk", top_k=6))
     assert "holds the 5 likeliest tokens of the reference policy" in error
     assert error.endswith("this objective needs 6")
     assert "--columns ref_topk_ids,ref_topk_logp --ref-model MODEL --ref-top-k 6 --out" in hint
-    assert len(read(root, goal("ref_topk", top_k=5)).rows) == 24
+    assert len(read(root, objective_with("ref_topk", top_k=5)).rows) == 24
 
 
 def test_log_probs_of_other_rollouts_are_refused(root, tmp_path):
     advantages, rollouts, _ = opened(root)
     other = spoil(rollouts, tmp_path / "rollouts", "seed", 0, lambda seed: seed + 1)
     columns = {"columns": ("old_logp",), "micro_batch_tokens": 1000}
-    made = logprob.run(other, tmp_path / "made", policy=policy.resolve("builtin"), **columns)
+    resolved = logprob.run(other, tmp_path / "made", policy=policy.resolve("builtin"), **columns)
     with pytest.raises(DataError, match="was made from other rollouts"):
-        batch.read(advantages, rollouts, made, goal(), STORED)
+        batch.read(advantages, rollouts, resolved, objective_with(), STORED)
 
 
 @pytest.mark.parametrize(
-    ("aim", "options", "hint"),
+    ("objective", "options", "hint"),
     [
-        (goal("behaviour_logp"), OPTIONS, "this objective needs it"),
-        (goal(), ROLLOUT, "use `--old-logprobs recompute`"),
+        (objective_with("behaviour_logp"), OPTIONS, "this objective needs it"),
+        (objective_with(), ROLLOUT, "use `--old-logprobs recompute`"),
     ],
 )
 def test_completions_that_were_not_sampled_have_no_behaviour_log_probs(
-    known, tmp_path, aim, options, hint
+    known, tmp_path, objective, options, hint
 ):
     assert app.run(["advantage", f"{known}/scores", "--out", f"{tmp_path}/advantages"]) == 0
     sources = Shards.open(tmp_path / "advantages"), Shards.open(known / "rollouts"), None
     with pytest.raises(DataError, match="has completions without behaviour_logp") as caught:
-        batch.read(*sources, aim, options)
+        batch.read(*sources, objective, options)
     assert hint in caught.value.hint
-    assert len(batch.read(*sources, goal(), OPTIONS).rows) == 8
+    assert len(batch.read(*sources, objective_with(), OPTIONS).rows) == 8

@@ -25,14 +25,14 @@ def table(values, *, name="old_logp", tokens=TOKENS, chunks=1):
         "token_ids": pa.array(tokens, pa.list_(pa.int32())),
         name: pa.array(values, kinds.field(name).type),
     }
-    made = pa.table(columns)
+    columns_table = pa.table(columns)
     step = -(-4 // chunks)
-    return pa.concat_tables([made.slice(at, step) for at in range(0, 4, step)])
+    return pa.concat_tables([columns_table.slice(at, step) for at in range(0, 4, step)])
 
 
-def refusal(made, name="old_logp"):
+def refusal(columns_table, name="old_logp"):
     with pytest.raises(DataError) as caught:
-        common.require_logps(made, name, "`dir`", "make it again")
+        common.require_logps(columns_table, name, "`dir`", "make it again")
     assert caught.value.hint == "make it again"
     return str(caught.value)
 
@@ -75,16 +75,16 @@ def test_other_columns_are_called_by_their_names(name, noun):
 
 @pytest.mark.parametrize("chunks", [1, 2, 4])
 @pytest.mark.parametrize(
-    ("row", "values", "found"),
+    ("row", "values", "message"),
     [
         (0, [-0.5, -1.0], "holds 2 values for sample 0 of prompt `a`, which has 3 token_ids"),
         (1, [-0.5], "holds 1 values for sample 1 of prompt `a`, which has 0 token_ids"),
         (3, [], "holds 0 values for sample 1 of prompt `b`, which has 2 token_ids"),
     ],
 )
-def test_another_number_than_that_of_the_tokens_is_refused(row, values, found, chunks):
+def test_another_number_than_that_of_the_tokens_is_refused(row, values, message, chunks):
     rows = [*GOOD[:row], values, *GOOD[row + 1 :]]
-    assert refusal(table(rows, chunks=chunks)) == f"`old_logp` of `dir` {found}"
+    assert refusal(table(rows, chunks=chunks)) == f"`old_logp` of `dir` {message}"
 
 
 def test_lengths_that_are_wrong_only_row_by_row_are_found():
@@ -101,35 +101,35 @@ def pairs(last):
 @pytest.mark.parametrize("chunks", [1, 2, 4])
 def test_a_likeliest_token_may_be_impossible(chunks):
     name = "ref_topk_logp"
-    made = table(pairs(-math.inf), name=name, chunks=chunks)
-    common.require_logps(made, name, "`dir`", "")
-    assert np.isneginf(common.flat(made[name])).sum() == 4
+    rows = table(pairs(-math.inf), name=name, chunks=chunks)
+    common.require_logps(rows, name, "`dir`", "")
+    assert np.isneginf(common.flat(rows[name])).sum() == 4
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 4])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_other_numbers_of_a_likeliest_token_are_refused(value, chunks):
     name = "ref_topk_logp"
-    found = refusal(table(pairs(value), name=name, chunks=chunks), name)
-    assert f"holds a log-prob of {value} for sample 0 of prompt `b`" in found
+    error = refusal(table(pairs(value), name=name, chunks=chunks), name)
+    assert f"holds a log-prob of {value} for sample 0 of prompt `b`" in error
 
 
 @pytest.mark.parametrize("name", schema.TOP_K)
 def test_likeliest_tokens_are_counted_by_token(name):
     values = [[[1, 2]] * 3, [], [[1, 2]], [[1, 2]]]
-    found = refusal(table(values, name=name), name)
-    assert "holds 1 values for sample 1 of prompt `b`, which has 2 token_ids" in found
+    error = refusal(table(values, name=name), name)
+    assert "holds 1 values for sample 1 of prompt `b`, which has 2 token_ids" in error
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 4])
 def test_flat_values_are_in_the_order_of_the_rows_and_by_token(chunks):
     assert common.flat(table(GOOD, chunks=chunks)["old_logp"]).tolist() == list(chain(*GOOD))
     values = [[[1, 2], [3, 4], [5, 6]], [], [[7, 8]], [[9, 10], [11, 12]]]
-    made = table(values, name="ref_topk_ids", chunks=chunks)
-    assert common.flat(made["ref_topk_ids"]).tolist() == list(chain(*values))
-    assert common.flat(made.slice(1, 3)["ref_topk_ids"]).tolist() == list(chain(*values[1:]))
-    assert common.flat(made.filter([True, True, False, True])["ref_topk_ids"]).shape == (5, 2)
-    assert common.flat(made.slice(1, 1)["ref_topk_ids"]).shape == (0, 2)
+    rows = table(values, name="ref_topk_ids", chunks=chunks)
+    assert common.flat(rows["ref_topk_ids"]).tolist() == list(chain(*values))
+    assert common.flat(rows.slice(1, 3)["ref_topk_ids"]).tolist() == list(chain(*values[1:]))
+    assert common.flat(rows.filter([True, True, False, True])["ref_topk_ids"]).shape == (5, 2)
+    assert common.flat(rows.slice(1, 1)["ref_topk_ids"]).shape == (0, 2)
 
 
 def test_a_policys_own_log_prob_that_is_not_finite_is_refused_by_its_prompt():

@@ -26,8 +26,8 @@ TINY = RolloutOptions(num_generations=2, max_new_tokens=8, prompts_per_part=2, m
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if path.name != "metrics.jsonl"}
+    paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if path.name != "metrics.jsonl"}
 
 
 def rewards_of(scores: Path) -> dict[str, list[float]]:
@@ -92,8 +92,8 @@ def test_the_rows_are_the_first_mixed_groups_in_the_order_drawn(root):
 
 def test_the_summary_says_how_many_were_drawn(root):
     summary = Shards.open(root / "rollouts").summary
-    found = {name: summary[name] for name in ("draws", "drawn", "wanted", "prompts", "unrewarded")}
-    assert found == {"draws": 2, "drawn": 16, "wanted": 8, "prompts": 8, "unrewarded": 0}
+    counts = {name: summary[name] for name in ("draws", "drawn", "wanted", "prompts", "unrewarded")}
+    assert counts == {"draws": 2, "drawn": 16, "wanted": 8, "prompts": 8, "unrewarded": 0}
     assert summary["completions"] == 32
 
 
@@ -130,8 +130,8 @@ def test_every_later_stage_takes_the_directory_as_it_takes_any_other(root, rlvr,
     assert Shards.open(here / "rollouts").parent("prompts").path == here / "prompts"
     assert rlvr("score", here / "rollouts").code == 0
     assert all(max(rewards) != min(rewards) for rewards in rewards_of(here / "scores").values())
-    made = json.loads(rlvr("advantage", here / "scores", "--json").out)
-    assert (made["groups"], made["informative"], made["kept"]) == (8, 8, 32)
+    summary = json.loads(rlvr("advantage", here / "scores", "--json").out)
+    assert (summary["groups"], summary["informative"], summary["kept"]) == (8, 8, 32)
     assert rlvr("train-step", here / "advantages").code == 0
 
 
@@ -152,11 +152,11 @@ def test_fewer_mixed_groups_than_wanted_are_taken_and_counted(root, rlvr, tmp_pa
     shutil.copytree(root / "prompts", tmp_path / "prompts")
     words = ("--prompts-per-step", 10, "--limit", 12, "--max-draws", 9)
     ran = rlvr("rollout", tmp_path / "prompts", *SMALL, *words, "--json")
-    made = json.loads(ran.out)
-    assert (made["draws"], made["drawn"], made["wanted"]) == (2, 12, 10)
-    assert 0 < made["prompts"] < 7  # the last of its four parts is empty
-    assert f"{made['prompts']} of 10 groups, from 12 in 2 draws" in ran.err
-    assert len(pq.read_table(tmp_path / "rollouts")) == 4 * made["prompts"]
+    summary = json.loads(ran.out)
+    assert (summary["draws"], summary["drawn"], summary["wanted"]) == (2, 12, 10)
+    assert 0 < summary["prompts"] < 7  # the last of its four parts is empty
+    assert f"{summary['prompts']} of 10 groups, from 12 in 2 draws" in ran.err
+    assert len(pq.read_table(tmp_path / "rollouts")) == 4 * summary["prompts"]
     for stage, source in (
         *(("score", "rollouts"), ("logprob", "rollouts"), ("advantage", "scores")),
         *(("train-step", "advantages"), ("check", "rollouts"), ("eval-passk", "scores")),
@@ -166,9 +166,9 @@ def test_fewer_mixed_groups_than_wanted_are_taken_and_counted(root, rlvr, tmp_pa
 
 def test_the_last_draw_allowed_is_the_last(root, rlvr, tmp_path):
     words = ("--prompts-per-step", 10, "--max-draws", 2, "-n", 2, "--out", tmp_path / "made")
-    made = json.loads(rlvr("rollout", root / "prompts", *SMALL, *words, "--json").out)
-    assert (made["draws"], made["drawn"]) == (2, 20)
-    assert made["prompts"] < 10
+    summary = json.loads(rlvr("rollout", root / "prompts", *SMALL, *words, "--json").out)
+    assert (summary["draws"], summary["drawn"]) == (2, 20)
+    assert summary["prompts"] < 10
 
 
 def test_no_mixed_group_at_all_is_an_error_with_counts(refused, jsonl, tmp_path):
@@ -182,7 +182,7 @@ def test_no_mixed_group_at_all_is_an_error_with_counts(refused, jsonl, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "message"),
     [
         (("--max-draws", 2), "--prompts-per-step"),
         (("--max-draws", 2, "--prompts-per-step", 4, "--shard", "0/2"), "--shard is 0/2"),
@@ -192,9 +192,9 @@ def test_no_mixed_group_at_all_is_an_error_with_counts(refused, jsonl, tmp_path)
     ],
 )
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["run", "dry-run"])
-def test_a_wrong_word_is_a_usage_error(root, refused, tmp_path, words, found, dry):
+def test_a_wrong_word_is_a_usage_error(root, refused, tmp_path, words, message, dry):
     out = tmp_path / "made"
-    assert found in refused(2, "rollout", root / "prompts", *SMALL, *words, "--out", out, *dry)
+    assert message in refused(2, "rollout", root / "prompts", *SMALL, *words, "--out", out, *dry)
     assert not out.exists()
 
 
@@ -240,8 +240,8 @@ def sample(root, loaded):
         engine = engine or Counted(loaded)
         prompts = Shards.open(root / "prompts")
         selection = Selection(step=1, prompts_per_step=3)
-        made = policy.resolve("builtin")
-        assert rollout.run(prompts, out, made, TINY, selection, engine=engine) is not None
+        resolved = policy.resolve("builtin")
+        assert rollout.run(prompts, out, resolved, TINY, selection, engine=engine) is not None
         return engine
 
     return sample

@@ -48,22 +48,22 @@ def sparse(rlvr, jsonl, tmp_path):
 
 
 def test_rows_without_tokens_have_empty_lists(sparse, builtin, tmp_path):
-    made = make(sparse, tmp_path / "made", builtin).table()
+    table = make(sparse, tmp_path / "made", builtin).table()
     lengths = pc.list_value_length(sparse.table()["token_ids"]).to_pylist()
     assert lengths[1] == lengths[2] == 0
     for name in logprob.COLUMNS:
-        assert pc.list_value_length(made[name]).to_pylist() == lengths
-        assert made[name].null_count == 0
+        assert pc.list_value_length(table[name]).to_pylist() == lengths
+        assert table[name].null_count == 0
 
 
 def test_a_directory_without_a_single_token_can_be_made_and_read(rlvr, jsonl, tmp_path, builtin):
     rows = [{"id": "a", "prompt": "5=", **EMPTY}] * 2
     assert rlvr("import", jsonl(*rows), "--out", tmp_path, "--model", "builtin").code == 0
-    made = make(Shards.open(tmp_path / "rollouts"), tmp_path / "made", builtin)
-    assert made.table().to_pylist()[1] == {
+    logprobs = make(Shards.open(tmp_path / "rollouts"), tmp_path / "made", builtin)
+    assert logprobs.table().to_pylist()[1] == {
         "prompt_id": "a", "sample_index": 1, **{name: [] for name in logprob.COLUMNS},
     }  # fmt: skip
-    assert made.summary["tokens"] == 0
+    assert logprobs.summary["tokens"] == 0
 
 
 @pytest.mark.parametrize("tokens", [1, 40, 100])
@@ -79,10 +79,10 @@ def test_the_cut_into_micro_batches_changes_nothing(rollouts, builtin, tmp_path,
 
 
 def test_likeliest_tokens_agree_with_the_other_columns(rollouts, builtin, tmp_path):
-    made = make(rollouts, tmp_path / "made", builtin, ref_top_k=20)
-    table = made.table()
+    logprobs = make(rollouts, tmp_path / "made", builtin, ref_top_k=20)
+    table = logprobs.table()
     ids, logp = (common.flat(table[name]) for name in logprob.TOP_K)
-    assert ids.shape == logp.shape == (made.summary["tokens"], 20)
+    assert ids.shape == logp.shape == (logprobs.summary["tokens"], 20)
     assert (np.diff(logp) <= 0).all()
     np.testing.assert_allclose(np.exp(logp[:, 0]), common.flat(table["max_prob"]), rtol=1e-6)
     sampled = common.flat(rollouts.table()["token_ids"])
@@ -92,11 +92,11 @@ def test_likeliest_tokens_agree_with_the_other_columns(rollouts, builtin, tmp_pa
 
 
 def test_the_summary_has_no_mean_of_ids(rollouts, builtin, tmp_path):
-    made = make(rollouts, tmp_path / "made", builtin)
-    assert not {"ref_topk_ids", "ref_topk_logp"} & made.summary.keys()
+    logprobs = make(rollouts, tmp_path / "made", builtin)
+    assert not {"ref_topk_ids", "ref_topk_logp"} & logprobs.summary.keys()
     columns = logprob.TOP_K
     only = make(rollouts, tmp_path / "only", builtin, columns=columns).summary
-    assert only == {"tokens": made.summary["tokens"]}
+    assert only == {"tokens": logprobs.summary["tokens"]}
 
 
 def test_other_readers_take_the_files(rollouts, builtin, tmp_path):
@@ -117,10 +117,10 @@ def test_a_file_is_typed_by_its_k(rollouts, builtin, tmp_path):
 
 
 def test_another_k_than_the_manifests_is_refused_on_read(rollouts, builtin, tmp_path):
-    made = make(rollouts, tmp_path / "made", builtin)
-    assert made.params["ref_top_k"] == 4
+    logprobs = make(rollouts, tmp_path / "made", builtin)
+    assert logprobs.params["ref_top_k"] == 4
     path = tmp_path / "made" / "_manifest.json"
-    path.write_bytes(seal(made.manifest | {"params": made.params | {"ref_top_k": 5}}))
+    path.write_bytes(seal(logprobs.manifest | {"params": logprobs.params | {"ref_top_k": 5}}))
     with pytest.raises(DataError, match="has other columns than its kind"):
         Shards.open(tmp_path / "made").part(0)
 
@@ -182,8 +182,8 @@ def test_a_sampled_token_that_the_policy_cannot_give_is_refused(
     row = next(i for i, ids in enumerate(table["token_ids"].to_pylist()) if 7 in ids)
     loaded = spoiled(policy.load(builtin), monkeypatch, 7, -torch.inf)
     name, sample = (table[key][row].as_py() for key in common.KEY)
-    found = f"holds a log-prob of -inf for sample {sample} of prompt `{name}`"
-    with pytest.raises(DataError, match=found):
+    message = f"holds a log-prob of -inf for sample {sample} of prompt `{name}`"
+    with pytest.raises(DataError, match=message):
         make(
             rollouts, tmp_path / "made", builtin, columns=("ref_logp",), ref_top_k=0,
             load=lambda _: loaded,
@@ -224,8 +224,8 @@ def test_more_tokens_than_the_vocabulary_has_are_refused_before_anything_is_made
     with pytest.raises(UsageError, match=f"is {size + 1}, the vocabulary of `builtin` has {size}"):
         make(rollouts, tmp_path / "made", builtin, ref_top_k=size + 1)
     assert not (tmp_path / "made").exists()
-    made = make(rollouts, tmp_path / "made", builtin, columns=logprob.TOP_K, ref_top_k=size)
-    logp = common.flat(made.table()["ref_topk_logp"])
+    logprobs = make(rollouts, tmp_path / "made", builtin, columns=logprob.TOP_K, ref_top_k=size)
+    logp = common.flat(logprobs.table()["ref_topk_logp"])
     np.testing.assert_allclose(np.exp(logp.astype(np.float64)).sum(-1), 1, rtol=0, atol=1e-5)
 
 

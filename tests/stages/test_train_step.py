@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
@@ -78,12 +78,14 @@ def test_the_shares_of_the_objective_are_columns_and_null_among_nothing(loaded):
     def never(tokens, _):
         return tokens.mask_BT, tokens.mask_BT & False
 
-    goal = replace(objective.build("grpo"), shares=(("gains", gains), ("never", never)))
+    objective = replace(objectives.build("grpo"), shares=(("gains", gains), ("never", never)))
     options = UpdateOptions(mini_batch_prompts=1, learning_rate=0.0, micro_batch_tokens=1)
-    made = updates.run(LocalEngine(loaded, options), batch, goal, options, {}, 0)
-    by_tokens = dict(zip(made["tokens"].to_pylist(), made["gains"].to_pylist(), strict=True))
+    steps_table = updates.run(LocalEngine(loaded, options), batch, objective, options, {}, 0)
+    by_tokens = dict(
+        zip(steps_table["tokens"].to_pylist(), steps_table["gains"].to_pylist(), strict=True)
+    )
     assert by_tokens == {4: 0.75, 2: 0.0}
-    assert made["never"].to_pylist() == [None, None]
+    assert steps_table["never"].to_pylist() == [None, None]
     loaded.model.zero_grad()
 
 
@@ -106,7 +108,7 @@ def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(l
     damaged = copying.deepcopy(loaded)
     next(damaged.model.parameters()).data[50] = torch.nan  # a logit, and no hidden state
     with pytest.raises(DataError, match="a log-prob of nan to a completion of `a`"):
-        updates.run(LocalEngine(damaged, options), batch, objective.build("grpo"), options, {}, 0)
+        updates.run(LocalEngine(damaged, options), batch, objectives.build("grpo"), options, {}, 0)
 
 
 def test_the_shares_are_in_the_summary(rlvr, copy):
@@ -142,20 +144,20 @@ def test_no_row_gives_no_update_and_the_policy_as_it_was_where_that_is_allowed(
 ):
     start = policy.resolve("builtin")
     out = tmp_path / "made"
-    made = train_step.run(nothing, out, start, options, allow_empty=True)
-    assert made.rows == 0 and policy.checkpoint_state(made) == "whole"
+    update = train_step.run(nothing, out, start, options, allow_empty=True)
+    assert update.rows == 0 and policy.checkpoint_state(update) == "whole"
     before, after = weights_of("builtin"), weights_of(out)
     assert all(torch.equal(after[name], before[name].float()) for name in after)
-    absent = {name for name, value in made.summary.items() if value is None}
+    absent = {name for name, value in update.summary.items() if value is None}
     assert {"loss", "grad_norm", "kl", "first_ratio_min", "learning_rate"} <= absent
-    assert [made.summary[name] for name in ("updates", "tokens", "clamp_count")] == [0, 0, 0]
-    json.dumps(made.summary, allow_nan=False)
+    assert [update.summary[name] for name in ("updates", "tokens", "clamp_count")] == [0, 0, 0]
+    json.dumps(update.summary, allow_nan=False)
     again = train_step.run(nothing, out, start, options, allow_empty=True)
-    assert again.digest == made.digest
+    assert again.digest == update.digest
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "found"),
+    ("words", "code", "message"),
     [
         (("--schedule", "linear"), 2, "--decay-updates is 0"),
         (("--schedule", "step"), 2, "--schedule"),
@@ -165,9 +167,9 @@ def test_no_row_gives_no_update_and_the_policy_as_it_was_where_that_is_allowed(
         (("--lora-rank", 4, "--lora-targets", "lm_head"), 2, "is the output head"),
     ],
 )
-def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, found):
+def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, message):
     out = tmp_path / "made"
-    assert found in refused(code, "train-step", chain / "advantages", *words, "--out", out)
+    assert message in refused(code, "train-step", chain / "advantages", *words, "--out", out)
     assert not (out / "_manifest.json").exists()
 
 
@@ -214,17 +216,17 @@ def test_an_update_of_adapters_goes_on_from_the_checkpoint_before(rlvr, refused,
     err = refused(2, "train-step", adapted / "advantages", *words)
     assert "holds adapters of --lora-rank 4" in err and "resume with `--lora-rank 4" in err
     assert rlvr("train-step", adapted / "advantages", *words, *LORA).code == 0
-    made, before = (policy.resolve(str(path)) for path in (tmp_path / "made", adapted / "update"))
-    assert made.base.name == before.base.name == "builtin"
-    assert made.digest != before.digest
-    steps = load_file(made.path / policy.TRAINER_STATE)
+    after, before = (policy.resolve(str(path)) for path in (tmp_path / "made", adapted / "update"))
+    assert after.base.name == before.base.name == "builtin"
+    assert after.digest != before.digest
+    steps = load_file(after.path / policy.TRAINER_STATE)
     assert {int(value) for name, value in steps.items() if name.startswith("step.")} == {6}
 
 
 def test_the_same_update_of_adapters_gives_the_same_bytes(rlvr, adapted, chain, files_of, tmp_path):
     words = (*LORA, "--out", tmp_path / "made")
     assert rlvr("train-step", chain / "advantages", *words).code == 0
-    made, expected = (
+    repeated, expected = (
         policy.resolve(str(path)).path for path in (tmp_path / "made", adapted / "update")
     )
-    assert files_of(made) == files_of(expected)
+    assert files_of(repeated) == files_of(expected)

@@ -8,16 +8,16 @@ from rlvr_cli.storage import lineage
 
 @pytest.mark.parametrize("start", ["rollouts", "scores", "advantages", "."])
 def test_relatives_are_found_from_each_of_them(chain, start):
-    found = lineage.find(chain / start)
-    paths = (found.rollouts, found.prompts, found.scores, found.advantages)
+    ancestors = lineage.find(chain / start)
+    paths = (ancestors.rollouts, ancestors.prompts, ancestors.scores, ancestors.advantages)
     names = [shards.path.name for shards in paths if shards]
-    assert names == ["rollouts", "prompts", "scores", "advantages"] and found.logprobs is None
+    assert names == ["rollouts", "prompts", "scores", "advantages"] and ancestors.logprobs is None
 
 
 def test_metrics_lead_to_the_scores_they_were_made_from(rlvr, chain, tmp_path):
     rlvr("eval-passk", chain / "scores", "--out", tmp_path / "metrics")
-    found = lineage.find(tmp_path / "metrics")
-    assert found.scores and found.scores.path.samefile(chain / "scores")
+    ancestors = lineage.find(tmp_path / "metrics")
+    assert ancestors.scores and ancestors.scores.path.samefile(chain / "scores")
 
 
 def test_metrics_of_a_foreign_file_have_no_rollouts(rlvr, jsonl, tmp_path):
@@ -29,8 +29,8 @@ def test_metrics_of_a_foreign_file_have_no_rollouts(rlvr, jsonl, tmp_path):
 
 def test_the_directory_that_was_given_counts_before_its_namesake(copy, rlvr):
     rlvr("score", copy / "rollouts", "--verifier", "number", "--out", copy / "others")
-    made = [lineage.find(copy / name).scores for name in ("others", "scores", "rollouts")]
-    assert [shards and shards.path.name for shards in made] == ["others", "scores", "scores"]
+    scores = [lineage.find(copy / name).scores for name in ("others", "scores", "rollouts")]
+    assert [shards and shards.path.name for shards in scores] == ["others", "scores", "scores"]
 
 
 def test_scores_of_other_rollouts_are_no_relatives(copy, rlvr):
@@ -46,10 +46,10 @@ def test_prompts_that_moved_are_missing_and_no_error(copy):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("nope", "does not exist"), ("prompts", "holds prompts, rollouts or")]
+    ("name", "message"), [("nope", "does not exist"), ("prompts", "holds prompts, rollouts or")]
 )
-def test_what_is_no_rollouts_is_refused(chain, name, found):
-    with pytest.raises(DataError, match=found):
+def test_what_is_no_rollouts_is_refused(chain, name, message):
+    with pytest.raises(DataError, match=message):
         lineage.find(chain / name)
 
 

@@ -97,7 +97,7 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
     survived = 0
     for fatal in range(1, 100):
         folder = tmp_path / f"killed-{fatal}"
-        calls, made = 0, []
+        calls, computed = 0, []
 
         def dying(*arguments, **options):
             nonlocal calls
@@ -107,7 +107,7 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
             return real(*arguments, **options)
 
         def make(index):
-            made.append(index)
+            computed.append(index)
             return rows(index)
 
         with monkeypatch.context() as patch:
@@ -121,7 +121,7 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
                         Shards.open(folder)
         write_shards(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
         assert content(folder) == expected
-        assert len(made) <= PARTS + 1
+        assert len(computed) <= PARTS + 1
         if survived:
             break
     assert survived > PARTS
@@ -130,12 +130,12 @@ def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call)
 def later(index: int, asked: threading.Event, *, go_on: threading.Event):
     """The rows of a part, made only when another part has been asked for."""
 
-    def made() -> pa.Table:
+    def compute() -> pa.Table:
         asked.set()
         assert go_on.wait(20)
         return rows(index)
 
-    return made
+    return compute
 
 
 def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
@@ -148,11 +148,11 @@ def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
         assert asked.wait(20) and not heard  # the first is at work, and nothing waited for it
         go_on.set()
 
-    made = write_shards_streaming(
+    directory = write_shards_streaming(
         tmp_path / "a", plan(), make, on_part=lambda *said: heard.append(said),
         summarise=lambda shards: {"rows": shards.rows},
     )  # fmt: skip
-    assert made is not None and heard == [(index, "written") for index in range(PARTS)]
+    assert directory is not None and heard == [(index, "written") for index in range(PARTS)]
     made_whole(tmp_path / "b")
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
@@ -279,10 +279,10 @@ def test_shares_in_any_order_and_number_give_the_same_bytes(tmp_path, count):
 
 def test_shares_left_by_one_count_are_taken_up_by_another(tmp_path):
     made_whole(tmp_path / "alone")
-    made = []
+    computed = []
 
     def make(index):
-        made.append(index)
+        computed.append(index)
         return rows(index)
 
     summarise = lambda s: {"rows": s.rows}  # noqa: E731
@@ -290,7 +290,7 @@ def test_shares_left_by_one_count_are_taken_up_by_another(tmp_path):
         write_shards(tmp_path / "a", plan(), make, share=Share(0, 2), summarise=summarise) is None
     )
     assert write_shards(tmp_path / "a", plan(), make, summarise=summarise) is not None
-    assert sorted(made) == [0, 1, 2]
+    assert sorted(computed) == [0, 1, 2]
     assert content(tmp_path / "a") == content(tmp_path / "alone")
 
 
@@ -408,8 +408,8 @@ def test_a_child_finds_its_parents_after_both_moved(tmp_path):
     child = Plan("advantages", "advantage", {}, {"scores": parent}, 0)
     write_shards(tmp_path / "run" / "advantages", child, rows)
     (tmp_path / "run").rename(tmp_path / "moved")
-    found = Shards.open(tmp_path / "moved" / "advantages").parent("scores")
-    assert found.path == tmp_path / "moved" / "scores"
+    directory = Shards.open(tmp_path / "moved" / "advantages").parent("scores")
+    assert directory.path == tmp_path / "moved" / "scores"
 
 
 def test_a_parent_that_was_made_anew_otherwise_is_refused(tmp_path):
