@@ -32,7 +32,7 @@ EDITS = {
             '    momentum: float = option(0.5, "a new option", earlier=0.0)\n'
             "    epochs: int = option(",
         ),
-        ("micro_batch_tokens: int = option(16384,", "micro_batch_tokens: int = option(8192,"),
+        ('        16384, "padded tokens', '        8192, "padded tokens'),
     ],
     "algorithms/objectives/grpo.py": [
         ("    clip_high: float = 0.2,", "    clip_high: float = 0.28,\n    delta: float = 3.0,"),
