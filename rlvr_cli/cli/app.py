@@ -161,7 +161,10 @@ def main() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
     logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == errors.DONE and distributed.is_launched():
+        distributed.leave()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -151,6 +151,16 @@ def broadcast(value: Any) -> Any:
     return gather(value)[0]
 
 
+def leave() -> None:
+    """Ends this process, whose work is done, without the end of the interpreter.
+
+    Threads of torch's process groups that still run there may abort the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def is_launched() -> bool:
     """Whether `spawn` or torchrun started this process and reports its failure."""
     return "TORCHELASTIC_RUN_ID" in os.environ
