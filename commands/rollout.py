@@ -37,7 +37,7 @@ def command(
 
     source = Shards.open(options.source(prompts), "prompts")
     out = out or source.path.parent / "rollouts"
-    begun = options.Begun(out, but=("memory_model",))
+    begun = options.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen = begun.options(config.RolloutOptions, given)
     selection = rollout.Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip

@@ -48,9 +48,9 @@ def command(
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         summary = score.run(
-            source, out, verifier=verifier, prompts=prompts, share=Share.parse(shard),
-            with_scorer=scorer, allow_code=allow_code_execution, on_part=parts,
-            on_rows=parts.advance,
+            source, out, prompts=prompts, share=Share.parse(shard), with_scorer=scorer,
+            allow_code=allow_code_execution, on_part=parts, on_rows=parts.advance,
+            **options.Begun(out).values(verifier=verifier),
         )  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
         console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")

@@ -261,7 +261,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         named = {f.name: f for f in fields(known[table])}
         for key, value in values.items():
             _check_known(path, key, named, f"key of [{table}]")
-            values[key] = _typed(path, named[key], value)
+            values[key] = typed(path, named[key], value)
         tables[table.replace("-", "_")] = values
     return tables
 
@@ -273,7 +273,8 @@ def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
         raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
 
 
-def _typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:
+def typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:
+    """A value of a TOML file as its option takes it; an error if it is of another type."""
     kind = option_field.type
     if get_origin(kind) is Literal:
         fits = value in get_args(kind)

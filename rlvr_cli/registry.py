@@ -132,8 +132,12 @@ def check(folder: str, spec: str) -> None:
 
 
 def version(folder: str, name: str) -> int:
-    """The `VERSION` of what a file does: it rises when the same options give other results."""
-    return int(getattr(module(folder, name), "VERSION", 1))
+    """The `VERSION` of what a file does: it rises when the same options give other results.
+
+    Of code that is not rlvr's own the spec says the digest or the version already: it is 1.
+    """
+    own = _read(folder, name).name
+    return int(getattr(module(folder, own), "VERSION", 1)) if own in names(folder) else 1
 
 
 def parse(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rlvr_cli import config
+from rlvr_cli import config, registry
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import user_code
@@ -180,17 +180,35 @@ class Begun:
     def values(self, **given: Any) -> dict[str, Any]:
         """Those of these options that have a value; the others are left to their defaults."""
         stored = {name: self._params.get(name) for name in given}
-        self._say({n: v for n, v in stored.items() if v and given[n] is None})
+        quiet = {"micro_batch_tokens": config.UpdateOptions.micro_batch_tokens}
+        news = {n: v for n, v in stored.items() if v and given[n] is None and v != quiet.get(n)}
+        self._say({n: v for n, v in news.items() if not self._is_default("objectives", "grpo", v)})
         chosen = {name: stored[name] if v is None else v for name, v in given.items()}
         return {name: value for name, value in chosen.items() if value is not None}
 
     def options(self, kind: type, given: dict[str, Any]) -> Any:
         """The options of a stage."""
         chosen = config.make(kind, given, self._params)
-        defaults = {f.name: f.default for f in fields(kind) if given[f.name] is None}
+        defaults: dict[str, Any] = {
+            f.name: f.default for f in fields(kind) if given[f.name] is None
+        }
         others = {n: v for n, v in vars(chosen).items() if n in defaults and v != defaults[n]}
-        self._say({n: v for n, v in others.items() if not str(v).startswith(f"{defaults[n]}:")})
+        folders = {"engine": "rollout", "trainer": "training"}
+        self._say(
+            {
+                name: value
+                for name, value in others.items()
+                if name not in folders or not self._is_default(folders[name], defaults[name], value)
+            }
+        )
         return chosen
+
+    @staticmethod
+    def _is_default(folder: str, default: str, stored: Any) -> bool:
+        """Whether a stored spec is the default one, written out."""
+        if not str(stored).startswith(default):
+            return False
+        return bool(stored == registry.canonical(folder, default))
 
     def _say(self, values: dict[str, Any]) -> None:
         if values:

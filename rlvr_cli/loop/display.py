@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -30,12 +31,43 @@ def configuration(
     out: Path | None, files: list[Path], given: dict[str, dict[str, Any]], recipe: str | None
 ) -> tuple[Path, RunConfig]:
     """Where a run lies, and what decides it; one that was begun has its own for the defaults."""
+    begun = RunDirectory(out).begun() if out else None
+    if out and begun is not None:
+        chosen = resumed(config.load(files, given, recipe, stored=begun), begun)
+        _say_begun(out, chosen, given)
+        return out, chosen
     chosen = config.load(files, given, recipe)
-    out = out or Path("runs") / run_name(chosen, recipe)
+    if out:
+        return out, chosen
+    out = Path("runs") / run_name(chosen, recipe)
     begun = RunDirectory(out).begun()
     if begun is None:
         return out, chosen
-    return out, resumed(config.load(files, given, recipe, stored=begun), begun)
+    stored = resumed(config.load(files, given, recipe, stored=begun), begun)
+    if (stored.train.model, stored.train.prompts) != (chosen.train.model, chosen.train.prompts):
+        raise UsageError(
+            f"`{out}` holds a run of `{stored.train.model}` on "
+            f"`{stored.train.prompts or 'the built-in task'}`",
+            f"resume it with `--out {shlex.quote(str(out))}`, or start another with another --out",
+        )
+    _say_begun(out, stored, given)
+    return out, stored
+
+
+def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -> None:
+    """Names what a run was begun with that differs from the defaults and was not given now."""
+    if distributed.is_launched():
+        return  # the process that launched this one said it
+    changed = [
+        f"{name} {value}"
+        for table, options in vars(chosen).items()
+        for name, value in vars(options).items()
+        if given.get(table, {}).get(name) is None
+        and name not in ("algo", "engine", "trainer")
+        and value != getattr(type(options)(), name)
+    ]
+    if changed:
+        console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
 
 
 def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
@@ -168,10 +200,12 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
     other = "grpo" if config.train.algo.startswith("quatro") else "quatro"
     console.say("try next:")
     if best_step:
-        console.say(f"  rlvr rollout {heldout} --model {best} -n 4 --out {out}/try")
+        words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
+        console.say(f"  rlvr {shlex.join(map(str, words))}")
     if is_builtin(config):
         console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
-    console.say(f"  rlvr check {last}")
+    if config.train.steps:
+        console.say(f"  rlvr check {shlex.quote(str(last))}")
 
 
 @contextlib.contextmanager

@@ -13,13 +13,13 @@ import json
 import shutil
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli import __version__, registry
 from rlvr_cli.algorithms import objective
-from rlvr_cli.config import RunConfig, earlier
+from rlvr_cli.config import RunConfig, earlier, typed
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import policy as policies
@@ -91,9 +91,14 @@ class RunDirectory:
         atomic.write_atomic(self.path / "config.toml", RunConfig(**tables).to_toml().encode())
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
-        """Keeps the digests of what the run reads, or refuses to go on with other content."""
+        """Keeps the digests of what the run reads, or refuses to resume with other content."""
         path = self.path / "inputs.json"
-        before = json.loads(path.read_text()) if path.exists() else inputs
+        try:
+            before = json.loads(path.read_text()) if path.exists() else inputs
+        except ValueError as error:
+            raise DataError(
+                f"`{path}` is not as it was written: {error}", "start another run with --out"
+            ) from error
         changed = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
         if changed:
             raise UsageError(
@@ -215,20 +220,40 @@ def resumed(config: RunConfig, begun: dict[str, dict[str, Any]]) -> RunConfig:
 
 
 def _read_config(path: Path, version: str) -> dict[str, dict[str, Any]]:
-    """The tables of a run's configuration; an option that this version lacks is an error."""
+    """The tables of a run's configuration, with all options that this version has, and no other."""
     try:
-        tables = {t.replace("-", "_"): o for t, o in tomllib.loads(path.read_text()).items()}
+        raw = tomllib.loads(path.read_text())
     except ValueError as error:
         raise DataError(
             f"`{path}` is not as it was written: {error}", "start another run with --out"
         ) from error
-    known = {table: set(vars(options)) for table, options in vars(RunConfig()).items()}
-    for table, options in tables.items():
+    known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
+    tables = {}
+    for table, options in raw.items():
+        if not isinstance(options, dict) or table not in known:
+            raise _unknown(path, f"`{table}`", version)
+        named = {f.name: f for f in fields(known[table])}
         for name in options:
-            if name not in known.get(table, ()):
-                raise DataError(
-                    f"`{path}` holds `{name} = {options[name]!r}` in [{table.replace('_', '-')}], "
-                    f"which this rlvr {__version__} does not know: rlvr {version} began the run",
-                    f"resume it with rlvr {version}, or start another run with --out",
-                )
+            if name not in named:
+                raise _unknown(path, f"`{name} = {options[name]!r}` in [{table}]", version)
+        lacking = named.keys() - options.keys() - earlier(known[table]).keys()
+        if lacking:
+            raise DataError(
+                f"`{path}` lacks `{min(lacking)}` in [{table}]: it was changed since",
+                "bring the line back, or start another run with --out",
+            )
+        values = {name: typed(path, named[name], value) for name, value in options.items()}
+        tables[table.replace("-", "_")] = values
     return tables
+
+
+def _unknown(path: Path, what: str, version: str) -> DataError:
+    if version == __version__:
+        return DataError(
+            f"`{path}` holds {what}, which rlvr {version} does not know", "remove that line"
+        )
+    return DataError(
+        f"`{path}` holds {what}, which this rlvr {__version__} does not know: rlvr {version} "
+        "began the run",
+        f"resume it with rlvr {version}, or start another run with --out",
+    )

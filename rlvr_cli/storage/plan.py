@@ -83,12 +83,11 @@ class Plan:
             return columns
         return pa.schema([column for column in columns if column.name in self.begun_columns])
 
-    def continuing(self, manifest: Manifest, where: object, *, is_complete: bool) -> "Plan":
+    def continuing(self, manifest: Manifest, where: object) -> "Plan":
         """This plan under the identity of a stored listing; an error if it is of another plan."""
         if manifest["fingerprint"] == self.fingerprint:
             return self
-        changes = self._differences(manifest, with_behaviour=not is_complete)
-        if changes:
+        if changes := self._differences(manifest):
             raise _other_plan(where, manifest, changes)
         begun = {name: manifest[name] for name in _IDENTITY if name != "parents"}
         begun["parts"] = manifest["planned_parts"]
@@ -103,24 +102,30 @@ class Plan:
             )
         return plan
 
-    def _differences(self, manifest: Manifest, *, with_behaviour: bool) -> list[str]:
+    def require_behaviour(self, manifest: Manifest, where: object) -> None:
+        """An error if a part made now would come of another version of what made the others."""
+        before = manifest.get("behaviour", {})
+        changes = [
+            f"the version of {name} was {before.get(name, 1)}, is {self.behaviour.get(name, 1)}"
+            for name in sorted({*before, *self.behaviour})
+            if before.get(name, 1) != self.behaviour.get(name, 1)
+        ]
+        if changes:
+            raise _other_plan(where, manifest, changes)
+
+    def _differences(self, manifest: Manifest) -> list[str]:
         """What would be made otherwise than the manifest says, one phrase each."""
+        if (manifest["kind"], manifest["stage"]) != (self.kind, self.stage):
+            return [f"it holds {manifest['kind']} of `{manifest['stage']}`, not {self.kind}"]
         changes = self._changed_params(manifest["params"])
         stored = {**manifest, "parts": manifest["planned_parts"]}
         stored["parents"] = {role: parent["digest"] for role, parent in stored["parents"].items()}
         own = replace(self, begun=None).identity
-        if not changes or self.stage != manifest["stage"] or self.only:
+        if not changes or self.only:  # columns were asked for beside the params
             changes += [
                 f"{_NOUNS.get(name, name)} was {stored[name]}, is {own[name]}"
                 for name in _IDENTITY
                 if name != "params" and stored[name] != own[name]
-            ]
-        if with_behaviour:
-            before = manifest.get("behaviour", {})
-            changes += [
-                f"the version of {name} was {before.get(name, 1)}, is {self.behaviour.get(name, 1)}"
-                for name in sorted({*before, *self.behaviour})
-                if before.get(name, 1) != self.behaviour.get(name, 1)
             ]
         return changes
 

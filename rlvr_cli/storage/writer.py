@@ -54,7 +54,7 @@ def write_shards_streaming(
 
     `make` is given the indices of those parts and yields each with its rows, in any order; or with
     a function that makes them, which another thread calls while `make` goes on to the next.
-    Running it again goes on where it stopped; on a complete directory it makes nothing. Another
+    Running it again resumes; on a complete directory it makes nothing. Another
     plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
     of this share: kept, written, or rewritten (it was damaged). `is_intact` says of a complete
     directory whether what it holds besides its parts is intact; if not, all is written again.
@@ -69,6 +69,9 @@ def write_shards_streaming(
         for index in mine:
             on_part(index, "kept")
         return Shards.open(path)
+    if not all(i in complete for i in mine):
+        for _, manifest in _listings(path):
+            plan.require_behaviour(manifest, path)
     atomic.make_folder(path)
     with _writing(path, share):
         _sweep(path, share)
@@ -205,7 +208,7 @@ def resume(path: Path, plan: Plan) -> Plan:
     An earlier version may have begun it: then its parts are written as that version had them.
     """
     listings = _listings(path)
-    plans = [plan.continuing(m, path, is_complete=name == MANIFEST) for name, m in listings]
+    plans = [plan.continuing(manifest, path) for _, manifest in listings]
     if len({begun.fingerprint for begun in plans}) > 1:
         raise UsageError(
             f"the shares of `{path}` were begun by versions of rlvr that store other options",

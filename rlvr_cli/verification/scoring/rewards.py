@@ -1,7 +1,7 @@
 """What a reward is made of: one verifier, or a weighted sum of several, in one string.
 
 `math:percent=strict`, `0.9*math+0.1*format`, `reward.py:function`. The first one decides whether a
-completion is correct; each part's own reward is a column. The grammar is that of spec.py.
+completion is correct; each part's own reward is a column. The grammar is that of specs/grammar.py.
 """
 
 import math
@@ -39,10 +39,12 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
     `named_by` says what the string was read from, if that is not the command line.
     """
     parts: list[Part] = []
+    short_names: list[str] = []
     for weight, spec in _parse(text, named_by):
         name = _short_name(spec)
-        same = sum(part.name.partition("-")[0] == name for part in parts)
-        named = f"{name}-{same + 1}" if same else name
+        short_names.append(name)
+        same = short_names.count(name)
+        named = f"{name}-{same}" if same > 1 else name
         verifier = registry.build(_FOLDER, spec, named_by=named_by)
         if not callable(verifier) and not isinstance(verifier, Isolated):
             raise UsageError(
