@@ -115,8 +115,9 @@ class Plan:
 
     def _differences(self, manifest: Manifest) -> list[str]:
         """What would be made otherwise than the manifest says, one phrase each."""
-        if (manifest["kind"], manifest["stage"]) != (self.kind, self.stage):
-            return [f"it holds {manifest['kind']} of `{manifest['stage']}`, not {self.kind}"]
+        for name in ("kind", "stage"):
+            if manifest[name] != getattr(self, name):
+                return [f"{name} was {manifest[name]}, is {getattr(self, name)}"]
         changes = self._changed_params(manifest["params"])
         stored = {**manifest, "parts": manifest["planned_parts"]}
         stored["parents"] = {role: parent["digest"] for role, parent in stored["parents"].items()}

@@ -77,7 +77,7 @@ def test_a_run_says_what_it_was_begun_with(rlvr, stored):
 
 
 def test_a_recipe_of_a_run_that_was_begun_needs_no_prompts_again(refused, stored):
-    err = refused(2, "train", "--recipe", "apo", "--out", "runs/finished")
+    err = refused(2, "train", "--recipe", "apo", "--model", "policy", "--out", "runs/finished")
     assert "was started with other parameters" in err
 
 
@@ -90,7 +90,7 @@ def test_the_verifier_that_was_given_at_the_start_stays(rlvr, stored):
 
 def test_a_directory_of_another_kind_is_said_to_be_one(refused, stored):
     err = refused(2, "rollout", "whole/prompts", "--model", "policy", "--out", "whole/scores")
-    assert "it holds scores of `score`, not rollouts" in err
+    assert "made with other parameters: kind was scores, is rollouts" in err
 
 
 def test_nothing_is_said_of_what_was_begun_with_the_defaults(rlvr, stored):
