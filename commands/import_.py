@@ -2,7 +2,8 @@
 
 Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
 that policy's token ids, which train-step needs. Scores are written if the file says what is
-correct.
+correct. With `--prompts` the completions are answers to those prompts, by id or by text, and all
+that follows finds golds, verifiers and sources there.
 
     rlvr import samples.jsonl --model builtin --out imported
 """
@@ -19,6 +20,7 @@ from rlvr_cli.terminal import console
 def command(
     source: Annotated[Path, typer.Argument(help="a JSONL, Parquet or CSV file")],
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("imported"),
+    prompts: Annotated[Path | None, typer.Option(help="the prompts that were answered")] = None,
     model: options.Model = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
@@ -32,15 +34,17 @@ def command(
     from rlvr_cli.interop import completions
     from rlvr_cli.models import policy as policies
     from rlvr_cli.stages import importing
+    from rlvr_cli.storage.shards import Shards
 
     columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column, reward=reward_column,
         extracted=extracted_column,
     )  # fmt: skip
     policy = policies.resolve(model) if model else None
+    known = Shards.open(prompts, "prompts") if prompts else None
     parts = console.Parts("import", 1)
     written = importing.bring_in(
-        source, out, columns=columns, policy=policy, prompt_column=prompt_column,
+        source, out, columns=columns, policy=policy, known=known, prompt_column=prompt_column,
         answer_column=answer_column, on_part=parts,
     )  # fmt: skip
     for shards in written:

@@ -1,9 +1,10 @@
-"""Makes prompts from a file, a data set or a built-in task.
+"""Makes prompts from files, data sets or built-in tasks.
 
-The source is a JSONL, Parquet or CSV file, a data set that `datasets` knows by name or path, a
-task such as `task:expression`, or a prompts directory that is there already. Columns that rlvr
-knows by name are found; others are named. With `--drop-easiest 0.25 --scores DIR` the quarter of
-the prompts that those completions solve most often is left out.
+A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
+a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory that is
+there already; several are mixed. The layouts of public data sets are recognised (`rlvr list
+layouts`); of others, columns that rlvr knows by name are found, and the rest are named. With
+`--drop-easiest 0.25 --scores DIR` the quarter that those completions solve most often is left out.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
@@ -18,41 +19,41 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    source: Annotated[str, typer.Argument(help="a file, a data set, task:NAME, or prompts")],
+    sources: options.Sources,
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("prompts"),
     split: Annotated[str | None, typer.Option(help="of the data set or of the task")] = None,
+    layout: options.Layout = None,
     verifier: Annotated[str | None, typer.Option(help="the verifier of every prompt")] = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,
+    weights: options.Weights = None,
     limit: options.Limit = None,
-    drop_easiest: Annotated[
-        float | None, typer.Option(help="leave out this share, those solved most often")
-    ] = None,
-    scores: Annotated[
-        list[Path] | None, typer.Option(help="scores that say so; may be given several times")
-    ] = None,
+    drop_unusable: options.DropUnusable = False,
+    drop_duplicates: options.DropDuplicates = False,
+    drop_easiest: options.DropEasiest = None,
+    scores: options.ScoresOfEasiest = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.stages import difficulty, prompts
+    from rlvr_cli.stages import difficulty, mixing, prompts
     from rlvr_cli.storage.shards import Share
 
-    columns = {
-        "id_column": id_column,
-        "prompt_column": prompt_column,
-        "answer_column": answer_column,
-    }
+    columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
     difficulty.check(drop_easiest, scores or [])
-    chosen = prompts.load(source, split=split, verifier=verifier, columns=columns, limit=limit)
+    how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, limit)
+    shares = options.numbers("--weights", weights)
+    chosen = mixing.load(sources, shares, how, drop_duplicates=drop_duplicates)
     text = "{prompts} prompts"
     if drop_easiest is not None:
         chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
         text += ", {dropped} dropped"
         text += " from a success rate of {success_at_cut:.3g} on" if chosen.facts["dropped"] else ""
+    console.remark("prompts", *chosen.remarks)
     if dry_run:
-        return console.say(f"prompts: {len(chosen.rows)} prompts of `{source}` would go to `{out}`")
+        named = "`, `".join(sources)
+        return console.say(f"prompts: {len(chosen.rows)} prompts of `{named}` would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
         shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
     console.conclude(parts, out, shards, text, as_json=json)

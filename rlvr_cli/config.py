@@ -113,6 +113,11 @@ class RunOptions:
     model: str = option("builtin", "the policy to start from")
     prompts: str = option("", "prompts directory to train on; empty means the built-in task")
     heldout: str = option("", "prompts directory to evaluate on; empty means the built-in task")
+    allow_overlap: bool = option(
+        False,
+        "train on prompts that stand in the held-out set too, and say how many",
+        earlier=True,  # nobody looked
+    )
     steps: int = option(100, "optimizer rounds of rollout and update", least=0)
     prompts_per_step: int = option(32, "prompts in one step", least=1)
     eval_every: int = option(

@@ -64,6 +64,20 @@ answer, and there is nothing to vote on.
 """
 
 
+class Unusable(Exception):
+    """Why a row of a data set can be no prompt, as in "its answer is `proof`"."""
+
+
+Layout = Callable[[dict[str, Any]], dict[str, Any]]
+"""What the `build` of a file of `layouts/` returns: a row of a data set as what a prompt needs.
+
+It gives `prompt` (text or messages) and `answer` (the gold), and may give `verifier`, `source`,
+`used` (the columns that need not be kept) and `extra` (what a verifier looks for in the prompt's
+`extra`, in addition to the columns that are kept). It raises `Unusable` where the row has no prompt
+or no answer that can be verified.
+"""
+
+
 @dataclass(frozen=True)
 class Request:
     """One completion to sample."""

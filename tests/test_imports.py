@@ -20,7 +20,7 @@ LAYERS = """
     commands
     loop report
     doctor evaluation
-    engines stages
+    engines layouts stages
     fixtures lab memory_estimate viewer
     algorithms cli interop models verification
     config registry runtime storage
@@ -30,7 +30,7 @@ LAYERS = """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}
 LISTINGS = ("commands", "algorithms/objectives", "algorithms/modifiers", "engines/rollout",
-            "engines/training", "verification/verifiers", "tasks")  # fmt: skip
+            "engines/training", "verification/verifiers", "tasks", "layouts")  # fmt: skip
 
 
 @functools.cache

@@ -77,6 +77,29 @@ TrustFile = Annotated[
         help="let this code run where data, a manifest or a configuration names it; repeatable",
     ),
 ]  # fmt: skip
+Sources = Annotated[
+    list[str], typer.Argument(help="a file, a folder, a data set of the Hub, task:NAME, or prompts")
+]
+Layout = Annotated[
+    str | None,
+    typer.Option(help="what stands in which column, as in gsm8k; none: columns by name"),
+]
+Weights = Annotated[
+    str | None, typer.Option(help="shares of several sources, as in 2,1,1; without it all of each")
+]
+DropUnusable = Annotated[
+    bool, typer.Option("--drop-unusable", help="leave out rows without a prompt or an answer")
+]
+DropDuplicates = Annotated[
+    bool, typer.Option("--drop-duplicates", help="leave out prompts that repeat an earlier text")
+]
+DropEasiest = Annotated[
+    float | None, typer.Option(help="leave out this share, those solved most often")
+]
+ScoresOfEasiest = Annotated[
+    list[Path] | None,
+    typer.Option("--scores", help="scores that say so; may be given several times"),
+]
 IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
 PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]

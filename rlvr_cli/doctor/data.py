@@ -14,7 +14,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
-from rlvr_cli.stages import dynamic, prompts
+from rlvr_cli.stages import dynamic, prompts, reading
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 PromptRow = dict[str, Any]
@@ -33,10 +33,10 @@ def examine(
     """The findings on a directory of shards and its ancestors, or on a file.
 
     Scores, or rollouts with scores next to them, also show which groups carry signal. With a
-    `policy` the prompts are encoded for it. `columns` are those of `prompts.from_file`.
+    `policy` the prompts are encoded for it. `columns` are those of `reading.from_file`.
     """
     if not (path / MANIFEST).exists():
-        yield from _prompts(prompts.from_file(str(path), **columns), policy, max_new_tokens)
+        yield from _prompts(reading.from_file(str(path), **columns).rows, policy, max_new_tokens)
         return
     shards = Shards.open(path)
     if shards.kind not in _KINDS:

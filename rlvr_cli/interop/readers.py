@@ -7,7 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from rlvr_cli.errors import DataError
@@ -52,12 +52,12 @@ def files(path: Path) -> list[Path]:
     return [path]
 
 
-def is_known(path: Path) -> bool:
+def is_known(path: PurePath) -> bool:
     """Whether the file's ending is one that `read` reads."""
     return suffix(path) in _SUFFIXES
 
 
-def suffix(path: Path) -> str:
+def suffix(path: PurePath) -> str:
     return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
 

@@ -14,7 +14,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, is_builtin
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop import setup
+from rlvr_cli.loop import by_source, setup
 from rlvr_cli.loop.run_directory import RunDirectory, resumed
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
@@ -145,7 +145,8 @@ def _figures(record: dict[str, Any]) -> str:
         return "starting"
     values = (record[name] for name in ("reward", "entropy", "kl"))
     reward, entropy, kl = (float("nan") if value is None else value for value in values)
-    figures = f"reward {reward:.3f} entropy {entropy:.2f} kl {kl:.4f}"
+    sources = by_source.line(record.get("sources", {}), "reward")
+    figures = f"reward {reward:.3f}{sources} entropy {entropy:.2f} kl {kl:.4f}"
     if record["seconds"]:
         figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
     return figures
@@ -154,7 +155,8 @@ def _figures(record: dict[str, Any]) -> str:
 def _evaluation_line(record: dict[str, Any]) -> str:
     shown = {name: record["eval"][name][0] for name in _shown(record)}
     values = ", ".join(f"{name} {tables.number(name, value)}" for name, value in shown.items())
-    return f"step {record['step']}: held-out {values}"
+    sources = by_source.line(record.get("eval_sources", {}), "pass@1")
+    return f"step {record['step']}: held-out {values}{' pass@1' * bool(sources)}{sources}"
 
 
 def _agreement_line(record: dict[str, Any]) -> str:

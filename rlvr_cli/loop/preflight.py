@@ -6,18 +6,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.config import RunConfig
+from rlvr_cli.config import RunConfig, RunOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.runtime import device
-from rlvr_cli.stages import rollout
+from rlvr_cli.runtime import device, distributed
+from rlvr_cli.stages import overlap, prompts, rollout
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import console
+
+BUILTIN_TASK = "expression"
 
 
 def check_prompts(config: RunConfig) -> None:
-    """Refuses prompts that are not there, and to evaluate where there are none for it."""
+    """Refuses prompts that are not there, that there are none to evaluate on, and shared ones."""
     options = config.train
     for given in (options.prompts, options.heldout):
         if given:
@@ -27,6 +30,43 @@ def check_prompts(config: RunConfig) -> None:
             "there are prompts to train on and none to evaluate on",
             "name some with `--heldout DIR`, or leave evaluation out with `--eval-every 0`",
         )
+    if options.prompts or options.heldout:
+        check_overlap(options)
+
+
+def check_overlap(options: RunOptions) -> None:
+    """Refuses to train on held-out prompts, or says how many; says how many are repeated."""
+    training = _ids_and_messages("train", options.prompts)
+    if repeats := overlap.repeated(training):
+        named = options.prompts or "the built-in task"
+        _say(f"{repeats} of the {len(training)} prompts of `{named}` repeat an earlier one")
+    if not options.eval_every:
+        return
+    heldout = _ids_and_messages("heldout", options.heldout)
+    found = overlap.between(training, heldout)
+    if not found.prompts:
+        return
+    by = [f"{found.text} with the same text"] if found.text else []
+    by += [f"{found.id_alone} with the same id"] if found.id_alone else []
+    text = f"{found.prompts} of {len(heldout)} held-out prompts are trained on"
+    text += f", {' and '.join(by)}, as `{found.example}`"
+    if not options.allow_overlap:
+        raise UsageError(
+            text, "take them out of one of the two, or evaluate on them too with --allow-overlap"
+        )
+    _say(f"{text}: their figures say how well they are remembered")
+
+
+def _ids_and_messages(split: str, given: str) -> list[tuple[str, str]]:
+    if given:
+        return list(overlap.of_shards(Shards.open(Path(given), "prompts")))
+    rows = prompts.from_task(f"{BUILTIN_TASK}:split={split}")
+    return [(row["prompt_id"], row["messages"]) for row in rows]
+
+
+def _say(text: str) -> None:
+    if distributed.current().is_main_process:
+        console.remark("train", text)
 
 
 def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
@@ -50,12 +90,12 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
             "weights, which zero=3 divides among the processes and gathers for the trainer alone",
             "sample with --engine vllm, or train with deepspeed:zero=2",
         )
-    prompts = config.train.prompts_per_step
-    if size > -(-prompts // sampling.prompts_per_part):
+    per_step = config.train.prompts_per_step
+    if size > -(-per_step // sampling.prompts_per_part):
         raise UsageError(
-            f"a step of {prompts} prompts in parts of {sampling.prompts_per_part} is too few "
+            f"a step of {per_step} prompts in parts of {sampling.prompts_per_part} is too few "
             f"parts for {size} processes",
-            f"use --prompts-per-part {max(1, prompts // size)}",
+            f"use --prompts-per-part {max(1, per_step // size)}",
         )
 
 

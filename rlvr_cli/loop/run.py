@@ -14,6 +14,7 @@ from typing import Any
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -113,7 +114,10 @@ class Run:
         if not self.world.is_main_process:
             return record
         if evaluation:
-            record["eval"] = pass_at_k.run_measures(evaluation).intervals()
+            measures = pass_at_k.run_measures(evaluation)
+            record["eval"] = measures.intervals()
+            if figures := by_source.of_evaluation(evaluation, measures):
+                record["eval_sources"] = figures
         self.directory.log(record)
         self.directory.prune(self.config.train.keep)
         return record

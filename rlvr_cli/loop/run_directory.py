@@ -21,6 +21,7 @@ from rlvr_cli import __version__, registry
 from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, earlier, typed
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import CHECKPOINT
@@ -150,6 +151,7 @@ class RunDirectory:
             "floored": advantages["floored"],
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
             **({"memory_loss": MemoryState.loss(here)} if self._with_memory else {}),
+            **({"sources": figures} if (figures := by_source.of_step(here)) else {}),
         }
 
     def log(self, record: dict[str, Any]) -> None:

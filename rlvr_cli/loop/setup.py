@@ -27,8 +27,6 @@ from rlvr_cli.stages import advantage, logprob, prompts, rollout, score, train_s
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Shards
 
-BUILTIN_TASK = "expression"
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -116,7 +114,7 @@ def prepare(setup: Setup) -> Inputs:
 def _prompts(setup: Setup, split: str, given: str) -> Shards:
     if given:
         return Shards.open(Path(given), "prompts")
-    task = registry.canonical("tasks", f"{BUILTIN_TASK}:split={split}")
+    task = registry.canonical("tasks", f"{preflight.BUILTIN_TASK}:split={split}")
     folder = setup.directory.path / "prompts" / split
     return prompts.make_all_parts(prompts.from_task(task), folder, params={"task": task})
 

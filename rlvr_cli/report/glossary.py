@@ -81,6 +81,10 @@ ENTRIES = {
         "See UCC@k for what joins them.",
     ),
     "reward": Entry("Training reward", "The mean reward of a step's completions."),
+    "correct": Entry(
+        "Correct in training",
+        "The share of a step's completions that are right, of those with a verdict.",
+    ),
     "train_entropy": Entry(
         "Entropy in training",
         "The mean entropy of the tokens of a step's first mini-batch, in nats.",

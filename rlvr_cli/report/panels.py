@@ -142,38 +142,57 @@ def entropies(subjects: Sequence[Subject]) -> Iterator[Panel]:
 
 def of_training(sources: Sequence[ReportSource]) -> Iterator[Panel]:
     """The training curves of all runs, one plot a quantity that any of them logged."""
-    runs = [(i, s) for i, s in enumerate(sources) if s.run]
+    runs = [(i, s.name, s.run) for i, s in enumerate(sources) if s.run]
     for title, key, names in training.PANELS:
+        curves = [(i, n, c) for i, n, run in runs for c in training.curves(run, key, names)]
+        if curves:
+            several = len({c.name for _, _, c in curves}) > 1
+            yield _of_curves(title, key, curves, runs=len(runs), named=several)
+    for title, key, logged, figure in training.BY_SOURCE:
         curves = [
-            (i, s.name, c) for i, s in runs if s.run for c in training.curves(s.run, key, names)
+            (i, n, c) for i, n, run in runs for c in training.curves_by_source(run, logged, figure)
         ]
-        if not curves:
-            continue
-        several = len(runs) > 1
-        many = len({c.name for _, _, c in curves}) > 1
-        drawn, legend, rows = [], [], []
-        for order, (index, run, curve) in enumerate(curves):
-            colour = order % len(figures.SERIES) if many else index
-            name = " · ".join(
-                [run] * several + [curve.name.capitalize().replace("Ucc", "UCC")] * many
-            )
-            legend += [(name or run, colour)]
-            drawn.append(Line(curve.step, curve.value, colour, curve.low, curve.high))
-            rows += _curve_rows(name or run, curve)
-        svg = figures.lines(
-            drawn, x_label="step", percent=key in training.SHARES, zero=key != "kl_start",
-            size=figures.NARROW,
-        )  # fmt: skip
-        banded = any(line.low for line in drawn)
-        note = "Band: 95% interval over prompts." if banded else "One value a step; no interval."
-        table = ReportTable(["", "step", "value"], rows)
-        yield Panel(title, key, svg, legend if several or many else [], table, note)
+        if curves:
+            yield _of_curves(title, key, curves, runs=len(runs), named=True, unit=figure)
 
 
-def _curve_rows(name: str, curve: training.Curve) -> list[list[str]]:
+def _of_curves(
+    title: str,
+    key: str,
+    curves: list[tuple[int, str, training.Curve]],
+    *,
+    runs: int,
+    named: bool,
+    unit: str = "",
+) -> Panel:
+    """A plot of curves, each with its run's colour, or one of its own where they are `named`.
+
+    `unit` is the figure that all of them show, where their names are not those of figures.
+    """
+    drawn, legend, rows = [], [], []
+    for order, (index, run, curve) in enumerate(curves):
+        colour = order % len(figures.SERIES) if named else index
+        own = curve.name if unit else curve.name.capitalize().replace("Ucc", "UCC")
+        name = " · ".join([run] * (runs > 1) + [own] * named)
+        legend += [(name or run, colour)]
+        drawn.append(Line(curve.step, curve.value, colour, curve.low, curve.high))
+        rows += _curve_rows(name or run, curve, unit)
+    svg = figures.lines(
+        drawn, x_label="step", percent=key in training.SHARES, zero=key != "kl_start",
+        size=figures.NARROW,
+    )  # fmt: skip
+    banded = any(line.low for line in drawn)
+    note = "Band: 95% interval over prompts." if banded else "One value a step; no interval."
+    table = ReportTable(["", "step", "value"], rows)
+    return Panel(title, key, svg, legend if runs > 1 or named else [], table, note)
+
+
+def _curve_rows(name: str, curve: training.Curve, figure: str = "") -> list[list[str]]:
     stride = -(-len(curve.step) // _TABLE_ROWS)
     steps = sorted({*range(0, len(curve.step), stride), len(curve.step) - 1})
-    unit = {"informative": "pass@", "clip_fraction": "pass@"}.get(curve.name, curve.name)
+    shares = ("informative", "clip_fraction", "correct")
+    figure = figure or curve.name
+    unit = "pass@" if figure in shares else figure
 
     def shown(at: int) -> str:
         if curve.low is None or curve.high is None:

@@ -23,8 +23,15 @@ PANELS = (
     ("Completion length in training", "length", ("length",)),
     ("Truncated in training", "truncated", ("truncated",)),
 )
+# Of runs on several sources: title, key in the glossary, the record's key, and the figure.
+BY_SOURCE = (
+    ("Training reward by source", "reward", "sources", "reward"),
+    ("Correct in training by source", "correct", "sources", "correct"),
+    ("Length in training by source", "length", "sources", "length"),
+    ("Held-out Pass@1 by source", "pass", "eval_sources", "pass@1"),
+)
 HELD_OUT = ("pass", "ucc", "kl_start")
-SHARES = ("pass", "signal", "clip", "truncated")
+SHARES = ("pass", "correct", "signal", "clip", "truncated")
 
 
 @dataclass(frozen=True)
@@ -60,13 +67,31 @@ def curves(run: RunLog, key: str, names: tuple[str, ...]) -> list[Curve]:
 
 def _held_out(evaluated: list[dict[str, Any]], name: str) -> Curve | None:
     cells = [(r["step"], r["eval"].get(name) or [None]) for r in evaluated]
-    known = [(step, cell) for step, cell in cells if cell[0] is not None]
+    return _curve(name, [(step, cell) for step, cell in cells if cell[0] is not None])
+
+
+def _curve(name: str, known: list[tuple[int, list[Any]]]) -> Curve | None:
+    """The curve of means and intervals; of means alone where one of them has no interval."""
     if not known:
         return None
     step, mean = [s for s, _ in known], [c[0] for _, c in known]
     if any(c[1] is None for _, c in known):
         return Curve(name, step, mean)
     return Curve(name, step, mean, [c[1] for _, c in known], [c[2] for _, c in known])
+
+
+def curves_by_source(run: RunLog, key: str, figure: str) -> list[Curve]:
+    """One curve a source; none where the run has one source, or an earlier version logged it."""
+    logged = [r for r in run.records if isinstance(r.get(key), dict)]
+    curves = []
+    for source in sorted({source for record in logged for source in record[key]}):
+        cells = [(r["step"], r[key].get(source, {}).get(figure)) for r in logged]
+        known = [
+            (s, c if isinstance(c, list) else [c, None, None]) for s, c in cells if c is not None
+        ]
+        curve = _curve(source, [(step, cell) for step, cell in known if cell[0] is not None])
+        curves += [curve] if curve else []
+    return curves
 
 
 def _with_lengths(run: RunLog) -> list[dict[str, Any]]:

@@ -50,7 +50,8 @@ def drop_easiest(source: Source, share: float, scores: list[Path]) -> Source:
         source,
         rows=[row for row in source.rows if row["prompt_id"] not in gone],
         params=source.params | {"drop_easiest": share, "scores": sorted(given)},
-        facts={
+        facts=source.facts
+        | {
             "dropped": len(dropped),
             "success_at_cut": rates[dropped[-1]] if dropped else None,
             "unjudged": len(set(ids)) - len(rates),

@@ -19,7 +19,7 @@ from rlvr_cli.interop import readers
 from rlvr_cli.interop.completions import Batch, Columns, Stream, format_of
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.stages import prompts, score
+from rlvr_cli.stages import answered, prompts, score
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
@@ -40,6 +40,7 @@ class _Scan:
     has: dict[str, str] = field(default_factory=dict)
     graded: bool = False
     digest: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)  # ids of the file: those of the prompts
 
     def cuts(self) -> tuple[np.ndarray, np.ndarray]:
         """The part of each prompt, about ROWS_PER_PART rows of complete groups, and part sizes."""
@@ -59,6 +60,7 @@ def bring_in(
     *,
     columns: Columns | None = None,
     policy: Policy | None = None,
+    known: Shards | None = None,
     prompt_column: str | None = None,
     answer_column: str | None = None,
     on_part: OnPart = lambda index, state: None,
@@ -66,28 +68,40 @@ def bring_in(
     """Directories `prompts`, `rollouts` and, if the files have verdicts, `scores` under `out`.
 
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
-    with its end-of-sequence token after each completion that the file does not call cut.
+    with its end-of-sequence token after each completion that the file does not call cut. `known`
+    are the prompts that the completions answer, where there is a directory of them: no other one is
+    made then, and what is made of the rollouts finds its golds and verifiers there.
     """
     scan = _scan(source, columns)
-    rows = _prompt_rows(scan, source, prompt_column, answer_column)
+    if known:
+        found = answered.known(known, scan.first, source, prompt_column)
+        scan.renamed = {name: row["prompt_id"] for name, row in found.items()}
+        rows = list(found.values())
+    else:
+        rows = _prompt_rows(scan, source, prompt_column, answer_column)
     if policy and not any(row["messages"] != '""' for row in rows):
         raise DataError(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     encoder = _Encoder(policy, rows)
-    directories = [prompts.make_all_parts(rows, out / "prompts", params={"imported": source.name})]
+    made = known or prompts.make_all_parts(rows, out / "prompts", params={"imported": source.name})
+    directories = [made]
     params = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),
         "content": scan.digest,
     }
+    if known:
+        params["answers"] = prompts.content_hash(
+            [scan.renamed[name] for name in scan.first], scan.prompt_N.tolist()
+        )
     part_P, sizes = scan.cuts()
 
     def parts(missing: list[int], table: Any) -> Iterator[tuple[int, pa.Table]]:
         for index, completions in _gathered(source, columns, scan, part_P, sizes, missing):
             yield index, table(completions)
 
-    plan = Plan("rollouts", "import", params, {"prompts": directories[0]}, len(sizes))
+    plan = Plan("rollouts", "import", params, {"prompts": made}, len(sizes), optional=("answers",))
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
@@ -97,7 +111,9 @@ def bring_in(
     assert rollouts is not None, "all parts are of this share"
     directories.append(rollouts)
     if {"correct", "reward"} & set(scan.has):
-        plan = Plan("scores", "import", params, {"rollouts": rollouts}, len(sizes))
+        plan = Plan(
+            "scores", "import", params, {"rollouts": rollouts}, len(sizes), optional=("answers",)
+        )
         scores = write_shards_streaming(
             out / "scores",
             plan,
@@ -190,6 +206,8 @@ def _gathered(
             if len(group_rows) == sizes[part]:
                 # The sort is stable: completions of a prompt stay in the file's order.
                 group_rows.sort(key=lambda row: prompt_order[row["prompt_id"]])
+                for row in group_rows:
+                    row["prompt_id"] = scan.renamed.get(row["prompt_id"], row["prompt_id"])
                 yield part, waiting.pop(part)
 
 

@@ -55,7 +55,7 @@ def build(
         raise ValueError("timeout_s must be above 0, memory_mib at least 64")
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
-        path = _files(databases).get(str(extra.get("db")))
+        path = files(databases).get(str(extra.get("db")))
         golds = _queries(answer)
         if path is None or not golds:
             missing = f"there is no database `{extra.get('db')}`" if golds else "it is empty"
@@ -64,8 +64,7 @@ def build(
             extracted, golds, str(path), seconds=timeout_s, exceeding_is_wrong=exceeding == "wrong"
         )
 
-    files = _files(databases)
-    stats = [(name, os.stat(path)) for name, path in sorted(files.items())]
+    stats = [(name, os.stat(path)) for name, path in sorted(files(databases).items())]
     state = json.dumps([[name, s.st_size, s.st_mtime_ns] for name, s in stats])
     return Isolated(
         extract=lambda completion, finished: query.of(completion),
@@ -101,12 +100,14 @@ def _judge(
 
 
 @functools.cache
-def _files(folder: str) -> dict[str, Path]:
-    """The databases of a folder by name."""
-    files = {p.stem: p for p in sorted(Path(folder).glob("*")) if p.suffix in _SUFFIXES}
-    if not files:
+def files(folder: str) -> dict[str, Path]:
+    """The databases of a folder by name: NAME.sqlite, or NAME/NAME.sqlite as Spider has them."""
+    inner = [p for p in sorted(Path(folder).glob("*/*")) if p.stem == p.parent.name]
+    paths = [*inner, *sorted(Path(folder).glob("*"))]
+    found = {p.stem: p for p in paths if p.suffix in _SUFFIXES and p.is_file()}
+    if not found:
         raise DataError(f"`{folder}` holds no SQLite database", f"they end with {_SUFFIXES[0]}")
-    return files
+    return found
 
 
 def _queries(answer: str) -> list[str]:

@@ -1,0 +1,191 @@
+"""The rows of a data set: a file, a folder, a pattern, or a name of the Hugging Face Hub."""
+
+import glob
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.interop import readers, splits
+
+_HUB = "hf://datasets/"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Rows, and a name for them: that of the file or folder, and of the split if it has several."""
+
+    name: str
+    rows: list[dict[str, Any]]
+
+
+def read(source: str, split: str | None = None) -> DataSet:
+    """A split of a data set; an error that lists the splits where there are several.
+
+    `source:NAME` is the configuration NAME of a data set that has several.
+    """
+    path, config = Path(source), None
+    if not path.exists() and ":" in source.removeprefix(_HUB):
+        source, _, config = source.rpartition(":")
+        path = Path(source)
+    if source.startswith(_HUB):
+        return _of_hub(source.removeprefix(_HUB), split, config)
+    if path.is_dir():
+        return _of_folder(path, split, config)
+    if path.exists() or glob.glob(source, recursive=True):
+        if split or config:
+            raise UsageError(
+                f"`{source}` is a file, which has neither splits nor configurations",
+                f"leave {'--split' if split else f':{config}'} out",
+            )
+        return DataSet(_stem(path), readers.read(path))
+    if _looks_like_a_path(source):
+        raise DataError(f"`{source}` does not exist", "check the path")
+    return _of_hub(source, split, config)
+
+
+def _looks_like_a_path(source: str) -> bool:
+    return source.startswith((".", "/")) or readers.is_known(Path(source)) or source.count("/") > 1
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _named(path: Path, split: str | None) -> str:
+    return f"{_stem(path)}-{split}" if split else _stem(path)
+
+
+def _of_folder(folder: Path, split: str | None, config: str | None) -> DataSet:
+    saved = _saved(folder)
+    if saved is not None:
+        chosen, (place,) = splits.choose({splits.DEFAULT: saved}, str(folder), config, split)
+        return DataSet(_named(folder, chosen), _load_saved(folder / place))
+    inner = [path for path in sorted(folder.rglob("_manifest.json")) if path.parent != folder]
+    if inner:
+        raise DataError(
+            f"`{folder}` holds directories of rlvr, as `{inner[0].parent}`",
+            "name the one that holds prompts",
+        )
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    readme = folder / "README.md"
+    text = readme.read_text(errors="replace") if readme.is_file() else ""
+    return _of_files(str(folder), folder, splits.configurations(names, text), split, config)
+
+
+def _of_files(
+    where: str,
+    folder: Path,
+    found: dict[str, splits.Splits],
+    split: str | None,
+    config: str | None,
+) -> DataSet:
+    chosen, names = splits.choose(found, where, config, split)
+    rows = [row for name in names for row in readers.read(folder / name)]
+    if not rows:
+        raise readers.no_rows(Path(where))
+    return DataSet(_named(Path(where), chosen), rows)
+
+
+def _saved(folder: Path) -> splits.Splits | None:
+    """The splits of what `save_to_disk` of `datasets` wrote, each with its folder's name."""
+    both, one = folder / "dataset_dict.json", folder / "state.json"
+    try:
+        if both.is_file():
+            return {name: [name] for name in json.loads(both.read_text())["splits"]}
+        if one.is_file() and (folder / "dataset_info.json").is_file():
+            return {json.loads(one.read_text()).get("_split") or splits.WHOLE: ["."]}
+    except (ValueError, KeyError) as error:
+        raise DataError(
+            f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
+            "save it again",
+        ) from error
+    return None
+
+
+def _load_saved(folder: Path) -> list[dict[str, Any]]:
+    from datasets import load_from_disk
+
+    try:
+        rows: list[dict[str, Any]] = load_from_disk(str(folder)).to_list()
+    except Exception as error:
+        raise DataError(
+            f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
+            "save it again",
+        ) from error
+    if not rows:
+        raise readers.no_rows(folder)
+    return rows
+
+
+def _of_hub(name: str, split: str | None, config: str | None) -> DataSet:
+    """The rows of `OWNER/NAME`, of `OWNER/NAME@REVISION`, or of one file of them."""
+    parts = name.split("/")
+    repository, _, revision = "/".join(parts[:2]).partition("@")
+    file = "/".join(parts[2:])
+    where = repository if not file else f"{_HUB}{name}"
+    if file:
+        if split or config:
+            raise UsageError(
+                f"`{where}` is a file, which has neither splits nor configurations",
+                f"leave {'--split' if split else f':{config}'} out",
+            )
+        folder = _download(repository, revision or None, [file])
+        return DataSet(_stem(Path(file)), readers.read(folder / file))
+    names = _listed(repository, revision or None)
+    text = ""
+    if "README.md" in names:
+        folder = _download(repository, revision or None, ["README.md"])
+        text = (folder / "README.md").read_text(errors="replace")
+    if not splits.data_files(names):
+        raise DataError(
+            f"`{repository}` on the Hub has no file of the endings that rlvr reads",
+            "save it with `save_to_disk` of `datasets`, and name that folder",
+        )
+    found = splits.configurations(names, text)
+    _, wanted = splits.choose(found, repository, config, split)
+    folder = _download(repository, revision or None, wanted)
+    return _of_files(repository, folder, found, split, config)
+
+
+def _listed(repository: str, revision: str | None) -> list[str]:
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    try:
+        if constants.HF_HUB_OFFLINE:
+            kind = {"repo_type": "dataset", "revision": revision}
+            folder = Path(snapshot_download(repository, local_files_only=True, **kind))
+            return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+        names: list[str] = HfApi().list_repo_files(
+            repository, repo_type="dataset", revision=revision
+        )
+        return names
+    except Exception as error:
+        raise DataError(
+            f"`{repository}` is no file, and the Hub does not give it as a data set: "
+            f"{first_line(error)}",
+            "check the path or the name",
+        ) from error
+
+
+def _download(repository: str, revision: str | None, names: list[str]) -> Path:
+    """The folder that holds these files of a data set of the Hub."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    try:
+        return Path(
+            snapshot_download(
+                repository,
+                repo_type="dataset",
+                revision=revision,
+                allow_patterns=[glob.escape(name) for name in names],
+            )
+        )
+    except Exception as error:
+        raise DataError(
+            f"cannot download `{names[0]}` of `{repository}`: {first_line(error)}",
+            "check the name and the connection, and run this again",
+        ) from error

@@ -1,0 +1,38 @@
+"""What the layouts share."""
+
+from typing import Any
+
+from rlvr_cli.protocols import Unusable
+from rlvr_cli.verification.parsing import boxed
+
+Row = dict[str, Any]
+_PLACEHOLDERS = ("proof", "notfound", "not found", "n/a", "none", "null")
+
+
+def has(row: Row, *names: str) -> bool:
+    """Whether a row has all of these columns."""
+    return all(name in row for name in names)
+
+
+def value(row: Row, name: str) -> Any:
+    """What stands in a column; unusable if nothing does."""
+    found = row.get(name)
+    if found is None or found == "" or (isinstance(found, str) and not found.strip()):
+        raise Unusable(f"it has no `{name}`")
+    return found
+
+
+def answered(row: Row, name: str = "answer") -> str:
+    """A gold that stands in a column of its own; unusable where that says that there is none."""
+    answer = str(value(row, name)).strip()
+    if answer.lower() in _PLACEHOLDERS:
+        raise Unusable(f"its `{name}` is `{answer}`")
+    return answer
+
+
+def boxed_in(row: Row, name: str) -> str:
+    r"""The content of the last `\boxed{}` in a column."""
+    box = boxed.last_box(str(value(row, name)))
+    if box is None or not box.strip():
+        raise Unusable(rf"its `{name}` has no \boxed answer")
+    return box.strip()

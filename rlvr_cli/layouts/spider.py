@@ -1,0 +1,61 @@
+"""Spider: `question`, `db_id` and `query`, on SQLite databases that lie in a folder.
+
+The prompt has the tables of the database above the question: nothing else says what can be asked.
+"""
+
+import contextlib
+import functools
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.layouts import _common
+from rlvr_cli.protocols import Layout, Unusable
+from rlvr_cli.specs import grammar
+from rlvr_cli.verification.verifiers import sql
+
+SAYS = "tables stand above the question, the gold is `query`, `db` is `db_id`, the verifier sql"
+_ASK = "{tables}\n\n-- Write one SQLite query that answers: {question}\n"
+
+
+def recognises(rows: list[dict[str, Any]]) -> bool:
+    return _common.has(rows[0], "question", "db_id", "query")
+
+
+def build(*, databases: str = "") -> Layout:
+    """`databases` is the folder of DB_ID.sqlite or DB_ID/DB_ID.sqlite."""
+    if not databases:
+        raise UsageError(
+            "a data set like Spider needs the folder of its databases",
+            "name it, as in --layout spider:databases=DIR; or read the columns alone: "
+            "--layout none",
+        )
+    files = sql.files(databases)
+
+    def read(row: dict[str, Any]) -> dict[str, Any]:
+        name = str(_common.value(row, "db_id"))
+        if name not in files:
+            raise Unusable(f"there is no database `{name}` in `{databases}`")
+        question = str(_common.value(row, "question")).strip()
+        return {
+            "prompt": _ASK.format(tables=_tables(files[name]), question=question),
+            "answer": str(_common.value(row, "query")),
+            "verifier": f"sql:databases={grammar.quoted(databases, within='+')}",
+            "used": {"question", "query"},
+            "extra": {"db": name},
+        }
+
+    return read
+
+
+@functools.cache
+def _tables(path: Path) -> str:
+    """The statements that made the tables of a database, in the order of their names."""
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    query = "select sql from sqlite_master where type = 'table' and sql is not null order by name"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            return ";\n".join(text.strip() for (text,) in connection.execute(query)) + ";"
+    except sqlite3.Error as error:
+        raise Unusable(f"its database cannot be read: {error}") from error

@@ -1,0 +1,167 @@
+"""Prompts of a file or a data set: what stands in which column, by its layout or by name."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import registry
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.interop import data_sets, readers
+from rlvr_cli.protocols import Layout, Unusable
+from rlvr_cli.storage.shards import Shards
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to make prompts of, what decides them, and what the summary says of them."""
+
+    rows: list[dict[str, Any]]
+    params: dict[str, Any]
+    parents: dict[str, Shards] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def from_file(
+    source: str,
+    *,
+    split: str | None = None,
+    id_column: str | None = None,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    verifier: str | None = None,
+    layout: str | None = None,
+    drop_unusable: bool = False,
+    limit: int | None = None,
+) -> Source:
+    """The prompts of a file or a data set.
+
+    Its layout is the one given or, where no column is named, the one that its columns are of (see
+    layouts/); without one a prompt column holds text or a list of messages. Ids default to the
+    source's name and the row's number; `source` or `data_source` of a row is its source; what else
+    a row holds is kept as JSON in `extra`.
+    """
+    data = data_sets.read(source, split)
+    chosen = _layout(data.rows, source, layout, (prompt_column, answer_column))
+    id_name = readers.column(data.rows, id_column, readers.ID, "--id-column", Path(source))
+    if chosen:
+        read = registry.build("layouts", chosen)
+    else:
+        read = _by_columns(data.rows, source, prompt_column, answer_column)
+    made, unusable = [], Counter[str]()
+    first = 0
+    for number, row in enumerate(data.rows, 1):
+        if limit and len(made) == limit:
+            break
+        try:
+            fields = read(row)
+        except Unusable as error:
+            first = first or number
+            unusable[str(error)] += 1
+            continue
+        named = readers.look_up(row, id_name) if id_name else None
+        prompt_id = str(named) if named is not None else f"{data.name}-{number:06d}"
+        made.append(_prompt(row, fields, prompt_id, data.name, verifier, {id_name, "verifier"}))
+    if unusable and (not drop_unusable or not made):
+        raise _unusable(source, len(data.rows), first, unusable)
+    remarks = [_described(chosen)] if chosen and not layout else []
+    facts = {"unusable": unusable.total()} if drop_unusable else {}
+    params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
+    if unusable:
+        remarks.append(f"left out {_counted(unusable)}")
+    if drop_unusable:
+        params["drop_unusable"] = True
+    return Source(made, params, facts=facts, remarks=tuple(remarks))
+
+
+def _layout(
+    rows: list[dict[str, Any]], source: str, given: str | None, named: tuple[str | None, ...]
+) -> str | None:
+    """The spec of the layout of these rows; None where there is none, or it is not to be used."""
+    if given == "none":
+        return None
+    if given:
+        if any(named):
+            raise UsageError(
+                f"--layout is {given}, which says what stands in which column of `{source}`",
+                "leave --prompt-column and --answer-column out, or say --layout none",
+            )
+        return given
+    if any(named):
+        return None
+    modules = ((name, registry.module("layouts", name)) for name in registry.names("layouts"))
+    return next((name for name, module in modules if module.recognises(rows)), None)
+
+
+def _described(layout: str) -> str:
+    says = registry.module("layouts", layout).SAYS
+    return f"taken as {layout}: {says} (--layout none reads the columns as they are)"
+
+
+def _by_columns(
+    rows: list[dict[str, Any]], source: str, prompt_column: str | None, answer_column: str | None
+) -> Layout:
+    """Reads the columns that are named, or else those that are called as other tools call them."""
+    path = Path(source)
+    prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
+    answer_name = readers.required(rows, answer_column, readers.ANSWER, "--answer-column", path)
+
+    def read(row: dict[str, Any]) -> dict[str, Any]:
+        prompt, answer = readers.look_up(row, prompt_name), readers.look_up(row, answer_name)
+        for name, value in ((prompt_name, prompt), (answer_name, answer)):
+            if value is None or value == "":
+                raise Unusable(f"it has no `{name}`")
+        return {
+            "prompt": prompt, "answer": answer, "used": {prompt_name, answer_name.partition(".")[0]}
+        }  # fmt: skip
+
+    return read
+
+
+def _prompt(
+    row: dict[str, Any],
+    fields: dict[str, Any],
+    prompt_id: str,
+    name: str,
+    verifier: str | None,
+    used: set[str | None],
+) -> dict[str, Any]:
+    """A row of the prompts schema of a data set's row and what its layout says of it."""
+    answer, used = fields["answer"], used | fields.get("used", set())
+    rest = {key: value for key, value in row.items() if key not in used}
+    source = fields.get("source") or row.get("source") or row.get("data_source")
+    return {
+        "prompt_id": prompt_id,
+        "messages": json.dumps(fields["prompt"], default=str),
+        "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
+        "verifier": verifier or row.get("verifier") or fields.get("verifier"),
+        "source": source if isinstance(source, str) else name,
+        "extra": json_or_none(rest | fields.get("extra", {})),
+    }
+
+
+def _unusable(source: str, rows: int, first: int, reasons: Counter[str]) -> DataError:
+    """The refusal of rows that can be no prompts."""
+    if reasons.total() == 1:
+        (reason,) = reasons
+        return DataError(
+            f"`{source}` row {first} can be no prompt: {reason}",
+            "remove the row, name other columns, or leave such rows out with --drop-unusable",
+        )
+    return DataError(
+        f"`{source}`: {reasons.total()} of {rows} rows can be no prompts, row {first} the first: "
+        f"{_counted(reasons)}",
+        "name other columns or another layout, or leave such rows out with --drop-unusable",
+    )
+
+
+def _counted(reasons: Counter[str]) -> str:
+    shown = [f"{count} as {reason}" for reason, count in reasons.most_common(3)]
+    more = len(reasons) - len(shown)
+    return ", ".join(shown) + (f", and for {more} other reasons" if more > 0 else "")
+
+
+def json_or_none(value: Any) -> str | None:
+    return json.dumps(value, default=str, sort_keys=True) if value else None
