@@ -3,8 +3,8 @@
 A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
 a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory that is
 there already; several are mixed. The layouts of public data sets are recognised (`rlvr list
-layouts`); of others, columns that rlvr knows by name are found, and the rest are named. With
-`--drop-easiest 0.25 --scores DIR` the quarter that those completions solve most often is left out.
+layouts`); of others, columns that rlvr knows by name are found. With `--drop-easiest 0.25 --scores
+DIR` the quarter that those completions solve most often is left out.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
@@ -31,6 +31,7 @@ def command(
     limit: options.Limit = None,
     drop_unusable: options.DropUnusable = False,
     drop_duplicates: options.DropDuplicates = False,
+    without: options.Without = None,
     drop_easiest: options.DropEasiest = None,
     scores: options.ScoresOfEasiest = None,
     shard: options.Shard = "0/1",
@@ -44,16 +45,14 @@ def command(
     difficulty.check(drop_easiest, scores or [])
     how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, limit)
     shares = options.numbers("--weights", weights)
-    chosen = mixing.load(sources, shares, how, drop_duplicates=drop_duplicates)
-    text = "{prompts} prompts"
-    if drop_easiest is not None:
-        chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
-        text += ", {dropped} dropped"
-        text += " from a success rate of {success_at_cut:.3g} on" if chosen.facts["dropped"] else ""
+    others = {"drop_duplicates": drop_duplicates, "without": without or []}
+    chosen = mixing.load(sources, shares, how, **others)
+    chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
     console.remark("prompts", *chosen.remarks)
     if dry_run:
-        named = "`, `".join(sources)
-        return console.say(f"prompts: {len(chosen.rows)} prompts of `{named}` would go to `{out}`")
+        named = f"{len(chosen.rows)} prompts of `{'`, `'.join(sources)}`"
+        return console.say(f"prompts: {named} would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
         shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
+    text = "{prompts} prompts" + difficulty.described(chosen)
     console.conclude(parts, out, shards, text, as_json=json)

@@ -93,6 +93,9 @@ DropUnusable = Annotated[
 DropDuplicates = Annotated[
     bool, typer.Option("--drop-duplicates", help="leave out prompts that repeat an earlier text")
 ]
+Without = Annotated[
+    list[Path] | None, typer.Option(help="leave out what stands in these prompts; repeatable")
+]
 DropEasiest = Annotated[
     float | None, typer.Option(help="leave out this share, those solved most often")
 ]

@@ -14,6 +14,7 @@ from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.storage.shards import Shards
 
 MOST = 16  # sources; of more, as where each row has an address of its own, there are no figures
+_SHOWN = 4  # sources in a line
 Figures = dict[str, dict[str, Any]]
 
 
@@ -95,11 +96,10 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def line(figures: Figures, name: str) -> str:
-    """One figure of each source in short, as in ` (gsm8k 0.50, math 0.25)`; nothing without any."""
+    """One figure of each source in short, as in `gsm8k 0.50, math 0.25`; empty without any."""
     shown = []
-    for source, found in list(figures.items())[:4]:
+    for source, found in list(figures.items())[:_SHOWN]:
         value = found.get(name)
         number = value[0] if isinstance(value, list) else value
         shown.append(f"{source} {'-' if number is None else format(number, '.2f')}")
-    more = ["..."] if len(figures) > 4 else []
-    return f" ({', '.join(shown + more)})" if shown else ""
+    return ", ".join(shown + ["..."] * (len(figures) > _SHOWN))

@@ -146,7 +146,8 @@ def _figures(record: dict[str, Any]) -> str:
     values = (record[name] for name in ("reward", "entropy", "kl"))
     reward, entropy, kl = (float("nan") if value is None else value for value in values)
     sources = by_source.line(record.get("sources", {}), "reward")
-    figures = f"reward {reward:.3f}{sources} entropy {entropy:.2f} kl {kl:.4f}"
+    by_sources = f" ({sources})" if sources else ""
+    figures = f"reward {reward:.3f}{by_sources} entropy {entropy:.2f} kl {kl:.4f}"
     if record["seconds"]:
         figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
     return figures
@@ -156,7 +157,8 @@ def _evaluation_line(record: dict[str, Any]) -> str:
     shown = {name: record["eval"][name][0] for name in _shown(record)}
     values = ", ".join(f"{name} {tables.number(name, value)}" for name, value in shown.items())
     sources = by_source.line(record.get("eval_sources", {}), "pass@1")
-    return f"step {record['step']}: held-out {values}{' pass@1' * bool(sources)}{sources}"
+    by_sources = f"; pass@1 of {sources}" if sources else ""
+    return f"step {record['step']}: held-out {values}{by_sources}"
 
 
 def _agreement_line(record: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """What a run refuses before its first step."""
 
 import dataclasses
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,8 +52,10 @@ def check_overlap(options: RunOptions) -> None:
     text = f"{found.prompts} of {len(heldout)} held-out prompts are trained on"
     text += f", {' and '.join(by)}, as `{found.example}`"
     if not options.allow_overlap:
+        words = ("rlvr", "prompts", options.prompts or f"task:{BUILTIN_TASK}", "--without")
+        way = shlex.join((*words, options.heldout, "--out", "trained-on"))
         raise UsageError(
-            text, "take them out of one of the two, or evaluate on them too with --allow-overlap"
+            text, f"leave them out with `{way}`, or evaluate on them too with --allow-overlap"
         )
     _say(f"{text}: their figures say how well they are remembered")
 

@@ -32,14 +32,24 @@ def check(share: float | None, scores: list[Path]) -> None:
         )
 
 
-def drop_easiest(source: Source, share: float, scores: list[Path]) -> Source:
-    """The prompts without the floor(share * n) that were solved most often.
+def described(source: Source) -> str:
+    """What the summary says of the prompts that were left out, to be filled in; maybe nothing."""
+    if "dropped" not in source.facts:
+        return ""
+    cut = " from a success rate of {success_at_cut:.3g} on" if source.facts["dropped"] else ""
+    return ", {dropped} dropped" + cut
+
+
+def drop_easiest(source: Source, share: float | None, scores: list[Path]) -> Source:
+    """The prompts without the floor(share * n) that were solved most often; all without a share.
 
         success rate of a prompt = correct completions / completions with a verdict
 
     over all scores directories together. Of equals, those go whose ids have the lower hash. A
     prompt without any verdict stays, so fewer go where few have one.
     """
+    if share is None:
+        return source
     ids = [row["prompt_id"] for row in source.rows]
     given = {shards.digest: shards for shards in (Shards.open(path, "scores") for path in scores)}
     rates = success_rates(set(ids), list(given.values()))

@@ -35,11 +35,19 @@ class Prepared:
 
 
 def load(
-    sources: Sequence[str], weights: Sequence[float], options: Prepared, *, drop_duplicates: bool
+    sources: Sequence[str],
+    weights: Sequence[float],
+    options: Prepared,
+    *,
+    drop_duplicates: bool,
+    without: list[Path],
 ) -> Source:
-    """The prompts of one source or of several; with several, every option is for each of them."""
+    """The prompts of one source or of several; with several, every option is for each of them.
+
+    Those that stand in a directory of `without` are taken out of each before they are mixed.
+    """
     _check(sources, weights)
-    loaded = [prompts.load(source, **vars(options)) for source in sources]
+    loaded = [overlap.without(prompts.load(source, **vars(options)), without) for source in sources]
     chosen = (
         loaded[0] if len(loaded) == 1 else mix(dict(zip(sources, loaded, strict=True)), weights)
     )

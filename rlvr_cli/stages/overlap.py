@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from rlvr_cli.errors import DataError
 from rlvr_cli.stages.reading import Source
 from rlvr_cli.storage.shards import Shards
 
-_NUMBERED = re.compile(r"-\d{6,}")  # ends an id that says no more than the number of a row
+_NUMBERED = re.compile(r"-\d{6,}$")  # ends an id that says no more than the number of a row
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,50 @@ def between(training: Iterable[tuple[str, str]], heldout: Iterable[tuple[str, st
 
     An id that ends with the number of a row, as rlvr gives them, says nothing of what is asked.
     """
-    ids, texts = set(), set()
-    for prompt_id, messages in training:
-        ids.add(prompt_id)
-        texts.add(text_of(messages))
-    found = {"text": 0, "id_alone": 0}
+    known = _Known(training)
+    found = {"text": 0, "id": 0}
     example = ""
     for prompt_id, messages in heldout:
-        by_text = text_of(messages) in texts
-        if by_text or (prompt_id in ids and not _NUMBERED.search(prompt_id)):
-            found["text" if by_text else "id_alone"] += 1
+        if by := known.by(prompt_id, messages):
+            found[by] += 1
             example = example or prompt_id
-    return Overlap(**found, example=example)
+    return Overlap(found["text"], found["id"], example)
+
+
+class _Known:
+    """The ids and texts of a set."""
+
+    def __init__(self, prompts: Iterable[tuple[str, str]]) -> None:
+        pairs = [(prompt_id, text_of(messages)) for prompt_id, messages in prompts]
+        self._ids = {prompt_id for prompt_id, _ in pairs if not _NUMBERED.search(prompt_id)}
+        self._texts = {text for _, text in pairs}
+
+    def by(self, prompt_id: str, messages: str) -> str:
+        """By what a prompt stands in the set, `text` or `id`; empty if it does not."""
+        if text_of(messages) in self._texts:
+            return "text"
+        return "id" if prompt_id in self._ids else ""
+
+
+def without(source: Source, directories: list[Path]) -> Source:
+    """The prompts that stand in none of the directories of prompts, by text or by id."""
+    others = [Shards.open(path, "prompts") for path in directories]
+    if not others:
+        return source
+    known = _Known(pair for shards in others for pair in of_shards(shards))
+    rows = [row for row in source.rows if not known.by(row["prompt_id"], row["messages"])]
+    gone = len(source.rows) - len(rows)
+    if not rows:
+        raise DataError(
+            f"all {gone} prompts stand in `{directories[0]}`", "name other prompts with --without"
+        )
+    return replace(
+        source,
+        rows=rows,
+        params=source.params | {"without": sorted(shards.digest for shards in others)},
+        facts=source.facts | {"withheld": gone},
+        remarks=(*source.remarks, f"left out {gone} that stand in the prompts of --without"),
+    )
 
 
 def of_shards(prompts: Shards) -> Iterator[tuple[str, str]]:

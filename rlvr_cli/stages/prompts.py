@@ -23,7 +23,7 @@ PROMPTS_PER_PART = 1024
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
 _OPTIONAL = (
     *("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier"),
-    *("layout", "drop_unusable", "drop_duplicates", "sources", "weights"),
+    *("layout", "drop_unusable", "drop_duplicates", "sources", "weights", "without"),
 )
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 

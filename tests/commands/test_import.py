@@ -134,3 +134,73 @@ def test_text_that_is_no_unicode_is_refused_by_its_row(refused, jsonl, tmp_path)
 
 def test_a_missing_file_is_named(refused, tmp_path):
     assert "does not exist" in refused(3, "import", tmp_path / "nope.jsonl")
+
+
+@pytest.fixture
+def answered(rlvr, jsonl, tmp_path):
+    """Prompts with golds and verifiers, and a file of completions of them."""
+    rows = [
+        {"id": "a", "prompt": "5=", "answer": "5", "verifier": "expression", "source": "s"},
+        {"id": "b", "prompt": "6=", "answer": "6", "verifier": "expression", "source": "t"},
+    ]
+    assert rlvr("prompts", jsonl(*rows, name="p.jsonl"), "--out", tmp_path / "p").code == 0
+
+    def write(*completions):
+        return jsonl(*completions, name="completions.jsonl"), tmp_path / "p"
+
+    return write
+
+
+@pytest.mark.parametrize("model", [(), ("--model", "builtin")])
+def test_prompts_that_are_named_are_found_by_what_follows(rlvr, answered, tmp_path, model):
+    given = [{"id": n, "completion": c} for n, c in (("b", "3+3"), ("a", "1+1"), ("b", "1"))]
+    path, prompts = answered(*given)
+    out = tmp_path / "out"
+    ran = rlvr("import", path, "--prompts", prompts, *model, "--out", out)
+    assert ran.code == 0 and not (out / "prompts").exists(), ran.err
+    assert rlvr("score", out / "rollouts").code == 0
+    scores = pq.read_table(out / "scores").to_pylist()
+    assert [(s["prompt_id"], s["correct"]) for s in scores] == [
+        ("b", True), ("b", False), ("a", False),
+    ]  # fmt: skip
+    summary = json.loads(rlvr("eval-passk", out / "scores", "--json").out)
+    assert set(summary["sources"]) == {"s", "t"}
+    rows = pq.read_table(out / "rollouts").to_pylist()
+    assert all(bool(row["prompt_token_ids"]) == bool(model) for row in rows)
+
+
+def test_prompts_are_found_by_their_text_where_ids_are_others(rlvr, answered, tmp_path):
+    chat = [{"role": "user", "content": "6="}]
+    path, prompts = answered(
+        {"id": "x", "prompt": chat, "completion": "3+3"},
+        {"id": "y", "prompt": " 5= ", "completion": "2+3"},
+    )
+    assert rlvr("import", path, "--prompts", prompts, "--out", tmp_path / "out").code == 0
+    rows = pq.read_table(tmp_path / "out" / "rollouts").to_pylist()
+    assert [row["prompt_id"] for row in rows] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "c", "completion": "1"}], "has no prompt `c`"),
+        ([{"id": "c", "prompt": "7=", "completion": "1"}], "nor the text of its `prompt`"),
+        (
+            [{"id": "a", "completion": "1"}, {"id": "z", "prompt": "5=", "completion": "1"}],
+            "`a` and `z`",
+        ),
+    ],
+)
+def test_completions_of_other_prompts_are_refused(refused, answered, tmp_path, rows, message):
+    path, prompts = answered(*rows)
+    words = ("--prompts", prompts, "--out", tmp_path / "out")
+    assert message in refused(3, "import", path, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_completions_of_other_prompts_are_another_directory(rlvr, refused, answered, tmp_path):
+    words = ("--out", tmp_path / "out")
+    path, prompts = answered({"id": "a", "completion": "1"})
+    assert rlvr("import", path, "--prompts", prompts, *words).code == 0
+    path, _ = answered({"id": "b", "completion": "1"})
+    assert "other parameters" in refused(2, "import", path, "--prompts", prompts, *words)

@@ -1,0 +1,67 @@
+"""What a run refuses of its prompts before a model is loaded."""
+
+import re
+import shlex
+
+import pytest
+
+
+@pytest.fixture
+def sets(rlvr, jsonl, tmp_path):
+    """Makes directories of prompts by the texts that they ask; their paths."""
+
+    def make(**texts):
+        for name, asked in texts.items():
+            rows = [{"prompt": text, "answer": "5", "verifier": "expression"} for text in asked]
+            path = jsonl(*rows, name=f"{name}.jsonl")
+            assert rlvr("prompts", path, "--out", tmp_path / name).code == 0
+        return [tmp_path / name for name in texts]
+
+    return make
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_held_out_prompts_are_not_trained_on(refused, sets, tmp_path, dry_run):
+    train, heldout = sets(train=["5=", "6=", "7="], heldout=["6 =", "6=", "9="])
+    words = ["train", "--prompts", train, "--heldout", heldout, "--out", tmp_path / "run"]
+    err = refused(2, *words, *["--dry-run"] * dry_run)
+    assert (
+        "1 of 3 held-out prompts are trained on, 1 with the same text, as `heldout-000002`" in err
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_hint_makes_prompts_that_may_be_trained_on(rlvr, refused, sets, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train, heldout = sets(train=["5=", "6="], heldout=["6="])
+    words = ("train", "--heldout", heldout, "--dry-run")
+    command = re.search(
+        r"`rlvr (.*?)`", refused(2, *words, "--prompts", train).partition("hint")[2]
+    )
+    assert rlvr(*shlex.split(command[1])).code == 0
+    assert rlvr(*words, "--prompts", "trained-on").code == 0
+
+
+def test_an_overlap_that_is_allowed_is_said(rlvr, sets):
+    train, heldout = sets(train=["5=", "6="], heldout=["6="])
+    words = ("--prompts", train, "--heldout", heldout, "--allow-overlap", "--dry-run")
+    ran = rlvr("train", *words)
+    assert ran.code == 0 and "1 of 1 held-out prompts are trained on" in ran.err
+
+
+def test_prompts_that_are_not_evaluated_on_may_be_trained_on(rlvr, sets):
+    train, heldout = sets(train=["5=", "6="], heldout=["6="])
+    words = ("--prompts", train, "--heldout", heldout, "--eval-every", 0, "--dry-run")
+    assert "trained on" not in rlvr("train", *words).err
+
+
+def test_the_built_in_task_is_looked_at_too(refused, rlvr, tmp_path):
+    rlvr("prompts", "task:expression", "--limit", 3, "--out", tmp_path / "heldout")
+    err = refused(2, "train", "--heldout", tmp_path / "heldout", "--dry-run")
+    assert "3 of 3 held-out prompts are trained on" in err
+
+
+def test_repeated_prompts_are_counted_before_they_are_trained_on(rlvr, sets):
+    train, heldout = sets(train=["5=", "5=", "7="], heldout=["9="])
+    ran = rlvr("train", "--prompts", train, "--heldout", heldout, "--dry-run")
+    assert ran.code == 0 and f"1 of the 3 prompts of `{train}` repeat an earlier one" in ran.err
