@@ -45,8 +45,9 @@ def command(
     difficulty.check(drop_easiest, scores or [])
     how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, limit)
     shares = options.numbers("--weights", weights)
-    others = {"drop_duplicates": drop_duplicates, "without": without or []}
-    chosen = mixing.load(sources, shares, how, **others)
+    chosen = mixing.load(
+        sources, shares, how, drop_duplicates=drop_duplicates, without=without or []
+    )
     chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
     console.remark("prompts", *chosen.remarks)
     if dry_run:

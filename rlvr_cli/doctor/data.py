@@ -36,7 +36,14 @@ def examine(
     `policy` the prompts are encoded for it. `columns` are those of `reading.from_file`.
     """
     if not (path / MANIFEST).exists():
-        yield from _prompts(reading.from_file(str(path), **columns).rows, policy, max_new_tokens)
+        found = reading.from_file(
+            str(path),
+            id_column=columns.get("id_column"),
+            prompt_column=columns.get("prompt_column"),
+            answer_column=columns.get("answer_column"),
+            verifier=columns.get("verifier"),
+        )
+        yield from _prompts(found.rows, policy, max_new_tokens)
         return
     shards = Shards.open(path)
     if shards.kind not in _KINDS:

@@ -154,8 +154,10 @@ def _listed(repository: str, revision: str | None) -> list[str]:
 
     try:
         if constants.HF_HUB_OFFLINE:
-            kind = {"repo_type": "dataset", "revision": revision}
-            folder = Path(snapshot_download(repository, local_files_only=True, **kind))
+            cached = snapshot_download(
+                repository, repo_type="dataset", revision=revision, local_files_only=True
+            )
+            folder = Path(cached)
             return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         names: list[str] = HfApi().list_repo_files(
             repository, repo_type="dataset", revision=revision
@@ -172,7 +174,7 @@ def _listed(repository: str, revision: str | None) -> list[str]:
 def _download(repository: str, revision: str | None, names: list[str]) -> Path:
     """The folder that holds these files of a data set of the Hub."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     try:

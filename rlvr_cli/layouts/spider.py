@@ -28,8 +28,8 @@ def build(*, databases: str = "") -> Layout:
     if not databases:
         raise UsageError(
             "a data set like Spider needs the folder of its databases",
-            "name it, as in --layout spider:databases=DIR; or read the columns alone: "
-            "--layout none",
+            "name it with `rlvr prompts SOURCE --layout spider:databases=DIR`, or read the columns "
+            "alone with --layout none",
         )
     files = sql.files(databases)
 

@@ -50,7 +50,8 @@ def from_file(
         read = registry.build("layouts", chosen)
     else:
         read = _by_columns(data.rows, source, prompt_column, answer_column)
-    made, unusable = [], Counter[str]()
+    made: list[dict[str, Any]] = []
+    unusable = Counter[str]()
     first = 0
     for number, row in enumerate(data.rows, 1):
         if limit and len(made) == limit:

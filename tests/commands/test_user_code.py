@@ -66,6 +66,11 @@ CODE = '''
         return 0.25
 
 
+    def layout(*, gold: str = "a"):
+        """A question and its answer."""
+        return lambda row: {"prompt": row["q"], "answer": row[gold], "verifier": "expression"}
+
+
     def similar(*, same: float = 1.0):
         """All alike."""
         import numpy as np
@@ -90,6 +95,7 @@ CODE = '''
 KINDS = {
     "objectives": "build", "modifiers": "twice", "rollout": "engine", "training": "trainer",
     "tasks": "task", "verifiers": "verify", "similarities": "similar", "formats": "rows",
+    "layouts": "layout",
 }  # fmt: skip
 EVIL = """
 import pathlib
@@ -144,6 +150,9 @@ def succeeded(ran):
 
 def pipeline(rlvr, name):
     """Every command, with each of its specs named by `name(kind)`; the directory of each stage."""
+    Path("own.jsonl").write_text('{"q": "5=", "b": "5"}\n')
+    layout = f"{name('layouts')}:gold=b"
+    succeeded(rlvr("prompts", "own.jsonl", "--layout", layout, "--out", "o/layout"))
     chosen = name("tasks")
     task = chosen if ".py:" in chosen else f"task:{chosen}"
     succeeded(rlvr("prompts", f"{task}:numbers=[5,7,9]", "--out", "o/prompts"))

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ PLACEHOLDERS = {"K": r"\d+", "N": r"\d+", "NAME": r".+"}
 SMALL = ["--steps=1", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=1"]
 ONLY_WITH_VLLM = {"sync_weights"}
 VARIANTS = {
+    "grpo": ["--prompts={root}/train", "--heldout={root}/heldout"],
     "grpo+dlc": ["--memory-model=auto"],
     "apo+is-correction": ["--max-draws=2"],
 }
@@ -37,10 +39,18 @@ def documented(reference):
 def records(trained, tmp_path_factory):
     """The lines of metrics.jsonl of runs that differ in what they have."""
     root = tmp_path_factory.mktemp("variants")
+    for name, first in (("train", 2), ("heldout", 12)):
+        rows = [
+            {"prompt": f"{n}=", "answer": f"{n}", "verifier": "expression", "source": f"s{n % 2}"}
+            for n in range(first, first + 4)
+        ]
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert app.run(["prompts", str(root / f"{name}.jsonl"), "--out", str(root / name)]) == 0
     runs = [trained]
-    for algo, words in VARIANTS.items():
+    for algo, given in VARIANTS.items():
         runs.append(root / algo)
-        words = ["train", "--algo", algo, "--out", str(root / algo), *SMALL, *words]
+        words = ["train", "--algo", algo, "--out", str(root / algo), *SMALL]
+        words += [word.format(root=root) for word in given]
         assert app.run([*words, "--eval-num-generations=2"]) == 0
     lines = [line for run in runs for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [json.loads(line) for line in lines]
@@ -73,6 +83,13 @@ def test_every_stage_that_is_timed_is_on_the_page(documented, records):
     assert found | ONLY_WITH_VLLM == documented("In `seconds`")
 
 
+def test_every_figure_of_a_source_is_on_the_page(documented, records):
+    found = [one for r in records for one in r.get("sources", {}).values()]
+    assert found and all_names(set(), *found) == documented("In `sources`")
+    evaluated = [one for r in records for one in r.get("eval_sources", {}).values()]
+    assert all_names(set(), *evaluated) == documented("In `sources`") | {"pass@1", "pass@2"}
+
+
 def test_every_figure_of_a_runs_evaluation_is_on_the_page(documented, records):
     described = documented("In `eval`")
     found = all_names(described, *(record["eval"] for record in records if "eval" in record))
@@ -91,7 +108,11 @@ def test_informative_is_the_share_of_groups_whose_rewards_are_not_all_equal(trai
 
 
 STAGES = {
-    "prompts": [["prompts"], ["prompts", "--drop-easiest=0.25", "--scores=scores"]],
+    "prompts": [
+        ["prompts"],
+        ["prompts", "--drop-easiest=0.25", "--scores=scores"],
+        ["some.jsonl", "more.jsonl", "--drop-unusable", "--drop-duplicates", "--without=prompts"],
+    ],
     "rollout": [["prompts"], ["prompts", "--max-draws=3", "--prompts-per-step=3"]],
     "score": [["rollouts"]],
     "logprob": [["rollouts", "--ref-model=builtin"]],
@@ -106,6 +127,8 @@ def test_every_figure_of_a_stage_is_on_the_page_and_occurs(
 ):
     monkeypatch.chdir(copy)
     found = []
+    for name in ("some", "more"):
+        Path(f"{name}.jsonl").write_text(json.dumps({"prompt": name, "answer": "1"}) + "\n")
     if stage == "train-step":
         anchored = ["advantage", "scores", "--algo=nsr+anchor+is-correction", "--out=corrected"]
         reference = ["logprob", "rollouts", "--ref-model=builtin", "--ref-top-k=8"]
