@@ -22,7 +22,7 @@ LAYERS = """
     doctor evaluation
     engines stages
     fixtures lab memory_estimate viewer
-    algorithms cli interop models verification
+    algorithms cli interop models tracking verification
     config registry runtime storage
     specs
     __version__ errors kernels protocols tasks terminal
@@ -30,7 +30,7 @@ LAYERS = """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}
 LISTINGS = ("commands", "algorithms/objectives", "algorithms/modifiers", "engines/rollout",
-            "engines/training", "verification/verifiers", "tasks")  # fmt: skip
+            "engines/training", "verification/verifiers", "tasks", "tracking/trackers")  # fmt: skip
 
 
 @functools.cache
@@ -103,6 +103,10 @@ def test_kernels_import_torch_and_triton_alone():
         ("jinja2", "report/page.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
+        ("mlflow", "tracking/trackers/mlflow.py"),
+        ("tensorboard", "tracking/trackers/tensorboard.py"),
+        ("trackio", "tracking/trackers/trackio.py"),
+        ("wandb", "tracking/trackers/wandb.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):

@@ -26,10 +26,11 @@ from rlvr_cli.terminal import console
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parents[1] / "commands"
+_MOVED = {"--tensorboard": "--track tensorboard"}  # flags of earlier versions
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
     *("memory-step", "train"),
-    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
+    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view", "track"),
     *("import", "export", "convert", "check", "doctor", "list"),
 )
 
@@ -194,7 +195,9 @@ def _run(arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "rlvr"
         if message := error.format_message():
-            console.error(message, f"see `{name} --help`")
+            moved = _MOVED.get(str(getattr(error, "option_name", "")))
+            hint = f"did you mean `{moved}`?" if moved else f"see `{name} --help`"
+            console.error(message, hint)
         return errors.USAGE
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
