@@ -1,4 +1,4 @@
-"""Lists objectives, modifiers, recipes, verifiers, engines, tasks, layouts, similarities, formats.
+"""Lists objectives, recipes, verifiers, engines, tasks, layouts, trackers and all else with a name.
 
 Named alone, a list also shows every option with its default; of a recipe, its objective. What an
 installed package offers is listed with that package. One entry is shown by its name, and code of
@@ -16,7 +16,7 @@ from rlvr_cli.errors import UsageError
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    *("layouts", "similarities", "formats"),
+    *("layouts", "similarities", "formats", "trackers"),
 )
 
 

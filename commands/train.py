@@ -36,15 +36,15 @@ def command(
     configuration: Annotated[
         Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="write event files too (an extra)")
-    ] = False,
+    track: options.Track = None,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.loop import display, setup
+    from rlvr_cli.tracking import beside
 
+    beside.check(track)
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     given["memory_step"] = memory_step
     files = [configuration] if configuration else []
@@ -57,4 +57,4 @@ def command(
         setup.check(out, chosen)
         console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
         return
-    display.train(out, chosen, tensorboard=tensorboard, as_json=json)
+    display.train(out, chosen, track=track, as_json=json)

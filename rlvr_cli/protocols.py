@@ -1,4 +1,4 @@
-"""What a verifier, a rollout engine and a training engine are."""
+"""What a verifier, a rollout engine, a training engine and a tracker are."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -198,4 +198,42 @@ class TrainingEngine(Protocol):
 
     def weights(self) -> Iterator[tuple[str, Any]]:
         """The policy's full weights, one after the other, in the precision that it computes in."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run as a tracker gets to know it."""
+
+    name: str
+    path: Path
+    config: dict[str, dict[str, Any]]  # the tables of its config.toml
+    key: str | None = None  # what `Tracker.start` returned when the run was first sent
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """What a tracker knows of a run that it has begun or found again."""
+
+    key: str  # by which it finds the run again
+    last: int | None = None  # the newest step that it has, -1 for none; None where it cannot say
+
+
+class Tracker(Protocol):
+    """Keeps a run's figures elsewhere; what it raises ends the tracking, never the run."""
+
+    def start(self, run: TrackedRun) -> Tracked:
+        """Begins the run, or goes on with the one of `run.key`."""
+        ...
+
+    def log(self, step: int, figures: dict[str, float], samples: list[dict[str, Any]]) -> None:
+        """Keeps the figures of a step, and completions of its evaluation where it had one.
+
+        Steps come in order, each once. `figures` are finite; a name may hold `/` and `@`. The
+        rows of `samples` have the same keys; values are text, numbers or None.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Returns once all that was logged is kept."""
         ...

@@ -8,8 +8,8 @@ A name that no folder has is one of the user's own, and spelled and used alike f
 
     NAME           an entry point of an installed package, of the group `rlvr.objectives`,
                    `rlvr.modifiers`, `rlvr.verifiers`, `rlvr.rollout`, `rlvr.training`,
-                   `rlvr.tasks`, `rlvr.similarities`, `rlvr.layouts` or `rlvr.formats`: a module
-                   with a `build`, or a builder
+                   `rlvr.tasks`, `rlvr.similarities`, `rlvr.layouts`, `rlvr.trackers` or
+                   `rlvr.formats`: a module with a `build`, or a builder
     FILE.py:NAME   a builder of a file, as in `--algo ./mine.py:build:clip=0.3+kl`
 
 A builder is a function like a folder's `build`: its keyword parameters are its options, and it
@@ -38,6 +38,7 @@ _PACKAGES = {
     "objectives": "algorithms/objectives",
     "rollout": "engines/rollout",
     "similarities": "evaluation/similarities",
+    "trackers": "tracking/trackers",
     "training": "engines/training",
     "verifiers": "verification/verifiers",
 }

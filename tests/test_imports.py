@@ -22,7 +22,7 @@ LAYERS = """
     doctor evaluation
     engines layouts stages
     fixtures lab memory_estimate viewer
-    algorithms cli interop models verification
+    algorithms cli interop models tracking verification
     config registry runtime storage
     specs
     __version__ errors kernels protocols tasks terminal
@@ -30,7 +30,8 @@ LAYERS = """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}
 LISTINGS = ("commands", "algorithms/objectives", "algorithms/modifiers", "engines/rollout",
-            "engines/training", "verification/verifiers", "tasks", "layouts")  # fmt: skip
+            "engines/training", "verification/verifiers", "tasks", "layouts",
+            "tracking/trackers")  # fmt: skip
 
 
 @functools.cache
@@ -103,6 +104,10 @@ def test_kernels_import_torch_and_triton_alone():
         ("jinja2", "report/page.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
+        ("mlflow", "tracking/trackers/mlflow.py"),
+        ("tensorboard", "tracking/trackers/tensorboard.py"),
+        ("trackio", "tracking/trackers/trackio.py"),
+        ("wandb", "tracking/trackers/wandb.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):
@@ -141,3 +146,37 @@ def test_verifiers_and_metrics_load_no_torch(tmp_path):
     words = [sys.executable, "-c", code]
     ran = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(ran.stdout) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--dry-run", "--out", "{tmp}/run"],
+        ["train", "--recipe=dapo-iac-dlc", "--engine=graph", "--prompts={known}/prompts",
+         "--heldout={known}/prompts", "--allow-overlap", "--model=builtin", "--dry-run", "--out", "{tmp}/run"],
+        ["prompts", "task:expression", "--out", "{tmp}/prompts"],
+        ["score", "{known}/rollouts", "--verifier=0.9*expression+0.1*format", "--out", "{tmp}/s"],
+        ["list", "objectives"],
+        ["check", "{known}/scores"],
+        ["doctor", "--help"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_command_without_a_model_imports_neither_torch_nor_transformers(known, tmp_path, words):
+    words = [word.format(tmp=tmp_path, known=known) for word in words]
+    heavy = ("torch", "transformers", "datasets", "sklearn")
+    code = f"import json, sys\nfrom rlvr_cli.cli import app\ncode = app.run({words})\n"
+    code += f"print(json.dumps([code, [n for n in {heavy} if n in sys.modules]]))"
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert json.loads(ran.stdout.splitlines()[-1]) == [0, []], ran.stderr
+
+
+@pytest.mark.slow
+def test_loading_a_model_imports_no_package_that_only_other_models_need(tmp_path):
+    code = "import sys\nfrom rlvr_cli.models import policy as p\np.load(p.resolve('builtin'))\n"
+    code += "print([n for n in ('datasets', 'scipy.optimize', 'sklearn') if n in sys.modules])"
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.splitlines()[-1] == "[]"

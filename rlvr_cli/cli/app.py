@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import gc
 import importlib
 import logging
 import os
@@ -26,10 +27,11 @@ from rlvr_cli.terminal import console
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parents[1] / "commands"
+_MOVED = {"--tensorboard": "--track tensorboard"}  # flags of earlier versions
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
     *("memory-step", "train"),
-    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view"),
+    *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view", "track"),
     *("import", "export", "convert", "check", "doctor", "list"),
 )
 
@@ -164,6 +166,7 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code == errors.DONE and distributed.is_launched():
         distributed.leave()
+    gc.freeze()  # its end need not look through all that torch and transformers made
     sys.exit(code)
 
 
@@ -194,7 +197,9 @@ def _run(arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "rlvr"
         if message := error.format_message():
-            console.error(message, f"see `{name} --help`")
+            moved = _MOVED.get(str(getattr(error, "option_name", "")))
+            hint = f"did you mean `{moved}`?" if moved else f"see `{name} --help`"
+            console.error(message, hint)
         return errors.USAGE
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):

@@ -41,6 +41,10 @@ StageTokens = Annotated[
     ),
 ]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
+Track = Annotated[
+    str | None,
+    typer.Option(help="send the figures to a tracker meanwhile, as `rlvr track` does"),
+]
 PromptsPerStep = Annotated[
     int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
 ]

@@ -19,6 +19,7 @@ from rlvr_cli.loop.run_directory import RunDirectory, resumed
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
 from rlvr_cli.terminal import console, tables
+from rlvr_cli.tracking import beside
 
 
 def run_name(config: RunConfig, recipe: str | None) -> str:
@@ -70,7 +71,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
 
 
-def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> None:
+def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> None:
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.remark("train", *rollout.remarks(config.rollout, config.train.model))
@@ -80,13 +81,14 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
         return
     start = time.monotonic()
     records = []
-    with _display(config.train.steps) as show, _events(out, tensorboard) as write:
+    with _display(config.train.steps) as show, beside.tracking(out, track) as tracker:
         for record in setup.train(out, config):
             records.append(record)
             if len(records) == 2:
                 console.say(_agreement_line(record))
             show(record)
-            write(record)
+            if tracker:
+                tracker.start()
     seconds = time.monotonic() - start
     trained = [record for record in records if record["seconds"]]
     if not trained:
@@ -210,27 +212,3 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
         console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
     if config.train.steps:
         console.say(f"  rlvr check {shlex.quote(str(last))}")
-
-
-@contextlib.contextmanager
-def _events(out: Path, wanted: bool) -> Iterator[Any]:
-    """A writer of TensorBoard events, or one that does nothing."""
-    if not wanted:
-        yield lambda record: None
-        return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise UsageError(
-            "--tensorboard needs a package that is not installed", "pip install 'rlvr[tensorboard]'"
-        ) from error
-
-    with SummaryWriter(str(out / "tensorboard")) as writer:
-
-        def write(record: dict[str, Any]) -> None:
-            flat = {name: value for name, value in record.items() if isinstance(value, float)}
-            flat |= {f"heldout/{name}": v[0] for name, v in record.get("eval", {}).items()}
-            for name, value in flat.items():
-                writer.add_scalar(name, value, record["step"])
-
-        yield write

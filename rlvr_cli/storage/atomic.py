@@ -6,11 +6,14 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UserError
+
+_GLANCE_S = 0.1  # a lock that `is_locked` takes is free again by then
 
 
 def canonical_json(value: Any) -> str:
@@ -107,7 +110,23 @@ def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock file; asking takes the lock for a moment."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(path: Path, mode: int) -> int:
+    deadline = time.monotonic() + _GLANCE_S
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -121,6 +140,9 @@ def _acquire(path: Path, mode: int) -> int:
             pass  # the holder before us removed its lock file: take a new one
         except BlockingIOError as error:
             os.close(descriptor)
+            if time.monotonic() < deadline:
+                time.sleep(0.005)
+                continue
             raise UserError(
                 f"another process is writing `{path.parent}`",
                 "wait for it, or stop it; stage commands share their work with --shard i/n",

@@ -8,7 +8,7 @@ from rlvr_cli.terminal import console
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    *("layouts", "similarities", "formats"),
+    *("layouts", "similarities", "formats", "trackers"),
 )
 
 

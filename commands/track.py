@@ -1,0 +1,39 @@
+"""Sends a run's figures and a few completions to a tracker, while it trains or afterwards.
+
+It reads the run directory from outside, so it never disturbs the run, and sends each step once: it
+may be stopped and run again, also when the run was resumed. It ends when the run does; `--once`
+sends what is there now. `rlvr train --track trackio` starts it beside the run.
+
+    rlvr track runs/quatro --to tensorboard
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="the directory of a run of train")],
+    to: Annotated[str, typer.Option(help="the tracker and its options; see `rlvr list trackers`")],
+    once: Annotated[bool, typer.Option("--once", help="send what is there, and stop")] = False,
+    name: Annotated[str, typer.Option(help="the run's name there; the folder's by default")] = "",
+    samples: Annotated[
+        int, typer.Option(min=0, help="completions of each evaluation to send; 0: none")
+    ] = 4,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli.tracking import following, sending
+
+    def is_over() -> bool:
+        return once or not following.is_running(run)
+
+    done = sending.send(run, to, is_over=is_over, name=name, most_samples=samples)
+    console.say(f"track: {done.sent} steps sent, {done.known} were there already")
+    console.remark("track", *done.remarks())
+    if not once and not following.is_complete(run, done.last):
+        console.say(f"track: the run does not run now, it is at step {done.last}")
+    console.result(run, {"sent": done.sent, "known": done.known, "last": done.last}, as_json=json)

@@ -1,0 +1,72 @@
+"""Trackio: a local database for `trackio show`, or a Space of the Hugging Face hub."""
+
+import itertools
+from typing import Any
+
+from rlvr_cli.protocols import Tracked, TrackedRun
+from rlvr_cli.tracking import packages
+
+
+def build(*, project: str = "rlvr", space: str = "") -> "Trackio":
+    """The run of a project, on this machine by default."""
+    packages.require("trackio")
+    return Trackio(project, space)
+
+
+class Trackio:
+    """Trackio finds a run by its name: the name of a new run is one that no other has."""
+
+    def __init__(self, project: str, space: str) -> None:
+        self._project, self._space = project, space
+        self._run: Any = None
+
+    def start(self, run: TrackedRun) -> Tracked:
+        import trackio
+
+        name = run.key or _unused(run.name, self._names())
+        self._run = trackio.init(
+            project=self._project,
+            space_id=self._space or None,
+            name=name,
+            resume="allow" if run.key else "never",
+            config=run.config,
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+        return Tracked(name, self._last_step(name))
+
+    def log(self, step: int, figures: dict[str, float], samples: list[dict[str, Any]]) -> None:
+        import trackio
+
+        table = {"samples": trackio.Table(data=samples)} if samples else {}
+        self._run.log({**figures, **table}, step=step)
+
+    def finish(self) -> None:
+        import trackio
+
+        trackio.finish()  # which its end of the process would do again for the run alone
+
+    def _names(self) -> set[str]:
+        import trackio
+
+        if self._space:
+            return set()  # a Space that is not there yet cannot be asked
+        try:
+            return {run.name for run in trackio.Api().runs(self._project)}
+        except ValueError:  # there is no such project
+            return set()
+
+    def _last_step(self, name: str) -> int | None:
+        from trackio.sqlite_storage import SQLiteStorage
+
+        if self._space:
+            return None
+        last = SQLiteStorage.get_max_step_for_run(self._project, name)
+        return -1 if last is None else int(last)
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """The name, or else `NAME-2`, `NAME-3` and so on."""
+    others = (f"{name}-{number}" for number in itertools.count(2))
+    return next(n for n in itertools.chain([name], others) if n not in used)

@@ -1,0 +1,27 @@
+import json
+
+
+def test_a_run_is_sent_and_its_summary_is_json(rlvr, trained, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from rlvr_cli.protocols import Tracked\n"
+        "class Own:\n"
+        "    def start(self, run): return Tracked('k', 0)\n"
+        "    def log(self, step, figures, samples): print(figures['reward'])\n"
+        "    def finish(self): pass\n"
+        "def build(): return Own()\n"
+    )
+    ran = rlvr("track", trained, "--to", f"{tmp_path}/own.py:build", "--once", "--json")
+    assert json.loads(ran.out) == {"path": str(trained), "sent": 2, "known": 1, "last": 2}
+
+
+def test_a_folder_that_is_no_run_is_refused(refused, known, tmp_path):
+    err = refused(3, "track", known, "--to", f"{tmp_path}/own.py:build")
+    assert "is not a run of train: it has no config.toml" in err
+
+
+def test_an_unknown_tracker_is_refused(refused, trained):
+    assert "did you mean `wandb`?" in refused(2, "track", trained, "--to", "wand")
+
+
+def test_a_tracker_must_be_named(refused, trained):
+    assert "'--to'" in refused(2, "track", trained)
