@@ -31,6 +31,13 @@ class Device:
         return 2 if half else 4
 
 
+def kind() -> str:
+    """The kind of the device, cuda or cpu; does not start a GPU that others are to use."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def here() -> Device:
     """The device that this process computes on."""
     import torch
