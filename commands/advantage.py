@@ -43,6 +43,8 @@ def command(
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
     flags = {"allow_singletons": allow_singletons, "drop_uninformative": drop_uninformative}
     if dry_run:
+        options.rehearse(advantage.run, source, out, algo=spec, rollouts=rollouts,
+                         **begun.values(**flags))  # fmt: skip
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         shards = advantage.run(

@@ -33,7 +33,7 @@ def command(
 ) -> None:
     from rlvr_cli.interop import completions
     from rlvr_cli.models import policy as policies
-    from rlvr_cli.stages import importing
+    from rlvr_cli.stages import importing, rollout
     from rlvr_cli.storage.shards import Shards
 
     columns = completions.Columns(
@@ -51,5 +51,6 @@ def command(
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
     if not parts.counts["written"]:
         console.say("import: nothing left to do, everything is already there")
+    console.remark("import", *rollout.cut(written[1], "the limit of what sampled them"))
     last = written[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in written}, as_json=json)

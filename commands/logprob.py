@@ -31,28 +31,29 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.models import policy as policies
+    from rlvr_cli.models import policy as policies, which
     from rlvr_cli.stages import common, logprob
     from rlvr_cli.storage.shards import Shards
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "logprobs"
-    tokens = options.Begun(out).values(micro_batch_tokens=micro_batch_tokens)
+    begun = options.Begun(out)
+    tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     if columns:
         wanted = tuple(name.strip() for name in columns.split(","))
     else:
         wanted = logprob.default_columns(has_reference=bool(ref_model), ref_top_k=ref_top_k)
     logprob.check(wanted, has_reference=bool(ref_model), ref_top_k=ref_top_k)
-    if dry_run:
-        return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     reference = policies.resolve(ref_model) if ref_model else None
     needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
+    policy, said = which.sampled(source, model) if needs_policy else (None, [])
+    how = tokens | {"columns": wanted, "reference": reference, "ref_top_k": ref_top_k}
+    if dry_run:
+        begun.rehearse(logprob.run, source, out, policy=policy, **how)
+        return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     options.spawn(nproc, rollouts, source.path)
+    console.remark("logprob", *said)
     with console.Parts("logprob", len(source)) as parts:
-        shards = logprob.run(
-            source, out, columns=wanted, reference=reference, ref_top_k=ref_top_k,
-            policy=policies.of(source, model) if needs_policy else None,
-            **tokens, share=options.share(shard), on_part=parts,
-        )  # fmt: skip
-        shards = common.together(shards, out)
+        shards = common.together(logprob.run(source, out, policy=policy, on_part=parts,
+                                             share=options.share(shard), **how), out)  # fmt: skip
     console.conclude(parts, out, shards, "{tokens} tokens", as_json=json, rate="tokens")

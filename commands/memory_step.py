@@ -38,7 +38,11 @@ def command(
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     memory = memory_models.of(source, memory_model)
     if dry_run:
+        begun.rehearse(memory_step.run, source, out, memory, chosen, **tokens)
         return console.say(f"memory-step: `{memory.name}` on {source.rows} rows, into `{out}`")
+    if memory_model is None:
+        why = f"`{source.path}` was sampled with it"
+        console.say(f"memory-step: no --memory-model given, taking `{memory.name}`: {why}")
     with console.Parts("memory-step", 1) as parts:
         shards = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
     text = "{updates} updates on {tokens} tokens, {loss:.4g} nats a token before the first"

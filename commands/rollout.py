@@ -31,7 +31,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.models import memory_model, policy as policies
+    from rlvr_cli.models import memory_model, which
     from rlvr_cli.stages import common, rollout
     from rlvr_cli.storage.shards import Shards
 
@@ -41,20 +41,20 @@ def command(
     chosen = begun.options(config.RolloutOptions, given)
     selection = rollout.Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
-    share = options.share(shard)
-    rollout.check(chosen, selection, share)
-    policy = policies.resolve(model or policies.BUILTIN)
+    rollout.check(chosen, selection, share := options.share(shard))
+    policy, said = which.to_sample(source, model, out)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
+    chosen, also = rollout.settle(chosen, policy, count, share.count, out=out)
     draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
     if dry_run:
+        if not chosen.memory_model:
+            begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
         each = f"{chosen.num_generations} completions of `{policy.name}`{draws}"
         return console.say(f"rollout: {count} prompts x {each} would go to `{out}`")
     options.spawn(nproc, prompts, source.path)
-    console.remark("rollout", *rollout.remarks(chosen, model))
+    console.remark("rollout", *said, *also)
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,
                                            share=share, on_part=parts), out)  # fmt: skip
-    text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
-    text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws" if draws else ""
-    console.conclude(parts, out, shards, text, as_json=json, rate=None if draws else "tokens")
+    console.conclude(parts, out, shards, as_json=json, **rollout.conclusion(chosen, shards))

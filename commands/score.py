@@ -8,7 +8,7 @@ verifier never generates anything: give it another `--out`. Verifiers may be sum
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,18 +40,18 @@ def command(
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "scores"
+    how: dict[str, Any] = {"prompts": prompts, "allow_code": allow_code_execution}
+    how |= options.Begun(out).values(verifier=verifier)
     if dry_run:
+        options.rehearse(score.run, source, out, **how)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
     if kind:
         console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
-        summary = score.run(
-            source, out, prompts=prompts, share=Share.parse(shard), with_scorer=scorer,
-            allow_code=allow_code_execution, on_part=parts, on_rows=parts.advance,
-            **options.Begun(out).values(verifier=verifier),
-        )  # fmt: skip
+        summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
+                            on_part=parts, on_rows=parts.advance, **how)  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
         console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
     text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"

@@ -2,8 +2,8 @@
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
 CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper instead; a file and then
-flags go over it, and `--dry-run` shows what comes out. Running the same command again goes on where
-it was stopped. All of it lies in the run directory: shards, metrics.jsonl, checkpoints.
+flags go over it, and `--dry-run` prints what comes out as such a file. Running the same command
+again goes on where it was stopped. All lies in the run directory: shards, metrics, checkpoints.
 
     rlvr train --algo quatro --out runs/quatro
 """
@@ -54,7 +54,7 @@ def command(
     if config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
-        setup.check(out, chosen)
-        console.say(f"train: this run would lie in `{out}`\n\n{chosen.to_toml()}")
-        return
+        setup.rehearse(setup.check(out, chosen))
+        console.remark("train", f"this run would lie in `{out}`", *setup.settled(chosen)[1])
+        return console.document(chosen.to_toml())
     display.train(out, chosen, track=track, as_json=json)

@@ -33,7 +33,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.models import policy as policies
+    from rlvr_cli.models import which
     from rlvr_cli.stages import train_step
     from rlvr_cli.storage.shards import MANIFEST, Shards
 
@@ -43,16 +43,16 @@ def command(
     chosen = begun.options(config.UpdateOptions, given)
     sibling = source.path.parent / "logprobs"
     logprobs = logprobs or (sibling if (sibling / MANIFEST).exists() else None)
-    policy = policies.of(source.parent("rollouts", rollouts), model)
+    policy, said = which.sampled(source.parent("rollouts", rollouts), model)
+    how = begun.values(seed=seed) | {"algo": algo, "rollouts": rollouts, "off_policy": off_policy}
+    how["logprobs"] = Shards.open(logprobs, "logprobs") if logprobs else None
     if dry_run:
+        begun.rehearse(train_step.run, source, out, policy, chosen, **how)
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
     options.spawn(nproc, advantages, source.path)
+    console.remark("train-step", *said)
     with console.Parts("train-step", 1) as parts:
-        shards = train_step.run(
-            source, out, policy, chosen, algo=algo, rollouts=rollouts, **begun.values(seed=seed),
-            logprobs=Shards.open(logprobs, "logprobs") if logprobs else None,
-            off_policy=off_policy, on_part=parts,
-        )  # fmt: skip
+        shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
     text = (
         "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
         "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"

@@ -8,11 +8,18 @@ import math
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from rlvr_cli.errors import UsageError
+from rlvr_cli.specs import foreign
 
 RECIPES = Path(__file__).parent / "recipes"
+ADAPTERS_RATE = 10  # times the learning rate of all weights, unless one is given
+# Where help shows an option; those of the first group come first, under the command's own.
+ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, FILES, DLC = GROUPS = (
+    *("", "Sampling", "Optimisation", "Rewards and evaluation", "Memory and speed"),
+    *("Files and output", "Memory model (DLC)"),
+)
 
 
 def option(
@@ -22,28 +29,40 @@ def option(
     least: float | None = None,
     most: float | None = None,
     earlier: Any = None,
+    group: str | None = None,
 ) -> Any:
-    """A field with its help text and its bounds.
+    """A field with its help text, its bounds and its `group` in help, that of its table if None.
 
     An option that is added says in `earlier` what the directories and runs of earlier versions,
     which do not store it, meant.
     """
-    metadata = {"help": text, "least": least, "most": most, "earlier": earlier}
+    metadata = {"help": text, "least": least, "most": most, "earlier": earlier, "group": group}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    num_generations: int = option(8, "completions a prompt", least=1)
-    max_new_tokens: int = option(256, "the longest completion, in tokens", least=1)
+    GROUP: ClassVar[str] = SAMPLING
+    num_generations: int = option(8, "completions a prompt", least=1, group=ESSENTIAL)
+    max_new_tokens: int = option(256, "the longest completion, in tokens", least=1, group=ESSENTIAL)
     temperature: float = option(1.0, "0 takes the likeliest token", least=0)
     top_p: float = option(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
     top_k: int = option(0, "sample from the likeliest tokens only; 0 means all", least=0)
-    engine: str = option("transformers", "the rollout engine and its options")
+    engine: str = option(
+        "auto",
+        "the rollout engine and its options; auto is graph on a GPU, transformers where graph "
+        "cannot run the model and on a CPU",
+        earlier="transformers",
+    )
     overlong: Literal["error", "skip", "truncate"] = option(
         "error", "a prompt that leaves no room for a completion in the policy's context"
     )
-    prompts_per_part: int = option(64, "prompts in one part, the unit of resume", least=1)
+    prompts_per_part: int = option(
+        64,
+        "prompts in one part, the unit of resume; fewer where several processes would have none",
+        least=1,
+        group=FILES,
+    )
     max_draws: int = option(
         1,
         "draw further prompts, so many times in all, until every group has different rewards "
@@ -51,15 +70,18 @@ class RolloutOptions:
         least=1,
     )
     memory_model: str = option(
-        "", "DLC: sample from the policy less this model; auto makes a small one"
+        "", "DLC: sample from the policy less this model; auto makes a small one", group=DLC
     )
-    mu: float = option(0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0)
+    mu: float = option(
+        0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0, group=DLC
+    )
     dlc_min_prob: float = option(
         0.0,
         "DLC: leave out tokens that the policy gives less than this share of its largest "
         "probability",
         least=0,
         most=1,
+        group=DLC,
     )
 
     @property
@@ -70,13 +92,21 @@ class RolloutOptions:
 
 @dataclass(frozen=True)
 class MemoryOptions:
+    GROUP: ClassVar[str] = DLC
     memory_learning_rate: float = option(1e-4, "of the memory model's AdamW", least=0)
     memory_epochs: int = option(1, "updates of the memory model on a step's completions", least=1)
 
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    learning_rate: float = option(1e-6, "of AdamW, the highest of its schedule", least=0)
+    GROUP: ClassVar[str] = OPTIMISATION
+    learning_rate: float = option(
+        1e-6,
+        f"of AdamW, the highest of its schedule; {ADAPTERS_RATE} times as much for adapters, "
+        "unless it is given",
+        least=0,
+        group=ESSENTIAL,
+    )
     warmup_updates: int = option(0, "the rate rises over so many optimizer updates", least=0)
     schedule: Literal["constant", "linear", "cosine"] = option(
         "constant", "how the rate falls after the warm-up"
@@ -88,17 +118,21 @@ class UpdateOptions:
     adam_beta1: float = option(0.9, "AdamW's decay of the mean", least=0, most=0.9999999)
     adam_beta2: float = option(0.999, "AdamW's decay of the square", least=0, most=0.9999999)
     adam_eps: float = option(1e-8, "added to AdamW's denominator", least=1e-30)
-    lora_rank: int = option(0, "train adapters of this rank; 0 trains all weights", least=0)
+    lora_rank: int = option(
+        0, "train adapters of this rank; 0 trains all weights", least=0, group=ESSENTIAL
+    )
     lora_alpha: float = option(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
     lora_targets: str = option("all-linear", "modules to adapt, by name, with commas in between")
     epochs: int = option(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = option(
-        16384, "padded tokens in one forward pass: fewer take less memory", least=1
+        16384, "padded tokens in one forward pass: fewer take less memory", least=1, group=MEMORY
     )
-    trainer: str = option("local", "the training engine and its options")
+    trainer: str = option("local", "the training engine and its options", group=MEMORY)
     recompute_activations: bool = option(
-        False, "keep less for the backward pass and compute it again: slower, less memory"
+        False,
+        "keep less for the backward pass and compute it again: slower, less memory",
+        group=MEMORY,
     )
     weight_decay: float = option(0.0, "of AdamW", least=0)
     max_grad_norm: float = option(1.0, "the gradient's norm is clipped here; 0 never", least=0)
@@ -106,9 +140,17 @@ class UpdateOptions:
         "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"
     )
 
+    @staticmethod
+    def implied(given: dict[str, Any]) -> dict[str, Any]:
+        """What follows from the options that were given, for some that were not."""
+        if given.get("lora_rank") and "learning_rate" not in given:
+            return {"learning_rate": UpdateOptions.learning_rate * ADAPTERS_RATE}
+        return {}
+
 
 @dataclass(frozen=True)
 class RunOptions:
+    GROUP: ClassVar[str] = ESSENTIAL
     algo: str = option("grpo", "the objective, its options and modifiers")
     model: str = option("builtin", "the policy to start from")
     prompts: str = option("", "prompts directory to train on; empty means the built-in task")
@@ -121,15 +163,39 @@ class RunOptions:
     steps: int = option(100, "optimizer rounds of rollout and update", least=0)
     prompts_per_step: int = option(32, "prompts in one step", least=1)
     eval_every: int = option(
-        20, "evaluate on held-out prompts every so many steps; 0 never", least=0
+        20,
+        "evaluate on held-out prompts every so many steps; 0 never",
+        least=0,
+        group=EVALUATION,
     )
-    eval_num_generations: int = option(16, "completions a held-out prompt", least=1)
-    max_error_rate: float = option(0.01, "stop if the verifier fails on more", least=0, most=1)
-    allow_code_execution: bool = option(False, "let verifiers run what the policy wrote, isolated")
+    eval_num_generations: int = option(
+        16, "completions a held-out prompt", least=1, group=EVALUATION
+    )
+    eval_temperature: float = option(
+        -1.0, "of evaluations; -1: as in training", least=-1, earlier=-1.0, group=EVALUATION
+    )
+    eval_max_new_tokens: int = option(
+        0,
+        "the longest completion of evaluations; 0: as in training",
+        least=0,
+        earlier=0,
+        group=EVALUATION,
+    )
+    max_error_rate: float = option(
+        0.01, "stop if the verifier fails on more", least=0, most=1, group=EVALUATION
+    )
+    allow_code_execution: bool = option(
+        False, "let verifiers run what the policy wrote, isolated", group=EVALUATION
+    )
     save_every: int = option(
-        1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
+        1,
+        "write a checkpoint every so many steps, at evaluations and at the end",
+        least=1,
+        group=FILES,
     )
-    keep: int = option(2, "newest checkpoints kept, in addition to the best one", least=1)
+    keep: int = option(
+        2, "newest checkpoints kept, in addition to the best one", least=1, group=FILES
+    )
     seed: int = option(0, "of sampling and of the order of prompts", least=0)
 
 
@@ -154,6 +220,12 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def group(kind: type, option: dataclasses.Field[Any]) -> str:
+    """Where help shows an option: in its own group, or in that of its table."""
+    own = option.metadata["group"]
+    return str(kind.GROUP if own is None else own)  # type: ignore[attr-defined]
+
+
 def earlier(kind: type) -> dict[str, Any]:
     """What is meant where an earlier version stored nothing of an option."""
     stated = {f.name: f.metadata["earlier"] for f in fields(kind)}
@@ -170,6 +242,8 @@ def make(kind: type, given: dict[str, Any], stored: dict[str, Any] | None = None
         names = {f.name for f in fields(kind)}
         before = {name: value for name, value in stored.items() if name in names}
         given = earlier(kind) | before | given
+    if implied := getattr(kind, "implied", None):
+        given |= implied(given)
     for option_field in fields(kind):
         name, value = option_field.name, given.get(option_field.name)
         least, most = option_field.metadata["least"], option_field.metadata["most"]
@@ -210,6 +284,12 @@ def load(
             "make some with `rlvr prompts SOURCE --out DIR` and name them with `--prompts DIR`",
         )
     return config
+
+
+def names(option: str, paths: list[Path], given: dict[str, Any], recipe: str | None) -> bool:
+    """Whether flags, files or the recipe name an option of [train], if only by its default."""
+    layers = [_read(path) for path in [*paths, *([_recipe_path(recipe)] if recipe else [])]]
+    return any(layer.get("train", {}).get(option) is not None for layer in [given, *layers])
 
 
 def recipes() -> list[str]:
@@ -260,22 +340,36 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     tables = {}
     known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
     for table, values in raw.items():
-        _check_known(path, table, known, "table")
+        _check_known(path, table, known, "table", known)
         if not isinstance(values, dict):
             raise UsageError(f"`{path}`: `{table}` is {values!r}", f"write a table, [{table}]")
         named = {f.name: f for f in fields(known[table])}
         for key, value in values.items():
-            _check_known(path, key, named, f"key of [{table}]")
+            _check_known(path, key, named, f"key of [{table}]", known)
             values[key] = typed(path, named[key], value)
         tables[table.replace("-", "_")] = values
     return tables
 
 
-def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
-        raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
+def _check_known(path: Path, name: str, known: Any, noun: str, tables: dict[str, Any]) -> None:
+    """An error with where a key belongs, or what this name is called here."""
+    if name in known:
+        return
+    plain = name.replace("-", "_")
+    owner = {f.name: table for table, kind in tables.items() for f in fields(kind)}
+    other = next((n for n in (plain, *foreign.keys(plain)) if n in owner), "")
+    if other in known:
+        hint = f"did you mean `{other}`?"
+    elif other:
+        where = f"belongs in [{owner[other]}]"
+        hint = f"`{name}` {where}" if other == name else f"did you mean `{other}`? it {where}"
+    elif text := foreign.instead(plain):
+        hint = f"did you mean {text}?"
+    elif near := difflib.get_close_matches(name, known, n=1):
+        hint = f"did you mean `{near[0]}`?"
+    else:
+        hint = f"there are {', '.join(known)}"
+    raise UsageError(f"`{path}`: unknown {noun} `{name}`", hint)
 
 
 def typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:

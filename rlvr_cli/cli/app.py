@@ -21,13 +21,12 @@ from typer.core import TyperCommand, TyperGroup
 from rlvr_cli import __version__, errors
 from rlvr_cli.cli import checkout, options
 from rlvr_cli.runtime import distributed
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import foreign, user_code
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parents[1] / "commands"
-_MOVED = {"--tensorboard": "--track tensorboard"}  # flags of earlier versions
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
     *("memory-step", "train"),
@@ -197,9 +196,7 @@ def _run(arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "rlvr"
         if message := error.format_message():
-            moved = _MOVED.get(str(getattr(error, "option_name", "")))
-            hint = f"did you mean `{moved}`?" if moved else f"see `{name} --help`"
-            console.error(message, hint)
+            console.error(*_unknown_option(error, name) or (message, f"see `{name} --help`"))
         return errors.USAGE
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
@@ -215,6 +212,19 @@ def _run(arguments: list[str]) -> int:
         else:
             _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
+
+
+def _unknown_option(error: Any, name: str) -> tuple[str, str] | None:
+    """What is wrong with an option that a command does not have, and the one that was meant."""
+    option = getattr(error, "option_name", None)
+    if option is None or not error.ctx:
+        return None
+    known = {flag for param in error.ctx.command.params for flag in param.opts}
+    near = foreign.flags(option, known) or difflib.get_close_matches(option, sorted(known), n=2)
+    message = f"`{name}` has no option `{option}`"
+    if not near:
+        return message, f"see `{name} --help`"
+    return message, f"did you mean {' or '.join(f'`{flag}`' for flag in near)}?"
 
 
 def _show(others: Callable[..., None]) -> Callable[..., None]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -21,7 +21,12 @@ Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="the directory to make")]
-Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON on stdout")]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="print the summary as JSON on stdout", rich_help_panel=config.FILES
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
@@ -79,6 +84,7 @@ TrustFile = Annotated[
     typer.Option(
         "--trust-file", exists=True, dir_okay=False,
         help="let this code run where data, a manifest or a configuration names it; repeatable",
+        rich_help_panel=config.FILES,
     ),
 ]  # fmt: skip
 Sources = Annotated[
@@ -144,8 +150,10 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.name not in tables]
-        options = [_parameter(f) for kind in tables.values() for f in fields(kind)]
+        implied = _of_the_builtin_run() if config.RunOptions in tables.values() else {}
+        options = [_parameter(kind, f, implied) for kind in tables.values() for f in fields(kind)]
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
+        parameters.sort(key=lambda p: config.GROUPS.index(_group(p)))
         wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
         return wrapper
@@ -153,15 +161,34 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def _parameter(field: Any) -> inspect.Parameter:
+def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Parameter:
     flags = [f"--{field.name.replace('_', '-')}", *_SHORT.get(field.name, [])]
-    option = typer.Option(*flags, help=f"{field.metadata['help']} \\[default: {field.default!r}]")
+    default = f"{field.default!r}"
+    if implied.get(field.name, field.default) != field.default:
+        default += f"; {implied[field.name]!r} in the built-in run"
+    group = config.group(kind, field)
+    option = typer.Option(
+        *flags,
+        help=f"{field.metadata['help']} \\[default: {default}]",
+        rich_help_panel=group or None,
+    )
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[field.type | None, option],
     )
+
+
+def _group(parameter: inspect.Parameter) -> str:
+    """Where help shows a parameter; empty for those that come first."""
+    return getattr(get_args(parameter.annotation)[1], "rich_help_panel", None) or config.ESSENTIAL
+
+
+def _of_the_builtin_run() -> dict[str, Any]:
+    """Every option of a run that names no model and no prompts, by its name."""
+    tables = vars(config.recipe("builtin")[1]).values()
+    return {name: value for table in tables for name, value in vars(table).items()}
 
 
 def trusts(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,7 +232,13 @@ class Begun:
         from rlvr_cli.storage.shards import begun_with
 
         self._path = path
+        self.exists = bool(begun_with(path))
         self._params = {n: value for n, value in begun_with(path).items() if n not in but}
+
+    def rehearse(self, stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
+        """As `rehearse`, of a directory that was begun: what is new needs no policy's digest."""
+        if self.exists:
+            rehearse(stage, *inputs, **options)
 
     def values(self, **given: Any) -> dict[str, Any]:
         """Those of these options that have a value; the others are left to their defaults."""
@@ -236,6 +269,8 @@ class Begun:
     @staticmethod
     def _is_default(folder: str, default: str, stored: Any) -> bool:
         """Whether a stored spec is the default one, written out."""
+        if default == "auto":  # of engines, it is one of these
+            return any(stored == registry.canonical(folder, n) for n in ("transformers", "graph"))
         if not str(stored).startswith(default):
             return False
         return bool(stored == registry.canonical(folder, default))
@@ -244,6 +279,13 @@ class Begun:
         if values:
             named = ", ".join(f"{name} {value}" for name, value in values.items())
             console.say(f"`{self._path}` was begun with {named}: it stays so")
+
+
+def rehearse(stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
+    """Lets a stage refuse what it would refuse before it writes; makes nothing."""
+    from rlvr_cli.storage import rehearsal
+
+    rehearsal.rehearse(lambda: stage(*inputs, **options))
 
 
 def spawn(nproc: int, given: str | None = None, path: Path | None = None) -> None:

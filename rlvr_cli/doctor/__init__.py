@@ -1,12 +1,13 @@
 """What would go wrong with a machine, a model or data, reported before any work is done."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from rlvr_cli.config import RunConfig
 from rlvr_cli.doctor import data, fit, machine, tokens
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError, UserError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import engine_choice, policy as policies
 
 
 def of_data(
@@ -24,6 +25,8 @@ def of_machine(model: str | None, run: RunConfig, processes: int) -> list[Findin
     findings = list(machine.examine())
     if model:
         policy = policies.resolve(model)
+        engine, _ = engine_choice.resolve(run.rollout.engine, policy, run.train_step.trainer)
+        run = replace(run, rollout=replace(run.rollout, engine=engine))
         findings += tokens.examine(policy)
         findings += (fits := list(fit.examine(policy, run, size=processes)))
         if all(finding.level != "problem" for finding in fits):

@@ -16,8 +16,10 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
 from rlvr_cli.loop import by_source, setup
 from rlvr_cli.loop.run_directory import RunDirectory, resumed
+from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
+from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, tables
 from rlvr_cli.tracking import beside
 
@@ -38,6 +40,9 @@ def configuration(
         _say_begun(out, chosen, given)
         return out, chosen
     chosen = config.load(files, given, recipe)
+    own = chosen.train.prompts if chosen.train.model == policies.BUILTIN else ""
+    if own and not config.names("model", files, given, recipe):
+        which.require_named(Shards.open(Path(own), "prompts"))
     if out:
         return out, chosen
     out = Path("runs") / run_name(chosen, recipe)
@@ -65,7 +70,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         for name, value in vars(options).items()
         if given.get(table, {}).get(name) is None
         and name not in ("algo", "engine", "trainer")
-        and value != getattr(type(options)(), name)
+        and value != getattr(config.make(type(options), given.get(table, {})), name)
     ]
     if changed:
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
@@ -74,13 +79,14 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
 def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> None:
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
-    console.remark("train", *rollout.remarks(config.rollout, config.train.model))
+    config, said = setup.settled(config)
+    console.remark("train", *said)
     if not distributed.current().is_main_process:
         for _ in setup.train(out, config):
             pass
         return
     start = time.monotonic()
-    records = []
+    records, cuts = [], _Cuts(RunDirectory(out), config)
     with _display(config.train.steps) as show, beside.tracking(out, track) as tracker:
         for record in setup.train(out, config):
             records.append(record)
@@ -89,6 +95,7 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
             show(record)
             if tracker:
                 tracker.start()
+            cuts.look(record)
     seconds = time.monotonic() - start
     trained = [record for record in records if record["seconds"]]
     if not trained:
@@ -97,6 +104,24 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
         console.say(f"train: {len(trained)} steps in {seconds:.1f} s")
     summary = _report(out, config) if config.train.eval_every else {}
     console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
+
+
+class _Cuts:
+    """Warns once of training and once of evaluations if their limit cuts many completions."""
+
+    def __init__(self, directory: RunDirectory, config: RunConfig) -> None:
+        own = config.train.eval_max_new_tokens
+        options = {"steps": "--max-new-tokens"}
+        options["eval"] = "--eval-max-new-tokens" if own else "--max-new-tokens"
+        self._directory, self._options = directory, options
+
+    def look(self, record: dict[str, Any]) -> None:
+        for kind in [kind for kind in self._options if kind == "eval" or record["seconds"]]:
+            path = self._directory.of(kind, record["step"]) / "rollouts"
+            if (path / MANIFEST).exists():
+                for text in rollout.cut(Shards.open(path), self._options[kind]):
+                    console.say(text)
+                    del self._options[kind]
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.config import RunConfig, RunOptions
+from rlvr_cli.config import RolloutOptions, RunConfig, RunOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
@@ -94,11 +94,40 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
             "sample with --engine vllm, or train with deepspeed:zero=2",
         )
     per_step = config.train.prompts_per_step
-    if size > -(-per_step // sampling.prompts_per_part):
+    if size > per_step:
         raise UsageError(
-            f"a step of {per_step} prompts in parts of {sampling.prompts_per_part} is too few "
-            f"parts for {size} processes",
-            f"use --prompts-per-part {max(1, per_step // size)}",
+            f"a step of {per_step} prompts is too few for {size} processes",
+            f"use --prompts-per-step {size}, or fewer processes",
+        )
+
+
+def sampling_of_evaluations(config: RunConfig) -> RolloutOptions:
+    """How held-out prompts are sampled: from the policy alone, as in training but where said."""
+    train, sampling = config.train, config.rollout
+    return dataclasses.replace(
+        sampling,
+        num_generations=train.eval_num_generations,
+        temperature=sampling.temperature if train.eval_temperature < 0 else train.eval_temperature,
+        max_new_tokens=train.eval_max_new_tokens or sampling.max_new_tokens,
+        max_draws=1,
+        memory_model="",
+        dlc_min_prob=0.0,
+    )
+
+
+def check_evaluation(config: RunConfig) -> None:
+    """Refuses a way of sampling held-out prompts that makes no sense."""
+    train = config.train
+    if -1 < train.eval_temperature < 0:
+        raise UsageError(
+            f"--eval-temperature is {train.eval_temperature}",
+            "use -1, which is that of training, or 0 and more",
+        )
+    once = sampling_of_evaluations(config)
+    if train.eval_every and once.temperature == 0 and once.num_generations > 1:
+        raise UsageError(
+            f"evaluations at temperature 0 would sample {once.num_generations} times the same",
+            "use `--eval-num-generations 1`, or an --eval-temperature above 0",
         )
 
 
@@ -120,9 +149,14 @@ def require_memory(
     if model:
         reserved_bytes = phases.memory_model_bytes(shape_of(model), accelerator, trained=True)
         accelerator = dataclasses.replace(accelerator, free=accelerator.free - reserved_bytes)
+    longest = config.rollout.max_new_tokens
+    if config.train.eval_every:
+        longest = max(longest, sampling_of_evaluations(config).max_new_tokens)
     needs = phases.run(
         shape_of(policy, config.train_step),
-        config,
+        dataclasses.replace(
+            config, rollout=dataclasses.replace(config.rollout, max_new_tokens=longest)
+        ),
         accelerator,
         prompt=rollout.longest_prompt(policy, messages),
         reference=reference,

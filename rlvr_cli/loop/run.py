@@ -7,14 +7,14 @@ processes; advantages are the main process' work; the update is everyone's.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.evaluation import pass_at_k
-from rlvr_cli.loop import by_source
+from rlvr_cli.loop import by_source, preflight
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -22,7 +22,7 @@ from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
-from rlvr_cli.storage.shards import Shards, Share
+from rlvr_cli.storage.shards import Shards, Share, begun_with
 from rlvr_cli.verification.scoring.scorer import Scorer
 
 Record = dict[str, Any]
@@ -90,10 +90,7 @@ class Run:
         """Samples held-out completions of the policy at a step, scored and with log-probs."""
         assert self.heldout is not None, "evaluations need held-out prompts"
         here, policy = self.directory.of("eval", step), self.policy
-        sampling = replace(
-            self.config.rollout, num_generations=self.config.train.eval_num_generations,
-            max_draws=1, memory_model="", dlc_min_prob=0.0,
-        )  # fmt: skip
+        sampling = preflight.sampling_of_evaluations(self.config)
         rollouts = self.sampler.run(self.heldout, here / "rollouts", sampling, self._prompts_of(0))
         self._score(rollouts, here / "scores")
         logprobs = logprob.run(
@@ -156,8 +153,14 @@ class Run:
         return Share(self.world.rank, self.world.size)
 
     def _saves(self, step: int) -> bool:
-        """Whether a step ends with a checkpoint; adapters are small and are always written."""
-        train = self.config.train
+        """Whether a step ends with a checkpoint; adapters are small and are always written.
+
+        A step without one, after which the next was begun, stays so: that one names its policy.
+        """
+        train, here = self.config.train, self.directory.of("steps", step)
+        after = begun_with(self.directory.of("steps", step + 1) / "rollouts").get("policy")
+        if after and step < train.steps and after == steps.unsaved(here / "update", "update"):
+            return False
         is_due = step % train.save_every == 0 or step == train.steps or self._is_evaluated(step)
         return is_due or self.config.train_step.lora_rank > 0
 

@@ -23,12 +23,13 @@ from rlvr_cli.config import RunConfig, earlier, typed
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import engine_choice, policy as policies
 from rlvr_cli.models.policy import CHECKPOINT
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
-_MAY_CHANGE = ("steps", "keep")
+# What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
+_MAY_CHANGE = ("steps", "keep", "eval_every", "save_every", "max_error_rate", "prompts_per_part")
 _SPECS = ("algo", "engine", "trainer")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
@@ -62,11 +63,12 @@ class RunDirectory:
         with atomic.locked(self.path / "_lock"):
             for stale in self.path.glob("_tmp-*"):
                 atomic.remove(stale)
-            self._check_config(config)
+            text = self.require_same(config).to_toml()
+            atomic.write_atomic(self.path / "config.toml", text.encode())
             yield
 
-    def _check_config(self, config: RunConfig) -> None:
-        """Writes the configuration, or refuses to continue with another one.
+    def require_same(self, config: RunConfig) -> RunConfig:
+        """The configuration as it is to be stored; an error if the run was begun with another.
 
         What is meant as before keeps its spelling, so that a resumed run leaves equal bytes.
         """
@@ -89,10 +91,15 @@ class RunDirectory:
                 f"`{self.path}` was started with other parameters{by}: {'; '.join(changes)}",
                 "start another run with --out, or leave those as they were",
             )
-        atomic.write_atomic(self.path / "config.toml", RunConfig(**tables).to_toml().encode())
+        return RunConfig(**tables)
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""
+        text = atomic.pretty_json(self.require_inputs(inputs))
+        atomic.write_atomic(self.path / "inputs.json", text)
+
+    def require_inputs(self, inputs: dict[str, str]) -> dict[str, str]:
+        """All digests of what the run reads; an error if it was begun with other content."""
         path = self.path / "inputs.json"
         try:
             before = json.loads(path.read_text()) if path.exists() else inputs
@@ -106,7 +113,8 @@ class RunDirectory:
                 f"`{self.path}` was started from other content: {', '.join(changed)} changed",
                 "start another run with --out, or bring the old content back",
             )
-        atomic.write_atomic(path, atomic.pretty_json(inputs))
+        kept: dict[str, str] = before | inputs
+        return kept
 
     def find_resume_step(self) -> tuple[int, dict[str, float]]:
         """The step to resume after, and its seconds; metrics.jsonl is as if the run ended there."""
@@ -206,6 +214,8 @@ def meaning(name: str, value: Any, stored: Any) -> Any:
     """
     folders = {"engine": "rollout", "trainer": "training"}
     if name in folders:
+        if value == engine_choice.AUTO and stored is not None:
+            value = stored
         return registry.canonical(folders[name], value, stored)
     return objective.canonical(value, stored) if name == "algo" else value
 

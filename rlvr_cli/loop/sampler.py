@@ -5,6 +5,7 @@ weights, and both must agree on a completion of one prompt; afterwards it sleeps
 """
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +18,7 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
-from rlvr_cli.storage.shards import MANIFEST, Shards, Share
+from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_with
 
 
 class Sampler:
@@ -46,6 +47,8 @@ class Sampler:
         Every process of the world must call this; each samples its share of the parts.
         """
         here = distributed.current()
+        parts = begun_with(out).get("prompts_per_part", options.prompts_per_part)
+        options = replace(options, prompts_per_part=parts)
         if here.size > 1 and not distributed.broadcast((out / MANIFEST).exists()):
             self._engine()  # together, whatever parts each process finds missing
         rollouts = rollout.run(

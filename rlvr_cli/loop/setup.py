@@ -5,8 +5,9 @@ The main process prepares the directory first; the others wait, then open what i
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
@@ -49,6 +50,14 @@ class Inputs:
     memory_model: Policy | None
 
 
+def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
+    """The configuration for this machine and these processes, and what there is to say of it."""
+    policy, size = policies.resolve(config.train.model), distributed.current().size
+    prompts, trainer = config.train.prompts_per_step, config.train_step.trainer
+    sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=trainer)
+    return replace(config, rollout=sampling), said
+
+
 def check(path: Path, config: RunConfig) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
     objective = objectives.build(config.train.algo)
@@ -57,15 +66,35 @@ def check(path: Path, config: RunConfig) -> Setup:
     )
     first = rollout.Selection(config.train.seed, 1, config.train.prompts_per_step)
     rollout.check(sampling, first)
+    preflight.check_evaluation(config)
     train_step.check_sampling(vars(config.rollout), "a run would sample")
     advantage.check_length(objective, config.rollout.max_new_tokens)
     initial_policy = policies.resolve(config.train.model)
     train_step.check(config.train_step, objective, initial_policy)
+    config, _ = settled(config)
+    sampling = replace(sampling, **_of_the_machine(config.rollout))
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
+    directory.require_same(config)
     return Setup(config, directory, world, objective, sampling, initial_policy)
+
+
+def _of_the_machine(options: RolloutOptions) -> dict[str, Any]:
+    return {"engine": options.engine, "prompts_per_part": options.prompts_per_part}
+
+
+def rehearse(setup: Setup) -> None:
+    """Refuses what the run would refuse once it has begun: other content than it was begun with."""
+    if setup.directory.begun() is None:
+        return
+    train = setup.config.train
+    inputs = {"policy": setup.initial_policy.digest}
+    for name, given in (("prompts", train.prompts), ("heldout", train.heldout)):
+        if given:
+            inputs[name] = Shards.open(Path(given), "prompts").digest
+    setup.directory.require_inputs(inputs)
 
 
 def train(path: Path, config: RunConfig) -> Iterator[Record]:
@@ -79,7 +108,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
         if setup.world.is_main_process:
-            stack.enter_context(setup.directory.lock_and_check_config(config))
+            stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)
         distributed.barrier()
         if not setup.world.is_main_process:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["auto", "float32", "bfloat16"]
 _DRIVER = Path("/proc/driver/nvidia")
+_GPUS = (_DRIVER, Path("/dev/dxg"), Path("/dev/kfd"))  # of CUDA, of Windows' Linux, of ROCm
 _MEMORY = Path("/proc/meminfo")
 
 
@@ -30,6 +31,18 @@ class Device:
         """Bytes of a number in a precision; `auto` is bfloat16 on a GPU, float32 elsewhere."""
         half = precision == "bfloat16" or (precision == "auto" and self.kind == "cuda")
         return 2 if half else 4
+
+
+def kind() -> str:
+    """The kind of the device, cuda or cpu; does not start a GPU that others are to use.
+
+    Where the system has no device file of a GPU, torch is not asked: to import it takes seconds.
+    """
+    if not any(Path("/dev").glob("nvidia[0-9]*")) and not any(map(Path.exists, _GPUS)):
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def here() -> Device:

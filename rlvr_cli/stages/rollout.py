@@ -14,7 +14,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import memory_model as memory_models, policy as policies
+from rlvr_cli.models import engine_choice, memory_model as memory_models, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
@@ -24,6 +24,9 @@ from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
+_SUMMARY = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
+_OF_DRAWS = ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"
+_MANY_CUT = 0.1  # of the completions
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,10 @@ def run(
     many, of the selection and of further draws, whose rewards differ.
     """
     stored = begun_with(out).get("engine")
-    options = replace(options, engine=registry.canonical("rollout", options.engine, stored))
+    if stored and options.engine == engine_choice.AUTO:
+        options = replace(options, engine=stored)
+    name, _ = engine_choice.resolve(options.engine, policy)
+    options = replace(options, engine=registry.canonical("rollout", name, stored))
     check(options, selection, share)
     chosen = _chosen(prompts, selection)
     memory = memory if options.mu else None
@@ -215,19 +221,59 @@ def check(
             f"temperature 0 gives {options.num_generations} times the same completion",
             "use `--num-generations 1`, or a temperature above 0",
         )
-    registry.build("rollout", options.engine)
+    if options.engine != engine_choice.AUTO:
+        registry.build("rollout", options.engine)
     memory_models.check(options)
     if options.max_draws > 1:
         _check_draws(options, selection, share)
 
 
-def remarks(options: RolloutOptions, model: str | None) -> Iterator[str]:
-    """What one who asked for this would like to know before it starts."""
-    if model is None:
-        yield "no --model given, taking the built-in tiny policy"
-    engine, _ = registry.parse("rollout", options.engine)
-    if engine == "transformers" and device.here().kind == "cuda":
-        yield "on a GPU --engine graph samples several times as fast as transformers"
+def settle(
+    options: RolloutOptions,
+    policy: Policy,
+    prompts: int,
+    shares: int,
+    *,
+    out: Path | None = None,
+    trainer: str = "local",
+) -> tuple[RolloutOptions, list[str]]:
+    """The options for this machine and so many processes, and what there is to say of them.
+
+    The engine has a name, and of so many prompts each share has a part, if there are enough. An
+    `out` that was begun keeps its parts.
+    """
+    engine, why = engine_choice.resolve(options.engine, policy, trainer)
+    said = [f"the engine is {engine}, as graph is not for `{policy.name}`: {why}"] if why else []
+    size = options.prompts_per_part
+    begun = begun_with(out).get("prompts_per_part") if out else None
+    if shares > -(-prompts // size) and size != begun:
+        size = max(1, prompts // shares)
+        said.append(f"parts of {size} prompts, so that each of {shares} processes has one")
+    return replace(options, engine=engine, prompts_per_part=size), said
+
+
+def conclusion(options: RolloutOptions, rollouts: Shards | None) -> dict[str, Any]:
+    """What to say of rollouts that are done, as `console.conclude` takes it."""
+    remarks = list(cut(rollouts))
+    if options.max_draws > 1:
+        return {"text": _SUMMARY + _OF_DRAWS, "remarks": remarks}
+    return {"text": _SUMMARY, "rate": "tokens", "remarks": remarks}
+
+
+def cut(rollouts: Shards | None, option: str = "--max-new-tokens") -> Iterator[str]:
+    """A warning if the limit that `option` sets cut many of the completions."""
+    if rollouts is None:
+        return
+    count, limit = rollouts.summary.get("cut"), rollouts.params.get("max_new_tokens")
+    if count is None:  # of imported ones there is no summary
+        parts = (rollouts.part(i, ["finish_reason"]) for i in range(len(rollouts)))
+        count = sum(part["finish_reason"].to_pylist().count("length") for part in parts)
+    if count > _MANY_CUT * max(rollouts.rows, 1):
+        at = f"at {limit} tokens" if limit else "at their limit"
+        yield (
+            f"warning: {count / rollouts.rows:.0%} of `{rollouts.path}` were cut {at}, before "
+            f"they could state an answer; {option} allows more"
+        )
 
 
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:

@@ -18,7 +18,7 @@ from rlvr_cli.models.policy import CHECKPOINT, Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.shards import Shards, begun_fingerprint
 from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 
@@ -43,16 +43,25 @@ def write(
         return table
 
     plan = writer.resume(out, plan)  # an update that is repeated keeps its identity
-    text = f"{identity} {plan.fingerprint}"
-    unsaved = None if save else hashlib.sha256(text.encode()).hexdigest()
+    without = None if save else _identity(identity, plan.fingerprint)
     return write_all_shards(
         out,
         plan,
         make,
-        summarise=lambda steps: summarise(steps, unsaved),
+        summarise=lambda steps: summarise(steps, without),
         on_part=on_part,
         is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
     )
+
+
+def _identity(word: str, fingerprint: str) -> str:
+    return hashlib.sha256(f"{word} {fingerprint}".encode()).hexdigest()
+
+
+def unsaved(out: Path, identity: str) -> str | None:
+    """What identifies the policy of a directory that was begun, if it has no checkpoint."""
+    fingerprint = begun_fingerprint(out)
+    return fingerprint and _identity(identity, fingerprint)
 
 
 def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:

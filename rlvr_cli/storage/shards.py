@@ -157,9 +157,23 @@ class Shards:
 
 def begun_with(path: Path) -> dict[str, Any]:
     """The params of the directory that is complete or half-made at `path`; none of another."""
+    return dict(_begun(path).get("params", {}))
+
+
+def begun_paths(path: Path) -> dict[str, str]:
+    """Where that directory says its policy and other models lie, by their roles."""
+    return dict(_begun(path).get("paths", {}))
+
+
+def begun_fingerprint(path: Path) -> str | None:
+    """The hash of all that decides what that directory holds."""
+    return _begun(path).get("fingerprint")
+
+
+def _begun(path: Path) -> dict[str, Any]:
     for listing in (path / MANIFEST, *sorted(path.glob("_partial*.json"))):
         if manifest := read_sealed(listing):
-            return dict(manifest["params"])
+            return manifest
     return {}
 
 

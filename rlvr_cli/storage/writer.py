@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.storage import atomic, partial_completions
+from rlvr_cli.storage import atomic, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
 
@@ -72,6 +72,7 @@ def write_shards_streaming(
     if not all(i in complete for i in mine):
         for _, manifest in _listings(path):
             plan.require_behaviour(manifest, path)
+    rehearsal.end()
     atomic.make_folder(path)
     with _writing(path, share):
         _sweep(path, share)

@@ -79,6 +79,12 @@ def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
     _results().flush()
 
 
+def document(text: str) -> None:
+    """A text that is the result itself, on stdout."""
+    _results().write(text)
+    _results().flush()
+
+
 class Parts:
     """Progress over the parts of a directory: a bar on a terminal, plain lines elsewhere.
 
@@ -150,9 +156,16 @@ def remark(name: str, *remarks: str) -> None:
 
 
 def conclude(
-    parts: Parts, out: Path, shards: Any, text: str, *, as_json: bool, rate: str | None = None
+    parts: Parts,
+    out: Path,
+    shards: Any,
+    text: str,
+    *,
+    as_json: bool,
+    rate: str | None = None,
+    remarks: Sequence[str] = (),
 ) -> None:
-    """The last line of a stage on stderr, and its path or summary on stdout."""
+    """The last lines of a stage on stderr, and its path or summary on stdout."""
     summary = {} if shards is None else shards.summary
     if shards is None:
         words = "this share is done, parts of other shares are still missing"
@@ -168,6 +181,7 @@ def conclude(
         all_new = new == len(shards)
         speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and all_new else ""
         say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed}{kept}")
+    remark(parts.name, *remarks)
     result(out, summary, as_json=as_json)
 
 

@@ -5,12 +5,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.config import RolloutOptions
 from rlvr_cli.models import policy
-from rlvr_cli.runtime import device
-from rlvr_cli.stages import rollout
 
 SMALL = ("--max-new-tokens", 16, "-n", 4, "--prompts-per-part", 3)
+TINY = ("--model", "builtin")
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def test_every_prompt_gets_a_group_and_stdout_is_the_path(rlvr, chain, tmp_path)
     ran = rlvr("rollout", chain / "prompts", *SMALL, "--out", out)
     assert (ran.code, ran.out) == (0, f"{out}\n")
     first, second = ran.err.splitlines()
-    assert first == "rollout: no --model given, taking the built-in tiny policy"
+    assert first.startswith("rollout: no --model given, taking the built-in tiny policy")
     assert second.startswith("rollout: 24 completions, ")
     table = pq.read_table(out)
     assert table["sample_index"].to_pylist() == [0, 1, 2, 3] * 6
@@ -182,14 +180,14 @@ def test_a_copy_of_the_policy_samples_the_same_rows(rlvr, chain, model):
 
 
 def test_an_overlong_prompt_is_an_error_unless_told_otherwise(refused, overlong):
-    err = refused(3, "rollout", overlong, *SMALL)
+    err = refused(3, "rollout", overlong, *SMALL, *TINY)
     assert "prompt `long` has 600 tokens" in err and "room for 496" in err
     assert "--overlong skip" in err
 
 
 def test_an_overlong_prompt_is_cut_at_its_start(rlvr, overlong):
     out = overlong.parent / "rollouts"
-    assert rlvr("rollout", overlong, *SMALL, "--overlong", "truncate").code == 0
+    assert rlvr("rollout", overlong, *SMALL, *TINY, "--overlong", "truncate").code == 0
     rows = pq.read_table(out).to_pylist()
     assert [row["status"] for row in rows] == ["ok"] * 4 + ["prompt_truncated"] * 4
     assert {len(row["prompt_token_ids"]) for row in rows[4:]} == {496}
@@ -197,7 +195,7 @@ def test_an_overlong_prompt_is_cut_at_its_start(rlvr, overlong):
 
 def test_a_skipped_prompt_keeps_its_rows_and_no_later_stage_falls_over_it(rlvr, overlong):
     root = overlong.parent
-    assert "4 skipped" in rlvr("rollout", overlong, *SMALL, "--overlong", "skip").err
+    assert "4 skipped" in rlvr("rollout", overlong, *SMALL, *TINY, "--overlong", "skip").err
     rows = pq.read_table(root / "rollouts").to_pylist()
     assert [row["status"] for row in rows] == ["ok"] * 4 + ["prompt_too_long"] * 4
     assert {row["finish_reason"] for row in rows[4:]} == {"abort"}
@@ -218,7 +216,7 @@ def test_a_skipped_prompt_keeps_its_rows_and_no_later_stage_falls_over_it(rlvr, 
 def test_a_list_of_messages_needs_a_chat_template(rlvr, refused, jsonl, tmp_path):
     source = jsonl({"prompt": [{"role": "user", "content": "5="}], "answer": "5"})
     rlvr("prompts", source, "--out", tmp_path / "prompts")
-    err = refused(3, "rollout", tmp_path / "prompts", *SMALL)
+    err = refused(3, "rollout", tmp_path / "prompts", *SMALL, *TINY)
     assert "`rows-000001`" in err and "chat" in err
 
 
@@ -231,17 +229,3 @@ def test_stored_rollouts_replay(rlvr, chain, tmp_path):
 def test_replay_without_a_path_says_that_it_needs_one(refused, chain, tmp_path):
     words = ("--engine", "replay", "--out", tmp_path / "made")
     assert "replay:path=" in refused(2, "rollout", chain / "prompts", *SMALL, *words)
-
-
-@pytest.mark.parametrize(
-    ("kind", "engine", "said"),
-    [
-        ("cuda", "transformers:batch_size=8", "--engine graph"),
-        ("cuda", "graph", ""),
-        ("cpu", "transformers", ""),
-    ],
-)
-def test_the_engine_for_cpus_is_remarked_on_where_there_is_a_gpu(kind, engine, said, monkeypatch):
-    monkeypatch.setattr(device, "here", lambda: device.Device(kind, 0, 0))
-    text = " ".join(rollout.remarks(RolloutOptions(engine=engine), "model"))
-    assert bool(text) == bool(said) and said in text

@@ -23,7 +23,8 @@ def sets(rlvr, jsonl, tmp_path):
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_held_out_prompts_are_not_trained_on(refused, sets, tmp_path, dry_run):
     train, heldout = sets(train=["5=", "6=", "7="], heldout=["6 =", "6=", "9="])
-    words = ["train", "--prompts", train, "--heldout", heldout, "--out", tmp_path / "run"]
+    words = ["train", "--model", "builtin", "--prompts", train, "--heldout", heldout]
+    words += ["--out", tmp_path / "run"]
     err = refused(2, *words, *["--dry-run"] * dry_run)
     assert (
         "1 of 3 held-out prompts are trained on, 1 with the same text, as `heldout-000002`" in err
@@ -34,7 +35,7 @@ def test_held_out_prompts_are_not_trained_on(refused, sets, tmp_path, dry_run):
 def test_the_hint_makes_prompts_that_may_be_trained_on(rlvr, refused, sets, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     train, heldout = sets(train=["5=", "6="], heldout=["6="])
-    words = ("train", "--heldout", heldout, "--dry-run")
+    words = ("train", "--model", "builtin", "--heldout", heldout, "--dry-run")
     command = re.search(
         r"`rlvr (.*?)`", refused(2, *words, "--prompts", train).partition("hint")[2]
     )
@@ -44,15 +45,16 @@ def test_the_hint_makes_prompts_that_may_be_trained_on(rlvr, refused, sets, tmp_
 
 def test_an_overlap_that_is_allowed_is_said(rlvr, sets):
     train, heldout = sets(train=["5=", "6="], heldout=["6="])
-    words = ("--prompts", train, "--heldout", heldout, "--allow-overlap", "--dry-run")
-    ran = rlvr("train", *words)
+    words = ("--model", "builtin", "--prompts", train, "--heldout", heldout)
+    ran = rlvr("train", *words, "--allow-overlap", "--dry-run")
     assert ran.code == 0 and "1 of 1 held-out prompts are trained on" in ran.err
 
 
 def test_prompts_that_are_not_evaluated_on_may_be_trained_on(rlvr, sets):
     train, heldout = sets(train=["5=", "6="], heldout=["6="])
-    words = ("--prompts", train, "--heldout", heldout, "--eval-every", 0, "--dry-run")
-    assert "trained on" not in rlvr("train", *words).err
+    words = ("--model", "builtin", "--prompts", train, "--heldout", heldout, "--eval-every", 0)
+    ran = rlvr("train", *words, "--dry-run")
+    assert ran.code == 0 and "trained on" not in ran.err
 
 
 def test_the_built_in_task_is_looked_at_too(refused, rlvr, tmp_path):
@@ -63,5 +65,6 @@ def test_the_built_in_task_is_looked_at_too(refused, rlvr, tmp_path):
 
 def test_repeated_prompts_are_counted_before_they_are_trained_on(rlvr, sets):
     train, heldout = sets(train=["5=", "5=", "7="], heldout=["9="])
-    ran = rlvr("train", "--prompts", train, "--heldout", heldout, "--dry-run")
+    words = ("--model", "builtin", "--prompts", train, "--heldout", heldout)
+    ran = rlvr("train", *words, "--dry-run")
     assert ran.code == 0 and f"1 of the 3 prompts of `{train}` repeat an earlier one" in ran.err

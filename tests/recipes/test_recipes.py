@@ -157,7 +157,7 @@ def test_a_dry_run_of_the_builtin_policy_shows_the_recipe(rlvr, tmp_path, name):
         words += ["--algo", algo]
     ran = rlvr("train", "--recipe", name, *words)
     assert ran.code == 0, ran.err
-    shown = tomllib.loads(ran.err.partition("\n\n")[2])
+    shown = tomllib.loads(ran.out)
     assert (shown["train"]["model"], shown["rollout"]["num_generations"]) == ("builtin", 8)
     assert shown["train"]["algo"] == algo
     assert not (tmp_path / "run").exists()

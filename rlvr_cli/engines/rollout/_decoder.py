@@ -14,7 +14,7 @@ from torch import Tensor
 from rlvr_cli.engines.rollout._attend import INSTEAD, Cached, Heads, attending, causal
 from rlvr_cli.engines.rollout._fused import fused
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import lm_head
+from rlvr_cli.models import engine_choice, lm_head
 
 _PREFILL_TOKENS = 16384  # of prompts in one forward pass
 
@@ -136,19 +136,5 @@ class _PromptTokens:
 
 def _check(model: Any) -> None:
     """Refuses a model whose layers keep anything but keys and values of all tokens."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if others := sorted(kinds - {"full_attention", "sliding_attention"}):
-        raise UsageError(
-            f"layers of {type(model).__name__} are of kind {others[0]}, which the graph engine "
-            "does not support",
-            INSTEAD,
-        )
-    rope = getattr(config, "rope_parameters", None) or {}
-    kind = rope.get("rope_type", "default")
-    if model.device.type == "cuda" and kind in ("dynamic", "longrope"):
-        raise UsageError(
-            f"positions of {type(model).__name__} are of kind {kind}, which depends on the longest "
-            "row and cannot be captured",
-            INSTEAD,
-        )
+    if why := engine_choice.obstacle(model.config, model.device.type):
+        raise UsageError(f"the graph engine cannot run {type(model).__name__}: {why}", INSTEAD)

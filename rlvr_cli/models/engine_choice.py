@@ -1,0 +1,75 @@
+"""Which rollout engine `--engine auto` is: for a model, on a kind of device."""
+
+from typing import Any
+
+from rlvr_cli import registry
+from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime import device
+
+AUTO = "auto"
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+def resolve(engine: str, policy: Policy, trainer: str = "local") -> tuple[str, str]:
+    """The engine that a spec names, and why it is not the quickest one; no reason on a CPU.
+
+    On a GPU the policy's configuration is read for it, and no weight.
+    """
+    if engine != AUTO:
+        return engine, ""
+    kind = device.kind()
+    if kind != "cuda":
+        return "transformers", ""
+    divides = registry.parse("training", trainer)[1].get("zero") == 3
+    return choose(_configuration(policy), kind, divides=divides)
+
+
+def choose(config: Any, kind: str, *, divides: bool = False) -> tuple[str, str]:
+    """The engine for a model of a transformers configuration, and why it is not `graph`.
+
+    `kind` is that of the device, cuda or cpu; `divides` says that the trainer divides the weights
+    among processes, so that there is no whole model to sample from.
+    """
+    if kind != "cuda":
+        return "transformers", ""
+    why = "--trainer divides its weights" if divides else obstacle(config, kind) or _doubt(config)
+    return ("transformers", why) if why else ("graph", "")
+
+
+def obstacle(config: Any, kind: str) -> str | None:
+    """Why a model cannot be decoded with static caches, and on a GPU as a graph; None if it can."""
+    config = config.get_text_config()
+    layers = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if others := sorted(layers - {"full_attention", "sliding_attention"}):
+        return f"its layers are of kind {others[0]}"
+    rope = getattr(config, "rope_parameters", None) or {}
+    if kind == "cuda" and (name := rope.get("rope_type")) in ("dynamic", "longrope"):
+        return f"its positions are of kind {name}, which depends on the longest row"
+    return None
+
+
+def _doubt(config: Any) -> str | None:
+    """Why `graph` is not taken unasked for a model that it may be able to run."""
+    from transformers import AutoModelForCausalLM
+
+    text = config.get_text_config()
+    if any(getattr(text, name, None) for name in _EXPERTS):
+        return "its layers choose among experts"
+    models = AutoModelForCausalLM._model_mapping
+    model = models.get(type(config), None) or models.get(type(text), None)
+    if not getattr(model, "_supports_attention_backend", False):
+        return "its attention cannot be replaced"
+    return None
+
+
+def _configuration(policy: Policy) -> Any:
+    from transformers import AutoConfig
+
+    path = (policy.base or policy).path
+    try:
+        return AutoConfig.from_pretrained(path)
+    except Exception as error:  # a broken file may raise anything
+        raise DataError(
+            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
+        ) from error

@@ -1,0 +1,49 @@
+"""Which policy a stage takes where no --model names one, and why."""
+
+from pathlib import Path
+
+from rlvr_cli import registry
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import BUILTIN, Policy
+from rlvr_cli.specs import grammar
+from rlvr_cli.storage.shards import Shards, begun_paths
+
+
+def to_sample(prompts: Shards, given: str | None, out: Path) -> tuple[Policy, list[str]]:
+    """The policy that was given, that `out` was begun with, or the built-in one for its task."""
+    if given:
+        return policies.resolve(given), []
+    if recorded := begun_paths(out).get("policy"):
+        policy = policies.recorded_in(out, recorded)
+        return policy, [f"no --model given, taking `{policy.name}`: `{out}` was begun with it"]
+    require_named(prompts)
+    why = "the prompts are of a built-in task"
+    return policies.resolve(BUILTIN), [f"no --model given, taking the built-in tiny policy: {why}"]
+
+
+def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
+    """The policy that was given, or the one that the rollouts were sampled from."""
+    policy = policies.of(rollouts, given)
+    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` was sampled from it"
+    return policy, [] if given else [why]
+
+
+def require_named(prompts: Shards) -> None:
+    """An error unless the prompts are of a built-in task, all that the built-in policy knows."""
+    if not _is_builtin(prompts):
+        raise UsageError(
+            f"no --model is given, and `{prompts.path}` holds prompts of your own",
+            "name a model with `--model DIR`, or a tiny one that knows nothing but its own task "
+            f"with `--model {BUILTIN}`",
+        )
+
+
+def _is_builtin(prompts: Shards) -> bool:
+    task = prompts.params.get("task")
+    if task is not None:
+        return grammar.read(task).name in registry.names("tasks")
+    try:
+        return _is_builtin(prompts.parent("prompts"))
+    except (LookupError, UserError):  # none, or one that was moved
+        return False
