@@ -10,6 +10,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import readers, splits
 
 _HUB = "hf://datasets/"
+_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,8 @@ def _listed(repository: str, revision: str | None) -> list[str]:
             )
             folder = Path(cached)
             return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        names: list[str] = HfApi().list_repo_files(
-            repository, repo_type="dataset", revision=revision
-        )
-        return names
+        found = HfApi().dataset_info(repository, revision=revision, timeout=_TIMEOUT_S)
+        return [file.rfilename for file in found.siblings or []]
     except Exception as error:
         raise DataError(
             f"`{repository}` is no file, and the Hub does not give it as a data set: "

@@ -56,13 +56,14 @@ def choose(
     if split is None and len(splits) > 1:
         raise UsageError(
             f"`{where}` has the splits {', '.join(splits)}",
-            f"name one, as in --split {next(iter(splits))}",
+            f"name one, as in --split {WHOLE if WHOLE in splits else next(iter(splits))}",
         )
     chosen = split or next(iter(splits))
     if chosen not in splits:
+        is_slice = chosen.partition("[")[0] in splits
         raise DataError(
             f"`{where}` has no split `{chosen}`; it has {', '.join(splits)}",
-            "name one of them with --split",
+            f"name one of them with --split{', and take its first rows with --limit' * is_slice}",
         )
     return (chosen if len(splits) > 1 else None), splits[chosen]
 

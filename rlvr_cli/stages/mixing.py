@@ -9,7 +9,7 @@ that is scarcest for its weight is taken whole. Without weights all prompts are 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,29 @@ def load(
     Those that stand in a directory of `without` are taken out of each before they are mixed.
     """
     _check(sources, weights)
-    loaded = [overlap.without(prompts.load(source, **vars(options)), without) for source in sources]
+    loaded = [
+        _prepared(source, options, drop_duplicates=drop_duplicates, without=without)
+        for source in sources
+    ]
     chosen = (
         loaded[0] if len(loaded) == 1 else mix(dict(zip(sources, loaded, strict=True)), weights)
     )
     return overlap.without_repeats(chosen, drop=drop_duplicates)
+
+
+def _prepared(
+    source: str, options: Prepared, *, drop_duplicates: bool, without: list[Path]
+) -> Source:
+    """The prompts of one source; a limit counts those that are left."""
+    is_late = drop_duplicates or bool(without)
+    early = replace(options, limit=None) if is_late else options
+    found = overlap.without(prompts.load(source, **vars(early)), without)
+    if drop_duplicates:
+        found = overlap.without_repeats(found, drop=True)
+    if not is_late or not options.limit:
+        return found
+    params = found.params | {"limit": options.limit}
+    return replace(found, rows=found.rows[: options.limit], params=params)
 
 
 def _check(sources: Sequence[str], weights: Sequence[float]) -> None:

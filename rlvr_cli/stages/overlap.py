@@ -122,7 +122,9 @@ def without_repeats(source: Source, *, drop: bool) -> Source:
         else:
             contradicted += before["answer"] != row["answer"]
     repeats = total - len(kept)
-    facts = source.facts | ({"duplicates": repeats} if drop else {})
+    facts = source.facts
+    if drop:
+        facts = facts | {"duplicates": facts.get("duplicates", 0) + repeats}
     params = source.params | ({"drop_duplicates": True} if drop else {})
     if not repeats:
         return replace(source, facts=facts, params=params)

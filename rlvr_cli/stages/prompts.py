@@ -45,6 +45,7 @@ def load(
     params: dict[str, Any] = {"limit": limit} if limit else {}
     path = Path(source)
     if source.startswith("task:") or ".py:" in source:
+        _refuse_flags(f"`{source}` is a task", {"layout": layout, **columns})
         spec = source.removeprefix("task:")
         if split:
             spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
@@ -52,7 +53,9 @@ def load(
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
         return Source(from_task(spec, verifier)[:limit], params)
     if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
-        _refuse_flags(source, {"split": split, "layout": layout, **columns})
+        _refuse_flags(
+            f"`{source}` holds prompts already", {"split": split, "layout": layout, **columns}
+        )
         shards = Shards.open(path, "prompts")
         params |= {"verifier": verifier} if verifier else {}
         return Source(from_shards(shards, verifier)[:limit], params, {"prompts": shards})
@@ -64,12 +67,12 @@ def load(
     return replace(found, params=params | found.params)
 
 
-def _refuse_flags(source: str, given: dict[str, str | None]) -> None:
+def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
     for name, value in given.items():
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"`{source}` holds prompts already, {flag} says nothing of them",
+                f"{what}, {flag} says nothing of it",
                 f"leave {flag} out",
             )
 

@@ -70,6 +70,8 @@ def from_file(
     remarks = [_described(chosen)] if chosen and not layout else []
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
+    if chosen and (lacking := sum(row["verifier"] is None for row in made)):
+        remarks.append(f"{lacking} prompts have no verifier: name one with --verifier")
     if unusable:
         remarks.append(f"left out {_counted(unusable)}")
     if drop_unusable:

@@ -113,7 +113,8 @@ def test_a_readme_without_configurations_leaves_it_to_the_names(readme):
     ("config", "split", "message", "hint"),
     [
         (None, None, "has the configurations main, socratic", "`x:main`"),
-        ("main", None, "has the splits test, train", "--split test"),
+        ("main", None, "has the splits test, train", "--split train"),
+        ("main", "train[:9]", r"has no split `train\[:9\]`; it has test, train", "--limit"),
         ("main", "dev", "has no split `dev`; it has test, train", "--split"),
         ("other", None, "has no configuration `other`; it has main, socratic", "colon"),
     ],

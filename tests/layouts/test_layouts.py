@@ -3,6 +3,7 @@
 import json
 import sqlite3
 
+import datasets
 import pyarrow.parquet as pq
 import pytest
 
@@ -105,6 +106,42 @@ def test_the_function_of_a_program_is_named_by_its_tests(made):
 
 def test_the_source_of_a_row_is_its_source(made):
     assert made("dapo")[1][0]["source"] == "math_dapo"
+
+
+def test_gsm8k_as_verl_prepares_it_keeps_its_splits_apart(rlvr, jsonl, tmp_path):
+    """verl's examples/data_preprocess/gsm8k.py numbers the rows of each split from 0."""
+    for split, question in (("train", "1 + 1?"), ("test", "2 + 2?")):
+        row = {
+            "data_source": "openai/gsm8k",
+            "prompt": [{"role": "user", "content": f"{question} Answer after ####."}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": "2"},
+            "extra_info": {"split": split, "index": 0, "answer": "#### 2", "question": question},
+        }
+        ran = rlvr("prompts", jsonl(row, name=f"{split}.jsonl"), "--out", tmp_path / split)
+        assert ran.code == 0 and "taken as verl" in ran.err
+    words = ("--prompts", tmp_path / "train", "--heldout", tmp_path / "test", "--dry-run")
+    assert rlvr("train", *words).code == 0
+
+
+def test_prompts_of_a_layout_that_have_no_verifier_are_counted(rlvr, samples, jsonl, tmp_path):
+    (row,) = samples.DAPO.to_pylist()
+    path = jsonl(row, row | {"ability": "voc"}, name="voc.jsonl")
+    ran = rlvr("prompts", path, "--out", tmp_path / "made")
+    assert "1 prompts have no verifier: name one with --verifier" in ran.err
+
+
+def test_gsm8k_with_boxed_solutions_that_datasets_saved_is_read(rlvr, refused, tmp_path):
+    """As in https://github.com/huggingface/datasets/issues/7503"""
+    solved = {"problem": "1 + 1?", "solution": "It is\n\\boxed{2}"}
+    rows = datasets.Dataset.from_list([solved])
+    datasets.DatasetDict(train=rows, test=rows).save_to_disk(tmp_path / "saved")
+    assert "--split train" in refused(2, "prompts", tmp_path / "saved", "--out", tmp_path / "made")
+    words = ("--split", "test", "--out", tmp_path / "made")
+    ran = rlvr("prompts", tmp_path / "saved", *words)
+    assert ran.code == 0 and "taken as math" in ran.err
+    (row,) = pq.read_table(tmp_path / "made").to_pylist()
+    assert (row["answer"], row["verifier"], row["source"]) == ("2", "math", "saved-test")
 
 
 def test_databases_that_are_not_named_are_asked_for(samples, refused, tmp_path):

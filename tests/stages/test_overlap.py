@@ -53,6 +53,17 @@ def test_repeated_prompts_are_left_out_where_that_is_asked_for(rlvr, repeating, 
     assert pq.read_table(tmp_path / "made")["answer"].to_pylist() == ["2", "4"]
 
 
+def test_a_limit_counts_the_prompts_that_are_left(rlvr, repeating, tmp_path):
+    words = ("--drop-duplicates", "--limit", 2, "--out", tmp_path / "made")
+    assert rlvr("prompts", repeating, *words).code == 0
+    assert pq.read_table(tmp_path / "made")["answer"].to_pylist() == ["2", "4"]
+
+
+def test_a_task_has_no_layout(refused, tmp_path):
+    words = ("--layout", "gsm8k", "--out", tmp_path / "made")
+    assert "is a task, --layout says" in refused(2, "prompts", "task:expression", *words)
+
+
 def test_prompts_of_another_directory_are_left_out(rlvr, repeating, jsonl, tmp_path):
     heldout = jsonl({"id": "h", "prompt": "2 + 2?", "answer": "4"}, name="heldout.jsonl")
     rlvr("prompts", heldout, "--out", tmp_path / "heldout")
