@@ -14,7 +14,7 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.specs import foreign
 
 RECIPES = Path(__file__).parent / "recipes"
-ADAPTERS_RATE = 10  # times the learning rate of all weights, unless one is given
+ADAPTERS_RATE = 1e-5  # the learning rate of adapters, unless one is given
 # Where help shows an option; those of the first group come first, under the command's own.
 ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, FILES, DLC = GROUPS = (
     *("", "Sampling", "Optimisation", "Rewards and evaluation", "Memory and speed"),
@@ -102,8 +102,7 @@ class UpdateOptions:
     GROUP: ClassVar[str] = OPTIMISATION
     learning_rate: float = option(
         1e-6,
-        f"of AdamW, the highest of its schedule; {ADAPTERS_RATE} times as much for adapters, "
-        "unless it is given",
+        f"of AdamW, the highest of its schedule; {ADAPTERS_RATE:g} for adapters if not given",
         least=0,
         group=ESSENTIAL,
     )
@@ -144,7 +143,7 @@ class UpdateOptions:
     def implied(given: dict[str, Any]) -> dict[str, Any]:
         """What follows from the options that were given, for some that were not."""
         if given.get("lora_rank") and "learning_rate" not in given:
-            return {"learning_rate": UpdateOptions.learning_rate * ADAPTERS_RATE}
+            return {"learning_rate": ADAPTERS_RATE}
         return {}
 
 

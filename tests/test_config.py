@@ -100,3 +100,57 @@ def test_every_knob_has_a_help_text_and_one_place():
     names = [field.name for table in fields(RunConfig) for field in fields(table.default)]
     assert len(names) == len(set(names))
     assert all(k.metadata["help"] for t in fields(RunConfig) for k in fields(t.default))
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ({}, 1e-6),
+        ({"lora_rank": 8}, 1e-5),
+        ({"lora_rank": 0}, 1e-6),
+        ({"lora_rank": 8, "learning_rate": 1e-6}, 1e-6),
+    ],
+)
+def test_adapters_have_ten_times_the_learning_rate_unless_it_is_given(toml, given, rate):
+    model = {"train": {"model": "a/b"}}
+    assert config.load([], model | {"train_step": given}).train_step.learning_rate == rate
+    lines = "".join(f"{name} = {value}\n" for name, value in given.items())
+    path = toml(f"[train-step]\n{lines}")
+    assert config.load([path], model).train_step.learning_rate == rate
+
+
+def test_adapters_that_were_begun_keep_their_learning_rate():
+    stored = {"train_step": {"lora_rank": 8, "learning_rate": 1e-6}}
+    loaded = config.load([], {"train_step": {"lora_rank": 8}}, stored=stored)
+    assert loaded.train_step.learning_rate == 1e-6
+
+
+def test_a_recipe_of_full_weights_gives_adapters_its_own_rate():
+    given = {"train": {"model": "builtin"}, "train_step": {"lora_rank": 8}}
+    assert config.load([], given, "quatro").train_step.learning_rate == 1e-6
+
+
+def test_what_a_dry_run_prints_is_a_file_for_the_same_run(rlvr, tmp_path):
+    words = ("--algo", "quatro+kl:beta=0.01", "--lora-rank", 4, "-n", 4, "--seed", 3)
+    first = rlvr("train", *words, "--out", tmp_path / "run", "--dry-run")
+    (tmp_path / "run.toml").write_text(first.out)
+    again = rlvr("train", "--config", tmp_path / "run.toml", "--out", tmp_path / "run", "--dry-run")
+    assert (first.code, again.code) == (0, 0)
+    assert again.out == first.out and tomllib.loads(first.out)["rollout"]["num_generations"] == 4
+    assert f"this run would lie in `{tmp_path / 'run'}`" in first.err
+
+
+def test_help_of_a_run_has_its_options_in_groups(rlvr):
+    out = rlvr("train", "--help").out
+    places = [out.index(f"─ {name} ─") for name in ("Options", *config.GROUPS[1:])]
+    assert places == sorted(places)
+    essentials = out[places[0] : places[1]]
+    assert all(name in essentials for name in ("--model", "--prompts", "--steps", "--out"))
+    assert essentials.count("│ --") <= 20 and "--adam-eps" not in essentials
+    assert "60 in the built-in run" in " ".join(out.replace("│", " ").split())
+
+
+def test_every_option_has_a_group():
+    for table in fields(RunConfig):
+        for option in fields(table.default):
+            assert config.group(type(table.default), option) in config.GROUPS

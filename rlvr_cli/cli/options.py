@@ -270,7 +270,10 @@ class Begun:
     def _is_default(folder: str, default: str, stored: Any) -> bool:
         """Whether a stored spec is the default one, written out."""
         if default == "auto":  # of engines, it is one of these
-            return any(stored == registry.canonical(folder, n) for n in ("transformers", "graph"))
+            name = str(stored).partition(":")[0]
+            return name in ("transformers", "graph") and (
+                registry.canonical(folder, stored) == registry.canonical(folder, name)
+            )
         if not str(stored).startswith(default):
             return False
         return bool(stored == registry.canonical(folder, default))

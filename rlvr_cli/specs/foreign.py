@@ -122,7 +122,7 @@ def instead(name: str) -> str | None:
 
 def flags(given: str, known: set[str]) -> list[str]:
     """The words that were meant by an unknown flag, of a command that takes `known` flags."""
-    plain = given.lstrip("-").replace("-", "_").replace(".", "_")
+    plain = given.lstrip("-").replace("-", "_").rpartition(".")[2]  # as in data.train_files
     name = plain if plain in OPTIONS or plain in _SPECS else plain.lower()
     if (own := f"--{name.replace('_', '-')}") in known:
         return [own]

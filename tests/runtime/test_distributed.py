@@ -81,9 +81,10 @@ def test_a_process_knows_its_place(monkeypatch, variables, expected):
     assert (position.rank, position.size, position.local_rank) == expected
 
 
-def test_two_processes_sample_what_one_does(chain, tmp_path, files_of):
-    """The path comes from a pipe and reaches both."""
-    words = ["rollout", "-", "-n4", "--max-new-tokens=16", "--prompts-per-part=3"]
+@pytest.mark.parametrize("parts", [[], ["--prompts-per-part=3"], ["--prompts-per-part=64"]])
+def test_two_processes_sample_what_one_does(chain, tmp_path, files_of, parts):
+    """The path comes from a pipe and reaches both; each has a part of three of the six prompts."""
+    words = ["rollout", "-", "-n4", "--max-new-tokens=16", *parts]
     running = start(*words, "--nproc=2", "--out", tmp_path / "made", stdin=subprocess.PIPE)
     code, out, err = finished(running, f"{chain / 'prompts'}\n")
     assert (code, out) == (0, f"{tmp_path / 'made'}\n"), err
@@ -105,7 +106,6 @@ def test_an_error_of_all_processes_is_said_once(tmp_path):
     ("options", "trainer", "message"),
     [
         ({"max_draws": 2, "prompts_per_part": 16}, "", "--max-draws is 2, and 2 processes"),
-        ({"prompts_per_part": 64}, "", "is too few parts for 2 processes"),
         ({}, ":zero=3", "--engine transformers.* which zero=3 divides among the processes"),
     ],
 )
@@ -121,6 +121,17 @@ def test_what_two_processes_cannot_divide_is_refused(
     monkeypatch.setattr(distributed, "current", lambda: world)
     with pytest.raises(UsageError, match=message):
         setup.check(tmp_path / "run", chosen)
+
+
+@pytest.mark.engine("deepspeed")
+@pytest.mark.parametrize("processes", [(2, 1), (1, 2)])
+def test_a_run_with_default_parts_goes_on_with_another_number_of_processes(tmp_path, processes):
+    words = [*TRAIN[:-4], "--trainer", "deepspeed:zero=2", "--out", tmp_path / "run"]
+    for steps, number in enumerate(processes, 1):
+        code, _, err = finished(start(*words, f"--steps={steps}", f"--nproc={number}"))
+        assert code == 0, err
+    counts = [len(list(p.glob("rollouts/*.parquet"))) for p in (tmp_path / "run/steps").iterdir()]
+    assert sorted(counts) == sorted([2, 2] if processes == (2, 1) else [1, 2])
 
 
 @pytest.mark.engine("deepspeed")
