@@ -32,6 +32,9 @@ def command(
     scores: Annotated[
         list[Path] | None, typer.Option(help="scores that say so; may be given several times")
     ] = None,
+    drop_answer_turn: Annotated[
+        bool, typer.Option("--drop-answer-turn", help="leave out the assistant's turn at the end")
+    ] = False,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -39,13 +42,12 @@ def command(
     from rlvr_cli.stages import difficulty, prompts
     from rlvr_cli.storage.shards import Share
 
-    columns = {
-        "id_column": id_column,
-        "prompt_column": prompt_column,
-        "answer_column": answer_column,
-    }
+    columns = {"id_column": id_column, "prompt_column": prompt_column,
+               "answer_column": answer_column}  # fmt: skip
     difficulty.check(drop_easiest, scores or [])
-    chosen = prompts.load(source, split=split, verifier=verifier, columns=columns, limit=limit)
+    chosen = prompts.load(source, split=split, verifier=verifier, columns=columns, limit=limit,
+                          drop_answer_turn=drop_answer_turn)  # fmt: skip
+    console.remark("prompts", *chosen.remarks)
     text = "{prompts} prompts"
     if drop_easiest is not None:
         chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])

@@ -1,8 +1,7 @@
 """Samples completions of prompts from a policy.
 
-A row's sample depends on its prompt, its index, the seed and the step alone, not on its batch or on
-interruptions. With `--max-draws` above 1, groups whose rewards are all equal are left out and other
-prompts are drawn in their place; all draws and their scores stay in `OUT/_draws`.
+A row's sample depends on its prompt, its index, the seed and the step, not on its batch. With
+`--max-draws` above 1, groups of equal rewards give way to others; `OUT/_draws` has all draws.
 
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
@@ -41,20 +40,21 @@ def command(
     chosen = begun.options(config.RolloutOptions, given)
     selection = rollout.Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
-    share = options.share(shard)
-    rollout.check(chosen, selection, share)
+    rollout.check(chosen, selection, share := options.share(shard))
     policy = policies.resolve(model or policies.BUILTIN)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
-    draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
+    draws = f", in {chosen.max_draws} draws at most," * (chosen.max_draws > 1)
     if dry_run:
-        each = f"{chosen.num_generations} completions of `{policy.name}`{draws}"
-        return console.say(f"rollout: {count} prompts x {each} would go to `{out}`")
+        each = f"{chosen.num_generations} completions of `{policy.name}`{draws} would go to `{out}`"
+        preview = rollout.preview(chosen, policy, source, selection)
+        return console.say(f"rollout: {count} prompts x {each}\n{preview}")
     options.spawn(nproc, prompts, source.path)
-    console.remark("rollout", *rollout.remarks(chosen, model))
+    remarks = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
+    console.remark("rollout", *rollout.remarks(chosen, model), *remarks)
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,
                                            share=share, on_part=parts), out)  # fmt: skip
     text = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
-    text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws" if draws else ""
+    text += ", {prompts} of {wanted} groups, from {drawn} in {draws} draws" * bool(draws)
     console.conclude(parts, out, shards, text, as_json=json, rate=None if draws else "tokens")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from rlvr_cli.errors import UsageError
+from rlvr_cli.specs import option_types
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -22,13 +23,15 @@ def option(
     least: float | None = None,
     most: float | None = None,
     earlier: Any = None,
+    spelled: Literal["", "list", "table"] = "",
 ) -> Any:
     """A field with its help text and its bounds.
 
     An option that is added says in `earlier` what the directories and runs of earlier versions,
-    which do not store it, meant.
+    which do not store it, meant. `spelled` says that its text is a list or a table of the grammar
+    of specs, so that TOML may hold a list or a table instead.
     """
-    metadata = {"help": text, "least": least, "most": most, "earlier": earlier}
+    metadata = {"help": text, "least": least, "most": most, "earlier": earlier, "spelled": spelled}
     return field(default=default, metadata=metadata)
 
 
@@ -42,6 +45,31 @@ class RolloutOptions:
     engine: str = option("transformers", "the rollout engine and its options")
     overlong: Literal["error", "skip", "truncate"] = option(
         "error", "a prompt that leaves no room for a completion in the policy's context"
+    )
+    chat: bool = option(
+        True,
+        "a plain question becomes a user's turn where the policy has a chat template",
+        earlier=False,
+    )
+    system: str = option("", "text of a system turn before the question", earlier="")
+    prefix: str = option(
+        "", "a file whose text stands before the question, as few-shot examples", earlier=""
+    )
+    template: str = option(
+        "", "how a question is put: a built-in such as boxed-answer, or a Jinja file", earlier=""
+    )
+    suffix: str = option("", "text behind the question", earlier="")
+    chat_template_kwargs: str = option(
+        "",
+        "variables of the chat template, as in enable_thinking=false",
+        earlier="",
+        spelled="table",
+    )
+    stop: str = option(
+        "",
+        'a completion also ends with this text; several as in ["Q:","\\n\\n"]',
+        earlier="",
+        spelled="list",
     )
     prompts_per_part: int = option(64, "prompts in one part, the unit of resume", least=1)
     max_draws: int = option(
@@ -276,6 +304,9 @@ def _check_known(path: Path, name: str, known: Any, noun: str) -> None:
 def typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:
     """A value of a TOML file as its option takes it; an error if it is of another type."""
     kind = option_field.type
+    if isinstance(value, {"list": list, "table": dict}.get(option_field.metadata["spelled"], ())):
+        text = option_types.spell(value, Any)
+        return text if isinstance(value, list) else text[1:-1]
     if get_origin(kind) is Literal:
         fits = value in get_args(kind)
     else:

@@ -15,7 +15,7 @@ from rlvr_cli import config, registry
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import user_code
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
@@ -124,7 +124,10 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _parameter(field: Any) -> inspect.Parameter:
-    flags = [f"--{field.name.replace('_', '-')}", *_SHORT.get(field.name, [])]
+    name = field.name.replace("_", "-")
+    flags = [f"--{name}", *_SHORT.get(field.name, [])]
+    if field.type is bool and field.default:
+        flags = [f"--{name}/--no-{name}"]
     option = typer.Option(*flags, help=f"{field.metadata['help']} \\[default: {field.default!r}]")
     return inspect.Parameter(
         field.name,
@@ -212,7 +215,7 @@ class Begun:
 
     def _say(self, values: dict[str, Any]) -> None:
         if values:
-            named = ", ".join(f"{name} {value}" for name, value in values.items())
+            named = ", ".join(f"{name} {escape.brief(value)}" for name, value in values.items())
             console.say(f"`{self._path}` was begun with {named}: it stays so")
 
 

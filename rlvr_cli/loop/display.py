@@ -16,9 +16,10 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
 from rlvr_cli.loop import setup
 from rlvr_cli.loop.run_directory import RunDirectory, resumed
+from rlvr_cli.models import policy as policies
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
-from rlvr_cli.terminal import console, tables
+from rlvr_cli.terminal import console, escape, tables
 
 
 def run_name(config: RunConfig, recipe: str | None) -> str:
@@ -59,7 +60,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
     if distributed.is_launched():
         return  # the process that launched this one said it
     changed = [
-        f"{name} {value}"
+        f"{name} {escape.brief(value)}"
         for table, options in vars(chosen).items()
         for name, value in vars(options).items()
         if given.get(table, {}).get(name) is None
@@ -74,6 +75,8 @@ def train(out: Path, config: RunConfig, *, tensorboard: bool, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.remark("train", *rollout.remarks(config.rollout, config.train.model))
+    policy = policies.resolve(config.train.model)
+    console.remark("train", *setup.prompt_remarks(config, policy))
     if not distributed.current().is_main_process:
         for _ in setup.train(out, config):
             pass

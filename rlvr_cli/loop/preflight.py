@@ -62,7 +62,7 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
 def require_memory(
     config: RunConfig,
     policy: Policy,
-    messages: pa.ChunkedArray,
+    prompts: pa.Table,
     *,
     model: Policy | None,
     reference: bool,
@@ -70,7 +70,7 @@ def require_memory(
 ) -> None:
     """Refuses a run that a GPU has no memory for, before any weight is loaded.
 
-    `messages` are those of the prompts to train on, `model` is the memory model of DLC; with a
+    `prompts` are those to train on, `model` is the memory model of DLC; with a
     `reference` the start policy is in memory too.
     """
     accelerator = device.here()
@@ -81,7 +81,7 @@ def require_memory(
         shape_of(policy, config.train_step),
         config,
         accelerator,
-        prompt=rollout.longest_prompt(policy, messages),
+        prompt=rollout.longest_prompt(policy, prompts, config.rollout),
         reference=reference,
         size=size,
     )

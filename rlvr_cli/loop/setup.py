@@ -5,7 +5,7 @@ The main process prepares the directory first; the others wait, then open what i
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlvr_cli import registry
@@ -19,7 +19,7 @@ from rlvr_cli.loop.run import Record, Run
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import memory_model, policy as policies
+from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
@@ -53,6 +53,7 @@ class Inputs:
 
 def check(path: Path, config: RunConfig) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
+    config = replace(config, rollout=prompt_options.resolved(config.rollout))
     objective = objectives.build(config.train.algo)
     sampling = memory_model.sampling(
         config.rollout, config.train.algo, decoupled=objective.decoupled
@@ -66,8 +67,16 @@ def check(path: Path, config: RunConfig) -> Setup:
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
+    prompt_remarks(config, initial_policy)
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
     return Setup(config, directory, world, objective, sampling, initial_policy)
+
+
+def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
+    """How the prompts to train on are put to the policy; an error if options do not fit them."""
+    given = config.train.prompts
+    prompts = Shards.open(Path(given), "prompts") if given else None
+    return rollout.prompt_remarks(config.rollout, policy, prompts)
 
 
 def train(path: Path, config: RunConfig) -> Iterator[Record]:
@@ -81,7 +90,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
         if setup.world.is_main_process:
-            stack.enter_context(setup.directory.lock_and_check_config(config))
+            stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)
         distributed.barrier()
         if not setup.world.is_main_process:
@@ -99,6 +108,8 @@ def prepare(setup: Setup) -> Inputs:
         _prompts(setup, "heldout", train.heldout) if train.eval_every else None,
         memory_model.chosen(setup.sampling, setup.initial_policy, setup.directory.path, train.seed),
     )
+    for given in filter(None, (inputs.prompts, inputs.heldout)):
+        chat.refuse_answers(given)
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
     first.of(inputs.prompts.table()["prompt_id"].to_pylist())
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
@@ -135,7 +146,7 @@ def load(setup: Setup, inputs: Inputs) -> Run:
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
-        config, policy, inputs.prompts.table()["messages"], model=model, size=setup.world.size,
+        config, policy, chat.with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     timer = Timer()

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import readers
+from rlvr_cli.models import chat, messages
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -19,8 +21,10 @@ from rlvr_cli.storage.writer import OnPart, write_shards
 from rlvr_cli.verification.scoring import rewards
 
 PROMPTS_PER_PART = 1024
+_HASHED = ("prompt_id", "messages", "answer", "verifier", "source", "extra")  # not what is derived
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
-_OPTIONAL = ("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier")
+_OPTIONAL = ("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier",
+             "drop_answer_turn")  # fmt: skip
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
 
@@ -32,6 +36,7 @@ class Source:
     params: dict[str, Any]
     parents: dict[str, Shards] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()  # what was read otherwise than it stands there
 
 
 def load(
@@ -41,11 +46,25 @@ def load(
     verifier: str | None = None,
     columns: dict[str, str | None],
     limit: int | None = None,
+    drop_answer_turn: bool = False,
 ) -> Source:
     """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
 
-    `columns` are the names that `from_file` takes.
+    `columns` are the names that `from_file` takes. A prompt that ends with the assistant's turn is
+    refused, or with `drop_answer_turn` loses it.
     """
+    given = _load(source, split=split, verifier=verifier, columns=columns, limit=limit)
+    return _without_answers(given, drop=drop_answer_turn)
+
+
+def _load(
+    source: str,
+    *,
+    split: str | None,
+    verifier: str | None,
+    columns: dict[str, str | None],
+    limit: int | None,
+) -> Source:
     params: dict[str, Any] = {"limit": limit} if limit else {}
     path = Path(source)
     if source.startswith("task:") or ".py:" in source:
@@ -65,6 +84,27 @@ def load(
     return Source(rows[:limit], params)
 
 
+def _without_answers(source: Source, *, drop: bool) -> Source:
+    """The source with prompts that the policy may see, and with what was changed to be so."""
+    rows, dropped = [], 0
+    shapes = Counter(row["shape"] for row in source.rows if row.get("shape"))
+    said = [f"{count} prompts read from {shape}" for shape, count in shapes.items()]
+    for row in source.rows:
+        prompt = messages.stored(row["messages"], row["prompt_id"])
+        if not drop:
+            messages.refuse_answer(prompt, row["prompt_id"])
+        elif messages.ends_with_answer(prompt):
+            dropped += 1
+            kept = messages.without_answer(prompt, row["prompt_id"])
+            row = row | {"messages": json.dumps(kept)}
+        rows.append(row)
+    if not drop:
+        return replace(source, remarks=tuple(said))
+    said.append(f"the assistant's turn at the end of {dropped} prompts was left out")
+    params = source.params | {"drop_answer_turn": True}
+    return replace(source, rows=rows, params=params, remarks=tuple(said))
+
+
 def _refuse_flags(source: str, given: dict[str, str | None]) -> None:
     for name, value in given.items():
         if value is not None:
@@ -77,8 +117,11 @@ def _refuse_flags(source: str, given: dict[str, str | None]) -> None:
 
 def from_shards(prompts: Shards, verifier: str | None = None) -> list[dict[str, Any]]:
     """The rows of a prompts directory, with another verifier if one is given."""
-    rows = prompts.table().to_pylist()
-    return [row | {"verifier": verifier or row["verifier"]} for row in rows]
+    rows, raws = prompts.table().to_pylist(), chat.with_raw(prompts)["raw"].to_pylist()
+    return [
+        row | {"verifier": verifier or row["verifier"], "raw": raw}
+        for row, raw in zip(rows, raws, strict=True)
+    ]
 
 
 def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
@@ -94,6 +137,7 @@ def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
         rows.append(
             {
                 **row,
+                "raw": row.get("raw", True),
                 "messages": json.dumps(row["prompt"]),
                 "extra": _json_or_none(row["extra"]),
                 "verifier": verifier or row["verifier"],
@@ -113,8 +157,8 @@ def from_file(
 ) -> list[dict[str, Any]]:
     """The rows of a file, or of a data set that `datasets` knows by name or path.
 
-    A prompt column holds text or a list of messages. Ids default to the source's name and the
-    row's number; what else a row holds is kept as JSON in `extra`.
+    A prompt column holds text or messages, in the shapes of `models.messages`. Ids default to the
+    source's name and the row's number; what else a row holds is kept as JSON in `extra`.
     """
     path, rows = Path(source), _read(source, split)
     id_name = readers.column(rows, id_column, readers.ID, "--id-column", path)
@@ -135,11 +179,15 @@ def from_file(
                     f"remove the row, or name another column with {flag}",
                 )
         named = readers.look_up(row, id_name) if id_name else None
+        prompt_id = str(named) if named is not None else f"{stem}-{number:06d}"
+        asked, shape = messages.read(prompt, prompt_id)
         rest = {key: value for key, value in row.items() if key not in used}
         prompts.append(
             {
-                "prompt_id": str(named) if named is not None else f"{stem}-{number:06d}",
-                "messages": json.dumps(prompt, default=str),
+                "prompt_id": prompt_id,
+                "messages": json.dumps(asked if shape else prompt, default=str),
+                "shape": shape,
+                "raw": False,
                 "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
                 "verifier": verifier or row.get("verifier"),
                 "source": stem,
@@ -202,12 +250,12 @@ def make(
     for name in {row["verifier"] for row in rows} - {None}:
         rewards.check(str(name))
     wanted = schema.schema("prompts")
-    columns = {name: [row[name] for row in rows] for name in wanted.names}
+    columns = {name: [row.get(name) for row in rows] for name in wanted.names}
     try:
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise DataError(f"the rows do not fit the prompts schema: {error}") from error
-    content = {"rows": len(rows), "content": content_hash(*columns.values())}
+    content = {"rows": len(rows), "content": content_hash(*(columns[name] for name in _HASHED))}
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
     return write_shards(
         out,

@@ -160,7 +160,9 @@ def begun_with(path: Path) -> dict[str, Any]:
     for listing in (path / MANIFEST, *sorted(path.glob("_partial*.json"))):
         if manifest := read_sealed(listing):
             return dict(manifest["params"])
-    return {}
+    first_draw = path / "_draws" / "0" / "rollouts"  # rollouts with draws begin with these
+    params = begun_with(first_draw) if first_draw.is_dir() else {}
+    return {name: value for name, value in params.items() if name not in ("draw", "max_draws")}
 
 
 def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:

@@ -13,7 +13,7 @@ from rlvr_cli.engines.rollout._batch import ContinuousBatch, GenerationJob
 from rlvr_cli.engines.rollout._decoder import Decoder
 from rlvr_cli.engines.rollout._fused import layers_of
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.logprobs import fit_threads
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
@@ -109,7 +109,8 @@ class GraphEngine:
         rows = self._fitting(models, rows, length)
         decoders = [Decoder(model, rows, length, fuse=self._fuses(model)) for model in models]
         ends = self._loaded.eos_ids
-        return ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
+        stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
+        return ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least, stop=stop)
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""
