@@ -43,7 +43,7 @@ class Encoder:
         self._question = None if template and template.is_of_chat else template
         self._chat = template.source if template and template.is_of_chat else self._own_template()
         prompt_options.check(options, self._chat, self._kwargs)
-        self._writes_date = bool(self._chat) and prompt_options.reads(self._chat, "strftime_now")
+        self._writes_date = "strftime_now" in prompt_options.variables(self._chat)
 
     def _own_template(self) -> str:
         """The policy's chat template, empty if it has none."""
@@ -195,7 +195,8 @@ class Encoder:
                 "--system is given, and the prompts are raw text, as those of tasks are",
                 "leave it out, or put it before the text with --prefix",
             )
-        if self._writes_date and not self._as_before:
+        says_date = any("date" in key for key in self._kwargs)
+        if self._writes_date and not says_date and not self._as_before:
             yield (
                 "the chat template writes a date: "
                 f"{self._kwargs.get('strftime_now', DATE)} in each prompt, that it can be made "

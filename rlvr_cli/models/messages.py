@@ -36,7 +36,7 @@ def read(value: Any, name: str) -> tuple[Prompt, str | None]:
         return _messages([value], name), "one message"
     if not isinstance(value, list):
         raise DataError(f"prompt `{name}` is {_short(value)}: no text and no messages", _HINT)
-    shape = "from and value" if any(_is_sharegpt(message) for message in value) else None
+    shape = "ShareGPT's from and value" if any(_is_sharegpt(message) for message in value) else None
     return _messages(value, name), shape
 
 
@@ -80,7 +80,7 @@ def _message(value: Any, name: str) -> Message:
         raise DataError(
             f"prompt `{name}` has a turn whose content is {_short(kept['content'])}", _HINT
         )
-    return kept | {"content": ""}
+    return kept | {"content": None}  # of a turn that calls tools: templates ask for it
 
 
 def _content(content: Any, name: str) -> str:
@@ -149,4 +149,4 @@ def question(prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     said = [message["content"] for message in prompt if message["role"] == "user"]
-    return str((said or [prompt[-1]["content"]])[-1])
+    return str((said or [prompt[-1]["content"]])[-1] or "")

@@ -130,19 +130,36 @@ def template(value: str) -> Template | None:
     read = variables(source)
     if not read & {"messages", "question"}:
         raise UsageError(
-            f"the template of --template reads {', '.join(sorted(read)) or 'no variable'}",
+            f"the template of --template reads {', '.join(sorted(read)) or 'nothing'}",
             "write {{ question }} where the question belongs; a chat template reads `messages`",
         )
     return Template(source, is_of_chat="messages" in read)
 
 
 def variables(source: str) -> set[str]:
-    """The variables that a template reads and does not set; an error if it is no template."""
-    from jinja2 import TemplateError, meta
+    """The names that a template reads or sets; an error if it is no template."""
+    from jinja2 import nodes
+
+    return {node.name for node in _tree(source).find_all(nodes.Name)}
+
+
+def _settable(source: str) -> list[str]:
+    """The variables that a chat template leaves to its caller."""
+    from jinja2 import meta, nodes
+
+    tree = _tree(source)
+    asked = {test.node.name for test in tree.find_all(nodes.Test)
+             if test.name == "defined" and isinstance(test.node, nodes.Name)}  # fmt: skip
+    names = meta.find_undeclared_variables(tree) | asked
+    return sorted(n for n in names - set(_RESERVED) if not _OF_TOKENIZER.fullmatch(n))
+
+
+def _tree(source: str) -> Any:
+    from jinja2 import TemplateError
 
     plain = re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", source)  # transformers' own tag
     try:
-        return meta.find_undeclared_variables(_environment().parse(plain))
+        return _environment().parse(plain)
     except TemplateError as error:
         raise DataError(
             f"a template is not Jinja: {first_line(error)}", "check its braces"
@@ -157,11 +174,6 @@ def _environment() -> Any:
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
     )
-
-
-def reads(source: str, name: str) -> bool:
-    """Whether a template mentions a variable."""
-    return bool(re.search(rf"\b{re.escape(name)}\b", source))
 
 
 def read_kwargs(value: str) -> dict[str, Any]:
@@ -201,9 +213,8 @@ def check(options: RolloutOptions, chat_template: str, kwargs: dict[str, Any]) -
             raise UsageError(
                 f"--chat-template-kwargs sets `{key}`, which rlvr sets", "leave it out"
             )
-        if not reads(chat_template, key):
-            others = sorted(n for n in variables(chat_template) - set(_RESERVED)
-                            if not _OF_TOKENIZER.fullmatch(n))  # fmt: skip
+        if key not in variables(chat_template):
+            others = _settable(chat_template)
             raise UsageError(
                 f"the chat template does not read `{key}`, which --chat-template-kwargs sets",
                 f"it reads {', '.join(others)}" if others else "leave it out",
