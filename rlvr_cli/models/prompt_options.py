@@ -5,7 +5,6 @@ a built-in template says is kept as such a string: a directory depends on the te
 """
 
 import datetime
-import difflib
 import functools
 import json
 import re
@@ -14,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli import templates
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import stops
 from rlvr_cli.specs import grammar, option_types
 
-TEMPLATES = Path(__file__).parents[1] / "templates"
 DATE = "2024-07-26"  # the one that Llama's own templates write where there is no clock
 _RESERVED = (
     "messages", "conversation", "add_generation_prompt", "continue_final_message", "tokenize",
@@ -49,11 +48,6 @@ class Template:
                 f"the template of --template fails: {first_line(error)}",
                 "it is given `question` alone",
             ) from error
-
-
-def names() -> list[str]:
-    """The built-in templates, sorted."""
-    return sorted(path.stem for path in TEMPLATES.glob("*.jinja"))
 
 
 def text_of(value: str) -> str:
@@ -97,15 +91,9 @@ def _refuse_spelled_out(name: str, value: str) -> None:
 
 def _builtin(value: str) -> str:
     """A built-in template as its path."""
-    if value in names():
-        return str(TEMPLATES / f"{value}.jinja")
-    if value and value[:1] != '"' and not Path(value).exists() and Path(value).name == value:
-        near = difflib.get_close_matches(value, names(), n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise UsageError(
-            f"--template is `{value}`, which is no built-in template and no file",
-            f"{hint}there are {', '.join(names())}; or name a Jinja file",
-        )
+    is_name = value and value[:1] != '"' and Path(value).name == value
+    if is_name and (value in templates.names() or not Path(value).exists()):
+        return str(templates.path(value))
     return value
 
 

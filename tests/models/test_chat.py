@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
+from rlvr_cli import templates
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import chat, policy, prompt_options
@@ -179,7 +180,7 @@ def test_messages_that_end_with_the_answer_are_refused():
         (PLAIN, {"chat_template_kwargs": "enable_thinking=false"}, "not read `enable_thinking`"),
         (PLAIN, {"chat_template_kwargs": "add_generation_prompt=false"}, "which rlvr sets"),
         (PLAIN, {"chat_template_kwargs": "a"}, "--chat-template-kwargs is `a`"),
-        (PLAIN, {"template": "boxed"}, "no built-in template and no file"),
+        (PLAIN, {"template": "boxed"}, "`boxed` is no built-in template and no file"),
         (PLAIN, {"template": '"Answer:"'}, "the template of --template reads nothing"),
         (PLAIN, {"template": '"{{ question"'}, "a template is not Jinja"),
         (PLAIN, {"template": '"{{ question.a.b }}"'}, "the template of --template fails"),
@@ -260,7 +261,7 @@ def test_the_options_are_written_in_one_way_with_the_content_of_their_files(tmp_
     assert prompt_options.resolved(options) == options
 
 
-@pytest.mark.parametrize("name", prompt_options.names())
+@pytest.mark.parametrize("name", templates.names())
 def test_a_built_in_template_holds_the_question_and_says_what_it_is(name):
-    source = (prompt_options.TEMPLATES / f"{name}.jinja").read_text()
+    source = templates.path(name).read_text()
     assert source.startswith("{#- ") and "1+1?" in seen(PLAIN, "1+1?", template=name)
