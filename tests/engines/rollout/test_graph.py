@@ -9,6 +9,7 @@ from scipy import stats
 from transformers import Gemma2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from rlvr_cli import config, registry
+from rlvr_cli.engines.rollout import _batch
 from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training import local
@@ -256,3 +257,14 @@ def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_with
     ended = [c for c in stopped if text(c.token_ids).endswith(("+", "*2", "-1"))]
     assert len(ended) > 3 and {c.finish_reason for c in ended} == {"stop"}
     assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))
+
+
+@pytest.mark.parametrize("pace", [_batch.Pace(4, 1, 1), _batch.Pace(3, 0, 128)])
+def test_a_stop_string_ends_a_row_that_has_gone_on_meanwhile_as_on_a_gpu(
+    loaded, engine, pace, monkeypatch
+):
+    requests = requests_of(loaded)
+    sampling = SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1"))
+    expected = sample(engine, requests, sampling)
+    monkeypatch.setitem(_batch.PACE, "cpu", pace)
+    assert_same(sample(engine, requests, sampling), expected)
