@@ -183,14 +183,15 @@ class Encoder:
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
         """What the options make of these prompts, one line each."""
-        raw_of = [raw for text, raw in zip(messages, raws, strict=True) if text[:1] == '"']
+        rows = list(zip(messages, raws, strict=True))
+        raw_of = [raw for text, raw in rows if text[:1] == '"']
         asked = raw_of.count(False)
         if self.has_template and self._options.chat and asked:
             yield (
                 f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
                 "turn of the chat template; --no-chat leaves text as it is"
             )
-        elif self._system and len(raw_of) > 0:
+        elif self._system and rows and len(raw_of) == len(rows):
             raise UsageError(
                 "--system is given, and the prompts are raw text, as those of tasks are",
                 "leave it out, or put it before the text with --prefix",

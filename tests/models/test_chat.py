@@ -244,6 +244,7 @@ def test_what_the_options_do_to_the_prompts_is_said():
     assert said(PLAIN, ["a"], [False], chat=False) == ""
     assert "strftime_now=YYYY-MM-DD" in said(LIKE_LLAMA, ["a"], [True])
     assert 'a completion ends at "\\n" or "Q:" too' in said(None, ["a"], [0], stop='["\\n","Q:"]')
+    assert said(PLAIN, ["a", [user("b")]], [True, False], system="s") == ""
     with pytest.raises(UsageError, match="the prompts are raw text"):
         said(PLAIN, ["a"], [True], system="s")
 
