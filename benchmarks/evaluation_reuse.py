@@ -31,7 +31,7 @@ from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.kernels.reference import seeds_at
-from rlvr_cli.models import logprobs, policy as policies
+from rlvr_cli.models import chat, logprobs, policy as policies
 from rlvr_cli.protocols import Completion, Request, Row, SamplingParams
 
 CUDA = torch.cuda.is_available()
@@ -67,7 +67,7 @@ def prompts_of(loaded: Any, count: int, words: bool) -> list[list[int]]:
     for i in range(count):
         text = QUESTIONS[i % len(QUESTIONS)].format(a=7 + 3 * i, b=5 + 2 * i, c=2 + i % 7)
         message = json.dumps([{"role": "user", "content": text}])
-        prompts.append(policies.encode_prompt(loaded.tokenizer, str(i), message))
+        prompts.append(chat.Encoder(loaded.tokenizer).encode(str(i), message))
     return prompts
 
 

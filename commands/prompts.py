@@ -31,6 +31,7 @@ def command(
     limit: options.Limit = None,
     drop_unusable: options.DropUnusable = False,
     drop_duplicates: options.DropDuplicates = False,
+    drop_answer_turn: options.DropAnswerTurn = False,
     without: options.Without = None,
     drop_easiest: options.DropEasiest = None,
     scores: options.ScoresOfEasiest = None,
@@ -43,7 +44,7 @@ def command(
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
     difficulty.check(drop_easiest, scores or [])
-    how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, limit)
+    how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit)
     shares = options.numbers("--weights", weights)
     chosen = mixing.load(
         sources, shares, how, drop_duplicates=drop_duplicates, without=without or []

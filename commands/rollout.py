@@ -1,8 +1,7 @@
 """Samples completions of prompts from a policy.
 
-A row's sample depends on its prompt, its index, the seed and the step alone, not on its batch or on
-interruptions. With `--max-draws` above 1, groups whose rewards are all equal are left out and other
-prompts are drawn in their place; all draws and their scores stay in `OUT/_draws`.
+A row's sample depends on its prompt, its index, the seed and the step, not on its batch. With
+`--max-draws` above 1, groups of equal rewards give way to others; `OUT/_draws` has all draws.
 
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
@@ -45,14 +44,15 @@ def command(
     policy, said = which.to_sample(source, model, out)
     count = len(selection.of(source.table()["prompt_id"].to_pylist()))
     chosen, also = rollout.settle(chosen, policy, count, share.count, out=out)
-    draws = f", in {chosen.max_draws} draws at most," if chosen.max_draws > 1 else ""
     if dry_run:
         if not chosen.memory_model:
             begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
-        each = f"{chosen.num_generations} completions of `{policy.name}`{draws}"
-        return console.say(f"rollout: {count} prompts x {each} would go to `{out}`")
+        each = f"{chosen.num_generations} completions of `{policy.name}` would go to `{out}`"
+        preview = rollout.preview(chosen, policy, source, selection)
+        return console.say(f"rollout: {count} prompts x {each}\n{preview}")
     options.spawn(nproc, prompts, source.path)
-    console.remark("rollout", *said, *also)
+    asked = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
+    console.remark("rollout", *said, *also, *asked)
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,

@@ -109,7 +109,7 @@ def _parameter(parameter: inspect.Parameter) -> tuple[str, str, str, str]:
     flags = [flag for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
     flags = flags or [f"--{parameter.name.replace('_', '-')}"]
     kinds = [words, _bounds(*_limits(parameter.name, info)), "may be repeated" * is_repeated]
-    name = ", ".join(f"`{flag}`" for flag in flags)
+    name = ", ".join(f"`{name}`" for flag in flags for name in flag.split("/"))
     shown = default if not default or default == "required" or " " in default else f"`{default}`"
     return name, ", ".join(filter(None, kinds)), "" if words == "flag" else shown, text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.specs import foreign
+from rlvr_cli.specs import foreign, option_types
 
 RECIPES = Path(__file__).parent / "recipes"
 ADAPTERS_RATE = 1e-5  # the learning rate of adapters, unless one is given
@@ -30,13 +30,18 @@ def option(
     most: float | None = None,
     earlier: Any = None,
     group: str | None = None,
+    spelled: Literal["", "list", "table"] = "",
 ) -> Any:
     """A field with its help text, its bounds and its `group` in help, that of its table if None.
 
     An option that is added says in `earlier` what the directories and runs of earlier versions,
-    which do not store it, meant.
+    which do not store it, meant. `spelled` says that its text is a list or a table of the grammar
+    of specs, so that TOML may hold a list or a table instead.
     """
-    metadata = {"help": text, "least": least, "most": most, "earlier": earlier, "group": group}
+    metadata = {
+        **{"help": text, "least": least, "most": most, "earlier": earlier},
+        **{"group": group, "spelled": spelled},
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -56,6 +61,31 @@ class RolloutOptions:
     )
     overlong: Literal["error", "skip", "truncate"] = option(
         "error", "a prompt that leaves no room for a completion in the policy's context"
+    )
+    chat: bool = option(
+        True,
+        "a plain question becomes a user's turn where the policy has a chat template",
+        earlier=False,
+    )
+    system: str = option("", "text of a system turn before the question", earlier="")
+    prefix: str = option(
+        "", "a file whose text stands before the question, as few-shot examples", earlier=""
+    )
+    template: str = option(
+        "", "how a question is put: a built-in such as boxed-answer, or a Jinja file", earlier=""
+    )
+    suffix: str = option("", "text behind the question", earlier="")
+    chat_template_kwargs: str = option(
+        "",
+        "variables of the chat template, as in enable_thinking=false",
+        earlier="",
+        spelled="table",
+    )
+    stop: str = option(
+        "",
+        'a completion also ends with this text; several as in ["Q:","\\n\\n"]',
+        earlier="",
+        spelled="list",
     )
     prompts_per_part: int = option(
         64,
@@ -374,6 +404,9 @@ def _check_known(path: Path, name: str, known: Any, noun: str, tables: dict[str,
 def typed(path: Path, option_field: dataclasses.Field[Any], value: Any) -> Any:
     """A value of a TOML file as its option takes it; an error if it is of another type."""
     kind = option_field.type
+    if isinstance(value, {"list": list, "table": dict}.get(option_field.metadata["spelled"], ())):
+        text = option_types.spell(value, Any)
+        return text if isinstance(value, list) else text[1:-1]
     if get_origin(kind) is Literal:
         fits = value in get_args(kind)
     else:

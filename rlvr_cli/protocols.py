@@ -88,7 +88,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled completion; the end-of-sequence token is its last token where it stopped."""
+    """One sampled completion.
+
+    Where it stopped its last token ends the sequence, or completes a stop string.
+    """
 
     token_ids: list[int]
     behaviour_logp: list[float]  # nats, of what was sampled from, at the sampling temperature
@@ -103,6 +106,9 @@ class SamplingParams:
     With `mu` above 0 from softmax((policy - mu memory) / temperature), over the tokens that the
     policy gives at least `min_prob` times its largest probability (DLC, When Sharpening Becomes
     Collapse, 3.2).
+
+    A completion also ends with the token that completes one of the `stop` strings. The stage cuts
+    there whatever an engine returns (`models.stops`); one that stops there saves the time.
     """
 
     max_new_tokens: int
@@ -111,6 +117,7 @@ class SamplingParams:
     top_k: int = 0
     mu: float = 0.0
     min_prob: float = 0.0
+    stop: tuple[str, ...] = ()
 
 
 class RolloutEngine(Protocol):

@@ -25,7 +25,7 @@ LAYERS = """
     algorithms cli interop models tracking verification
     config registry runtime storage
     specs
-    __version__ errors kernels protocols tasks terminal
+    __version__ errors kernels protocols tasks templates terminal
 """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}
@@ -101,7 +101,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
         ("matplotlib", "report/figures.py lab/picture.py"),
-        ("jinja2", "report/page.py"),
+        ("jinja2", "report/page.py models/prompt_options.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
         ("mlflow", "tracking/trackers/mlflow.py"),

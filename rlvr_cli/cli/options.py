@@ -15,7 +15,7 @@ from rlvr_cli import config, registry
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import user_code
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
@@ -100,6 +100,9 @@ Weights = Annotated[
 DropUnusable = Annotated[
     bool, typer.Option("--drop-unusable", help="leave out rows without a prompt or an answer")
 ]
+DropAnswerTurn = Annotated[
+    bool, typer.Option("--drop-answer-turn", help="leave out the assistant's turn at the end")
+]
 DropDuplicates = Annotated[
     bool, typer.Option("--drop-duplicates", help="leave out prompts that repeat an earlier text")
 ]
@@ -162,7 +165,10 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Parameter:
-    flags = [f"--{field.name.replace('_', '-')}", *_SHORT.get(field.name, [])]
+    name = field.name.replace("_", "-")
+    flags = [f"--{name}", *_SHORT.get(field.name, [])]
+    if field.type is bool and field.default:
+        flags = [f"--{name}/--no-{name}"]
     default = f"{field.default!r}"
     if implied.get(field.name, field.default) != field.default:
         default += f"; {implied[field.name]!r} in the built-in run"
@@ -280,7 +286,7 @@ class Begun:
 
     def _say(self, values: dict[str, Any]) -> None:
         if values:
-            named = ", ".join(f"{name} {value}" for name, value in values.items())
+            named = ", ".join(f"{name} {escape.brief(value)}" for name, value in values.items())
             console.say(f"`{self._path}` was begun with {named}: it stays so")
 
 

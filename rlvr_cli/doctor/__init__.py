@@ -15,8 +15,7 @@ def of_data(
 ) -> list[Finding]:
     """The findings on a directory or a file of prompts, and on a model's reading of them."""
     policy = policies.resolve(model) if model else None
-    new = run.rollout.max_new_tokens
-    findings = data.examine(source, policy=policy, max_new_tokens=new, columns=columns)
+    findings = data.examine(source, policy=policy, options=run.rollout, columns=columns)
     return [*findings, *(tokens.examine(policy) if policy else ())]
 
 

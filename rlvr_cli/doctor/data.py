@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from rlvr_cli.config import RolloutOptions
 from rlvr_cli.doctor import golds
 from rlvr_cli.doctor.finding import Finding
-from rlvr_cli.errors import DataError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.models import chat, messages, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts, reading
@@ -27,13 +28,14 @@ def examine(
     path: Path,
     *,
     policy: Policy | None = None,
-    max_new_tokens: int = 0,
+    options: RolloutOptions = RolloutOptions(),
     columns: dict[str, str | None],
 ) -> Iterator[Finding]:
     """The findings on a directory of shards and its ancestors, or on a file.
 
     Scores, or rollouts with scores next to them, also show which groups carry signal. With a
-    `policy` the prompts are encoded for it. `columns` are those of `reading.from_file`.
+    `policy` the prompts are encoded for it, as these `options` say. `columns` are those of
+    `reading.from_file`.
     """
     if not (path / MANIFEST).exists():
         found = reading.from_file(
@@ -43,7 +45,7 @@ def examine(
             answer_column=columns.get("answer_column"),
             verifier=columns.get("verifier"),
         )
-        yield from _prompts(found.rows, policy, max_new_tokens)
+        yield from _prompts(found.rows, policy, options)
         return
     shards = Shards.open(path)
     if shards.kind not in _KINDS:
@@ -57,7 +59,7 @@ def examine(
         scores = _neighbouring_scores(rollouts)
     source = rollouts.parent("prompts") if rollouts.kind == "rollouts" else shards
     rows = prompts.from_shards(source, columns.get("verifier"))
-    yield from _prompts(rows, policy, max_new_tokens)
+    yield from _prompts(rows, policy, options)
     if rollouts.kind == "rollouts":
         yield from _rollouts(rollouts)
     if scores:
@@ -74,12 +76,29 @@ def _neighbouring_scores(rollouts: Shards) -> Shards | None:
 
 
 def _prompts(
-    rows: list[PromptRow], policy: Policy | None, max_new_tokens: int
+    rows: list[PromptRow], policy: Policy | None, options: RolloutOptions
 ) -> Iterator[Finding]:
     yield from _doubles(rows)
+    yield from _answers(rows)
     yield from golds.examine(rows)
     if policy:
-        yield from _encoded(rows, policy, max_new_tokens)
+        yield from _encoded(rows, policy, options)
+
+
+def _answers(rows: list[PromptRow]) -> Iterator[Finding]:
+    """Prompts that end with the assistant's turn, in which the policy would see the answer."""
+    names = [
+        row["prompt_id"]
+        for row in rows
+        if messages.ends_with_answer(messages.stored(row["messages"], row["prompt_id"]))
+    ]
+    if names:
+        yield Finding(
+            "problem",
+            "turns",
+            f"{len(names)} of {len(rows)} prompts end with the assistant's turn: {_some(names)}",
+            "leave that turn out with `rlvr prompts ... --drop-answer-turn`",
+        )
 
 
 def _doubles(rows: list[PromptRow]) -> Iterator[Finding]:
@@ -108,20 +127,23 @@ def _doubles(rows: list[PromptRow]) -> Iterator[Finding]:
         yield Finding("ok", "prompts", f"{len(rows)}, no id and no text twice")
 
 
-def _encoded(rows: list[PromptRow], policy: Policy, max_new_tokens: int) -> Iterator[Finding]:
-    tokenizer = policies.load_tokenizer(policy)
+def _encoded(rows: list[PromptRow], policy: Policy, options: RolloutOptions) -> Iterator[Finding]:
+    """How long the prompts are for the policy, and the first one as it sees it."""
     context = policies.context_length(policy)
     try:
+        encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+        remarks = list(encoder.remarks([r["messages"] for r in rows], [r["raw"] for r in rows]))
         lengths = {
             row["prompt_id"]: len(
-                policies.encode_prompt(tokenizer, row["prompt_id"], row["messages"])
+                encoder.encode(row["prompt_id"], row["messages"], raw=bool(row["raw"]))
             )
             for row in rows
         }
-    except DataError as error:
+    except UserError as error:
         yield Finding("problem", "lengths", str(error), error.hint)
         return
-    room = context - max_new_tokens
+    new = options.max_new_tokens
+    room = context - new
     long = [name for name, length in lengths.items() if length > room]
     most, middle = max(lengths.values()), statistics.median(lengths.values())
     text = f"prompts of {middle:g} tokens (median) to {most}"
@@ -132,17 +154,12 @@ def _encoded(rows: list[PromptRow], policy: Policy, max_new_tokens: int) -> Iter
             "problem",
             "lengths",
             f"{len(long)} of {len(rows)} prompts are longer than {room} tokens, which a context of "
-            f"{context} leaves for them with {max_new_tokens} new ones: {_some(long)}",
+            f"{context} leaves for them with {new} new ones: {_some(long)}",
             "use fewer --max-new-tokens, or `--overlong skip`",
         )
-    if getattr(tokenizer, "chat_template", None) and all(r["messages"][:1] == '"' for r in rows):
-        yield Finding(
-            "note",
-            "template",
-            "the prompts are raw text, and the policy has a chat template, which they do not use",
-            "a chat model needs lists of messages: "
-            '[{"role": "user", "content": "..."}] as the prompt',
-        )
+    for remark in remarks:
+        yield Finding("ok", "template", remark)
+    yield Finding("ok", "prompt", encoder.preview(rows[0]))
 
 
 def _rollouts(rollouts: Shards) -> Iterator[Finding]:

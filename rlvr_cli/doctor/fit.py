@@ -12,7 +12,7 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.memory_estimate.phases import gib
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
@@ -34,8 +34,11 @@ def examine(
     """What each phase of such a run needs, on each of `size` devices."""
     device = device or devices.here()
     shape = shape_of(policy, config.train_step)
-    prompts = config.train.prompts and Shards.open(Path(config.train.prompts), "prompts").table()
-    longest = rollout.longest_prompt(policy, prompts["messages"]) if prompts else _PROMPT_TOKENS
+    prompts = config.train.prompts and chat.with_raw(
+        Shards.open(Path(config.train.prompts), "prompts")
+    )
+    sampling = config.rollout
+    longest = rollout.longest_prompt(policy, prompts, sampling) if prompts else _PROMPT_TOKENS
     objective = objectives.build(config.train.algo)
     train = config.train_step
     yield Finding(
@@ -100,6 +103,7 @@ def _prompts(policy: Policy, config: RunConfig) -> Iterator[list[int]]:
     if not config.train.prompts:
         yield from ([*tokenizer(text)["input_ids"]] for text in _TEXTS)
         return
-    rows = Shards.open(Path(config.train.prompts), "prompts").table()
+    rows = chat.with_raw(Shards.open(Path(config.train.prompts), "prompts"))
+    encoder = chat.Encoder(tokenizer, config.rollout)
     for row in islice(rows.to_pylist(), _PROMPTS):
-        yield policies.encode_prompt(tokenizer, row["prompt_id"], row["messages"])
+        yield encoder.encode(row["prompt_id"], row["messages"], raw=row["raw"])

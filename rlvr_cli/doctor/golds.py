@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr_cli import registry
 from rlvr_cli.doctor.finding import Finding, Level
+from rlvr_cli.models import messages
 from rlvr_cli.stages import golds, score
 
 PromptRow = dict[str, Any]
@@ -38,10 +39,10 @@ def examine(rows: list[PromptRow]) -> Iterator[Finding]:
 
 def text_of(row: PromptRow) -> str:
     """What a prompt says, its messages one after the other."""
-    prompt = json.loads(row["messages"])
+    prompt = messages.stored(row["messages"], row["prompt_id"])
     if isinstance(prompt, str):
         return prompt
-    return "\n".join(str(message.get("content", "")) for message in prompt)
+    return "\n".join(message["content"] or "" for message in prompt)
 
 
 def _verifiers(rows: list[PromptRow]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.pass_at_k import Measures, write_metrics
 from rlvr_cli.interop import readers
 from rlvr_cli.models import policy as policies
+from rlvr_cli.models.chat import Encoder
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.storage.shards import MANIFEST, Shards
@@ -151,6 +152,7 @@ def _rows(
 ) -> tuple[list[Row], int]:
     """Prompt and solution as tokens, and how many solutions were cut."""
     rows, cut = [], 0
+    encoder = Encoder(loaded.tokenizer)
     for name, messages, text in zip(
         solutions.prompt_id, solutions.messages, solutions.text, strict=True
     ):
@@ -158,7 +160,7 @@ def _rows(
         if isinstance(prompt, str):
             content = [{"role": "user", "content": prompt}]
             messages = json.dumps(content if chat else prompt + separator)
-        prompt_ids = policies.encode_prompt(loaded.tokenizer, name, messages)
+        prompt_ids = encoder.encode(name, messages)
         token_ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         room = loaded.context - len(prompt_ids)
         if not prompt_ids or not token_ids or room < 1:

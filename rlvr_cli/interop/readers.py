@@ -13,7 +13,8 @@ from typing import Any, TextIO
 from rlvr_cli.errors import DataError
 
 ID = ("prompt_id", "id", "uid", "unique_id", "task_id", "question_id", "doc_id")
-PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query")
+PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
+          "conversations")  # fmt: skip
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
 _SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
 

@@ -20,7 +20,7 @@ from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout
 from rlvr_cli.storage.shards import MANIFEST, Shards
-from rlvr_cli.terminal import console, tables
+from rlvr_cli.terminal import console, escape, tables
 from rlvr_cli.tracking import beside
 
 
@@ -65,7 +65,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
     if distributed.is_launched():
         return  # the process that launched this one said it
     changed = [
-        f"{name} {value}"
+        f"{name} {escape.brief(value)}"
         for table, options in vars(chosen).items()
         for name, value in vars(options).items()
         if given.get(table, {}).get(name) is None
@@ -80,7 +80,8 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     config, said = setup.settled(config)
-    console.remark("train", *said)
+    policy = policies.resolve(config.train.model)
+    console.remark("train", *said, *setup.prompt_remarks(config, policy))
     if not distributed.current().is_main_process:
         for _ in setup.train(out, config):
             pass

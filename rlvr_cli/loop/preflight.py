@@ -134,7 +134,7 @@ def check_evaluation(config: RunConfig) -> None:
 def require_memory(
     config: RunConfig,
     policy: Policy,
-    messages: pa.ChunkedArray,
+    prompts: pa.Table,
     *,
     model: Policy | None,
     reference: bool,
@@ -142,7 +142,7 @@ def require_memory(
 ) -> None:
     """Refuses a run that a GPU has no memory for, before any weight is loaded.
 
-    `messages` are those of the prompts to train on, `model` is the memory model of DLC; with a
+    `prompts` are those to train on, `model` is the memory model of DLC; with a
     `reference` the start policy is in memory too.
     """
     accelerator = device.here()
@@ -158,7 +158,7 @@ def require_memory(
             config, rollout=dataclasses.replace(config.rollout, max_new_tokens=longest)
         ),
         accelerator,
-        prompt=rollout.longest_prompt(policy, messages),
+        prompt=rollout.longest_prompt(policy, prompts, config.rollout),
         reference=reference,
         size=size,
     )

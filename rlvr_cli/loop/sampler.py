@@ -14,7 +14,7 @@ from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
@@ -33,7 +33,7 @@ class Sampler:
         *,
         timer: Timer,
     ) -> None:
-        self._engine_name, self._rank = config.rollout.engine, config.train_step.lora_rank
+        self._options, self._rank = config.rollout, config.train_step.lora_rank
         self._trained, self._memory = trained, memory
         self._prompts, self._timer = prompts, timer
         self._colocated: ColocatedEngine | None = None
@@ -71,7 +71,7 @@ class Sampler:
         """
         trained = self._trained
         if self._colocated is None:
-            build = registry.build("rollout", self._engine_name)
+            build = registry.build("rollout", self._options.engine)
             loaded = trained.load_or_reuse(trained.policy) if self._rank else trained.loaded
             extra_models = {"memory_model": self._memory.loaded} if self._memory else {}
             engine = build(trained.policy, loaded, self._rank, **extra_models)
@@ -94,6 +94,7 @@ class Sampler:
     @functools.cached_property
     def _probe(self) -> list[int]:
         """The prompt that sampler and trainer are compared on: the first to train on."""
-        first = self._prompts.part(0).slice(0, 1).to_pylist()[0]
+        first = chat.with_raw(self._prompts).slice(0, 1).to_pylist()[0]
         tokenizer = policies.load_tokenizer(self._trained.initial_policy)
-        return policies.encode_prompt(tokenizer, first["prompt_id"], first["messages"])
+        encoder = chat.Encoder(tokenizer, self._options)
+        return encoder.encode(first["prompt_id"], first["messages"], raw=first["raw"])

@@ -20,7 +20,7 @@ from rlvr_cli.loop.run import Record, Run
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import memory_model, policy as policies
+from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
@@ -60,6 +60,7 @@ def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
 
 def check(path: Path, config: RunConfig) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
+    config = replace(config, rollout=prompt_options.resolved(config.rollout))
     objective = objectives.build(config.train.algo)
     sampling = memory_model.sampling(
         config.rollout, config.train.algo, decoupled=objective.decoupled
@@ -76,6 +77,7 @@ def check(path: Path, config: RunConfig) -> Setup:
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
+    prompt_remarks(config, initial_policy)
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
     directory.require_same(config)
     return Setup(config, directory, world, objective, sampling, initial_policy)
@@ -95,6 +97,13 @@ def rehearse(setup: Setup) -> None:
         if given:
             inputs[name] = Shards.open(Path(given), "prompts").digest
     setup.directory.require_inputs(inputs)
+
+
+def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
+    """How the prompts to train on are put to the policy; an error if options do not fit them."""
+    given = config.train.prompts
+    prompts = Shards.open(Path(given), "prompts") if given else None
+    return rollout.prompt_remarks(config.rollout, policy, prompts)
 
 
 def train(path: Path, config: RunConfig) -> Iterator[Record]:
@@ -126,6 +135,8 @@ def prepare(setup: Setup) -> Inputs:
         _prompts(setup, "heldout", train.heldout) if train.eval_every else None,
         memory_model.chosen(setup.sampling, setup.initial_policy, setup.directory.path, train.seed),
     )
+    for given in filter(None, (inputs.prompts, inputs.heldout)):
+        chat.refuse_answers(given)
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
     first.of(inputs.prompts.table()["prompt_id"].to_pylist())
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
@@ -162,7 +173,7 @@ def load(setup: Setup, inputs: Inputs) -> Run:
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
-        config, policy, inputs.prompts.table()["messages"], model=model, size=setup.world.size,
+        config, policy, chat.with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     timer = Timer()

@@ -218,23 +218,6 @@ def _tokenizer(content: _Content) -> Any:
         ) from error
 
 
-def encode_prompt(tokenizer: Any, prompt_id: str, messages: str) -> list[int]:
-    """The token ids of a prompt, given as JSON: raw text, or messages for the chat template."""
-    prompt = json.loads(messages)
-    if isinstance(prompt, str):
-        token_ids: list[int] = tokenizer(prompt)["input_ids"]
-        return token_ids
-    if not getattr(tokenizer, "chat_template", None):
-        raise DataError(
-            f"prompt `{prompt_id}` is a list of messages, the policy has no chat template",
-            "give the prompt as text, or add a chat template to the policy's tokenizer",
-        )
-    token_ids = tokenizer.apply_chat_template(
-        prompt, add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
-    return token_ids
-
-
 def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
     """Every end-of-sequence id that the generation config declares, else the tokenizer's."""
     path = policy.path / "generation_config.json"

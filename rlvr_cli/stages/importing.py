@@ -17,7 +17,7 @@ import pyarrow as pa
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import readers
 from rlvr_cli.interop.completions import Batch, Columns, Stream, format_of
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import answered, prompts, score
 from rlvr_cli.storage import schema
@@ -222,7 +222,7 @@ class _Encoder:
             self._end = policies.end_ids(policy, self._tokenizer)[0]
             for row in rows:
                 name = row["prompt_id"]
-                self.prompts[name] = policies.encode_prompt(self._tokenizer, name, row["messages"])
+                self.prompts[name] = chat.Encoder(self._tokenizer).encode(name, row["messages"])
 
     def completion(self, text: str, finish_reason: str) -> list[int] | None:
         if self._tokenizer is None:

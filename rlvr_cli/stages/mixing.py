@@ -31,6 +31,7 @@ class Prepared:
     columns: dict[str, str | None]
     layout: str | None
     drop_unusable: bool
+    drop_answer_turn: bool
     limit: int | None
 
 

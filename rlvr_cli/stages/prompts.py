@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.models import chat, messages
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
@@ -20,10 +22,12 @@ from rlvr_cli.storage.writer import OnPart, write_shards
 from rlvr_cli.verification.scoring import rewards
 
 PROMPTS_PER_PART = 1024
+_HASHED = ("prompt_id", "messages", "answer", "verifier", "source", "extra")  # not what is derived
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
 _OPTIONAL = (
     *("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier"),
-    *("layout", "drop_unusable", "drop_duplicates", "sources", "weights", "without"),
+    *("layout", "drop_unusable", "drop_duplicates", "drop_answer_turn", "sources", "weights"),
+    "without",
 )
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
@@ -37,11 +41,26 @@ def load(
     layout: str | None = None,
     drop_unusable: bool = False,
     limit: int | None = None,
+    drop_answer_turn: bool = False,
 ) -> Source:
     """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
 
-    `columns` are the names that `reading.from_file` takes.
+    `columns` are the names that `reading.from_file` takes. A prompt that ends with the assistant's
+    turn is refused, or with `drop_answer_turn` loses it.
     """
+    given = _load(source, split, verifier, columns, layout, drop_unusable, limit)
+    return _without_answers(given, drop=drop_answer_turn)
+
+
+def _load(
+    source: str,
+    split: str | None,
+    verifier: str | None,
+    columns: dict[str, str | None],
+    layout: str | None,
+    drop_unusable: bool,
+    limit: int | None,
+) -> Source:
     params: dict[str, Any] = {"limit": limit} if limit else {}
     path = Path(source)
     if source.startswith("task:") or ".py:" in source:
@@ -67,6 +86,27 @@ def load(
     return replace(found, params=params | found.params)
 
 
+def _without_answers(source: Source, *, drop: bool) -> Source:
+    """The source with prompts that the policy may see, and with what was changed to be so."""
+    rows, dropped = [], 0
+    shapes = Counter(row["shape"] for row in source.rows if row.get("shape"))
+    said = [*source.remarks, *(f"{count} prompts read from {sh}" for sh, count in shapes.items())]
+    for row in source.rows:
+        prompt = messages.stored(row["messages"], row["prompt_id"])
+        if not drop:
+            messages.refuse_answer(prompt, row["prompt_id"])
+        elif messages.ends_with_answer(prompt):
+            dropped += 1
+            kept = messages.without_answer(prompt, row["prompt_id"])
+            row = row | {"messages": json.dumps(kept)}
+        rows.append(row)
+    if not drop:
+        return replace(source, remarks=tuple(said))
+    said.append(f"the assistant's turn at the end of {dropped} prompts was left out")
+    params = source.params | {"drop_answer_turn": True}
+    return replace(source, rows=rows, params=params, remarks=tuple(said))
+
+
 def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
     for name, value in given.items():
         if value is not None:
@@ -79,8 +119,11 @@ def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
 
 def from_shards(prompts: Shards, verifier: str | None = None) -> list[dict[str, Any]]:
     """The rows of a prompts directory, with another verifier if one is given."""
-    rows = prompts.table().to_pylist()
-    return [row | {"verifier": verifier or row["verifier"]} for row in rows]
+    rows, raws = prompts.table().to_pylist(), chat.with_raw(prompts)["raw"].to_pylist()
+    return [
+        row | {"verifier": verifier or row["verifier"], "raw": raw}
+        for row, raw in zip(rows, raws, strict=True)
+    ]
 
 
 def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
@@ -96,6 +139,7 @@ def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
         rows.append(
             {
                 **row,
+                "raw": row.get("raw", True),
                 "messages": json.dumps(row["prompt"]),
                 "extra": json_or_none(row["extra"]),
                 "verifier": verifier or row["verifier"],
@@ -129,7 +173,7 @@ def make(
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise DataError(f"the rows do not fit the prompts schema: {error}") from error
-    content = {"rows": len(rows), "content": content_hash(*columns.values())}
+    content = {"rows": len(rows), "content": content_hash(*(columns[name] for name in _HASHED))}
     parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
     return write_shards(
         out,

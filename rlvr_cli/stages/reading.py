@@ -9,6 +9,7 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.interop import data_sets, readers
+from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.storage.shards import Shards
 
@@ -133,11 +134,14 @@ def _prompt(
 ) -> dict[str, Any]:
     """A row of the prompts schema of a data set's row and what its layout says of it."""
     answer, used = fields["answer"], used | fields.get("used", set())
+    asked, shape = messages.read(fields["prompt"], prompt_id)
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")
     return {
         "prompt_id": prompt_id,
-        "messages": json.dumps(fields["prompt"], default=str),
+        "messages": json.dumps(asked if shape else fields["prompt"], default=str),
+        "shape": shape,
+        "raw": False,
         "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
         "verifier": verifier or row.get("verifier") or fields.get("verifier"),
         "source": source if isinstance(source, str) else name,

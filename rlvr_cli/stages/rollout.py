@@ -14,13 +14,20 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import engine_choice, memory_model as memory_models, policy as policies
+from rlvr_cli.models import (
+    chat,
+    engine_choice,
+    memory_model as memory_models,
+    policy as policies,
+    prompt_options,
+    stops,
+)
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, sampling
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
@@ -85,7 +92,9 @@ def run(
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
     many, of the selection and of further draws, whose rewards differ.
     """
-    stored = begun_with(out).get("engine")
+    begun = begun_with(out)
+    as_before = bool(begun) and "chat" not in begun
+    options, stored = prompt_options.resolved(options), begun.get("engine")
     if stored and options.engine == engine_choice.AUTO:
         options = replace(options, engine=stored)
     name, _ = engine_choice.resolve(options.engine, policy)
@@ -117,6 +126,7 @@ def run(
         row_seed,
         engine,
         share,
+        as_before=as_before,
     )
     return write_shards_streaming(
         out,
@@ -168,7 +178,7 @@ def _load(
         shape_of(policy),
         options,
         accelerator,
-        prompt=longest_prompt(policy, prompts["messages"]),
+        prompt=longest_prompt(policy, prompts, options),
         requests=prompts.num_rows * options.num_generations,
     )
     phases.require(policy, estimate, accelerator)
@@ -179,12 +189,13 @@ def _load(
     return engine
 
 
-def longest_prompt(policy: Policy, messages: pa.ChunkedArray) -> int:
+def longest_prompt(policy: Policy, prompts: pa.Table, options: RolloutOptions) -> int:
     """The tokens of the prompt with most characters, within the policy's context."""
-    row = pc.index(lengths := pc.utf8_length(messages), pc.max(lengths)).as_py()
-    token_ids = policies.encode_prompt(
-        policies.load_tokenizer(policy), f"number {row + 1}", messages[row].as_py()
-    )
+    lengths = pc.utf8_length(prompts["messages"])
+    prompt = prompts.slice(pc.index(lengths, pc.max(lengths)).as_py(), 1).to_pylist()[0]
+    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+    raw = prompt.get("raw") or False
+    token_ids = encoder.encode(prompt["prompt_id"], prompt["messages"], raw=raw)
     return min(len(token_ids), policies.context_length(policy))
 
 
@@ -276,6 +287,36 @@ def cut(rollouts: Shards | None, option: str = "--max-new-tokens") -> Iterator[s
         )
 
 
+def prompt_remarks(
+    options: RolloutOptions,
+    policy: Policy,
+    prompts: Shards | None,
+    selection: Selection = Selection(),
+    *,
+    out: Path | None = None,
+) -> list[str]:
+    """How the prompts are put to the policy; an error if the options do not fit them.
+
+    Without `prompts` they are those of a task. Nothing is said of an `out` that is complete.
+    """
+    if out and (out / MANIFEST).exists():
+        return []
+    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+    if prompts is None:
+        return list(encoder.remarks(['""'], [True]))
+    chosen = _chosen(prompts, selection)
+    return list(encoder.remarks(chosen["messages"].to_pylist(), chosen["raw"].to_pylist()))
+
+
+def preview(
+    options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection = Selection()
+) -> str:
+    """The first selected prompt, exactly as the policy sees it."""
+    first = _chosen(prompts, selection).slice(0, 1).to_pylist()
+    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+    return encoder.preview(first[0]) if first else "there is no prompt"
+
+
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:
     given = f"--max-draws is {options.max_draws}"
     if selection.prompts_per_step is None:
@@ -305,14 +346,19 @@ def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
 
 
 def _sampling(options: RolloutOptions, memory: Policy | None) -> SamplingParams:
-    of_dlc = (options.mu, options.dlc_min_prob) if memory else ()
+    of_dlc = (options.mu, options.dlc_min_prob) if memory else (0.0, 0.0)
     return SamplingParams(
-        options.max_new_tokens, options.temperature, options.top_p, options.top_k, *of_dlc
+        options.max_new_tokens,
+        options.temperature,
+        options.top_p,
+        options.top_k,
+        *of_dlc,
+        stop=stops.read(options.stop),
     )
 
 
 def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
-    table = prompts.table().select(["prompt_id", "messages"])
+    table = chat.with_raw(prompts)
     return table.take(selection.of(table["prompt_id"].to_pylist()))
 
 

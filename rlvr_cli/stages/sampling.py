@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, stops
+from rlvr_cli.models.chat import Encoder
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.storage import schema
@@ -27,23 +28,28 @@ class Maker:
     def __init__(
         self,
         out: Path,
-        prompts: list[dict[str, str]],
+        prompts: list[dict[str, Any]],
         policy: Policy,
         options: RolloutOptions,
         sampling: SamplingParams,
         row_seed: Callable[[str, int], int],
         engine: Callable[[], RolloutEngine],
         share: Share,
+        *,
+        as_before: bool = False,
     ) -> None:
-        """`row_seed` is that of a prompt id and a sample index."""
+        """`row_seed` is that of a prompt id and a sample index; `as_before` is the encoder's."""
         self._out, self._prompts, self._share = out, prompts, share
         self._policy, self._options, self._sampling = policy, options, sampling
         self._row_seed, self._make_engine = row_seed, engine
+        self._as_before = as_before
         self._part_rows = options.prompts_per_part * options.num_generations
 
     def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
         """The parts, in the order that they are finished in; of an engine that streams, later."""
         self._tokenizer = policies.load_tokenizer(self._policy)
+        self._encoder = Encoder(self._tokenizer, self._options, as_before=self._as_before)
+        self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
         rows = {index: self._rows(index) for index in missing}
         engine = self._make_engine()
         if engine.supports_continuous_batching:
@@ -52,7 +58,7 @@ class Maker:
         for index, part in rows.items():
             asked = [row for row in part if row.status != "prompt_too_long"]
             sampled = dict(engine.generate([row.request for row in asked], self._sampling))
-            completions = {row.number: sampled[i] for i, row in enumerate(asked)}
+            completions = {row.number: self._stop.cut(sampled[i]) for i, row in enumerate(asked)}
             yield index, self._table(part, completions)
 
     def _streamed(
@@ -78,7 +84,7 @@ class Maker:
         for index in [index for index, count in open_rows.items() if not count]:
             yield finished(index)
         for at, completion in engine.generate([row.request for row in left], self._sampling):
-            number = left[at].number
+            number, completion = left[at].number, self._stop.cut(completion)
             completions[number] = completion
             stored.add(number, completion)
             open_rows[number // self._part_rows] -= 1
@@ -92,7 +98,7 @@ class Maker:
         start = index * options.prompts_per_part
         rows: list[_Row] = []
         for prompt in self._prompts[start : start + options.prompts_per_part]:
-            token_ids, status = _encode(self._tokenizer, prompt, room, options.overlong)
+            token_ids, status = _encode(self._encoder, prompt, room, options.overlong)
             for sample in range(options.num_generations):
                 seed = self._row_seed(prompt["prompt_id"], sample)
                 number = index * self._part_rows + len(rows)
@@ -103,13 +109,17 @@ class Maker:
     def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
         aborted = Completion([], [], "abort", [])
         ordered = [completions.get(row.number, aborted) for row in rows]
+        texts = self._tokenizer.batch_decode(
+            [completion.token_ids for completion in ordered], skip_special_tokens=True
+        )
         columns = {
             "prompt_id": [row.prompt_id for row in rows],
             "sample_index": [row.sample_index for row in rows],
             "prompt_token_ids": [row.request.prompt_token_ids for row in rows],
-            "completion": self._tokenizer.batch_decode(
-                [completion.token_ids for completion in ordered], skip_special_tokens=True
-            ),
+            "completion": [
+                self._stop.trimmed(text, completion.token_ids)
+                for text, completion in zip(texts, ordered, strict=True)
+            ],
             "token_ids": [completion.token_ids for completion in ordered],
             "behaviour_logp": [completion.behaviour_logp for completion in ordered],
             "finish_reason": [completion.finish_reason for completion in ordered],
@@ -135,10 +145,11 @@ class _Row:
 
 
 def _encode(
-    tokenizer: Any, prompt: dict[str, str], room: int, overlong: str
+    encoder: Encoder, prompt: dict[str, Any], room: int, overlong: str
 ) -> tuple[list[int], str]:
-    """The prompt's token ids and its status; a chat template is applied to messages only."""
-    token_ids = policies.encode_prompt(tokenizer, prompt["prompt_id"], prompt["messages"])
+    """The prompt's token ids and its status."""
+    name, messages, raw = prompt["prompt_id"], prompt["messages"], prompt["raw"]
+    token_ids = encoder.encode(name, messages, raw=raw)
     if not token_ids:
         raise DataError(f"prompt `{prompt['prompt_id']}` is empty", "remove it from the prompts")
     if len(token_ids) <= room:
@@ -156,4 +167,4 @@ def _encode(
         )
     if overlong == "skip":
         return token_ids, "prompt_too_long"
-    return token_ids[-room:], "prompt_truncated"
+    return encoder.fitted(name, messages, room, raw=raw), "prompt_truncated"

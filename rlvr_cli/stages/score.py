@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, TooManyErrors, UsageError
+from rlvr_cli.models import messages
 from rlvr_cli.protocols import FAULTS, Isolated, Verdict
 from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.specs import grammar
@@ -177,7 +178,7 @@ class _Golds:
                 f"name one with --verifier: {', '.join(registry.names('verifiers'))}",
             )
         extra = json.loads(row["extra"]) if row["extra"] else {}
-        extra["prompt"] = _text(json.loads(row["messages"]))
+        extra["prompt"] = messages.question(messages.stored(row["messages"], prompt_id))
         return _Gold(self._rewards[text], row["answer"], extra)
 
 
@@ -188,11 +189,6 @@ class _Gold:
     parts: tuple[Part, ...]
     answer: str | None
     extra: dict[str, Any]
-
-
-def _text(messages: Any) -> str:
-    """A prompt of raw text, or what was said last in a chat."""
-    return messages if isinstance(messages, str) else str(messages[-1]["content"])
 
 
 def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:

@@ -38,26 +38,30 @@ ROWS = {  # what one row of a kind is, and in which order the rows come
 MEANING: dict[str, dict[str, str]] = {
     "prompts": {
         "prompt_id": _KEY["prompt_id"],
-        "messages": "the prompt: a chat, to which the policy's template is applied, or raw text",
+        "messages": "the prompt as it came: messages, or text, which is a question for a policy "
+        "with a chat template and else is continued",
         "answer": "the gold answer that a verifier compares with; null: the prompt has none",
         "verifier": "the verifier of this prompt, as in `math:percent=strict`; null: name one with "
         "`rlvr score --verifier`",
         "source": "the data set, file or task that the prompt comes from",
         "extra": "what else the source says of the prompt, for verifiers that read it",
+        "raw": "whether the text is continued as it is, also by a policy with a chat template, as "
+        "those of tasks are; null: of an earlier version, where prompts of a task are",
     },
     "rollouts": {
         **_KEY,
         "prompt_token_ids": "the prompt as the policy saw it; empty where completions were "
         "imported as text",
-        "completion": "the completion's text, without special tokens",
+        "completion": "the completion's text, without special tokens, and without what its last "
+        "token has behind a stop string",
         "token_ids": "the completion's tokens, with the end-of-sequence token where it ended by "
         "itself; null where completions were imported as text",
         "behaviour_logp": "log-prob of each token in the distribution that it was sampled from: "
         "after temperature, top-k, top-p and DLC; null where completions were imported",
         "policy_logp": "with DLC: log-prob of each token under the policy without the memory "
         "model; the column is there only with DLC",
-        "finish_reason": "`stop`: it ended by itself, `length`: it was cut at the limit, `abort`: "
-        "it was not sampled",
+        "finish_reason": "`stop`: it ended by itself or at a stop string, `length`: it was cut at "
+        "the limit, `abort`: it was not sampled",
         "status": "what became of the prompt: `prompt_truncated` and `prompt_too_long` follow from "
         "`--overlong`",
         "seed": "seed of the row: a hash of the run's seed, the step, the prompt's id and the "

@@ -30,6 +30,7 @@ _SCHEMAS = {
         _field("verifier", pa.string(), null=True),
         _field("source", pa.string()),
         _field("extra", _TEXT, "JSON", null=True),
+        _field("raw", pa.bool_(), null=True),
     ],
     "rollouts": [
         *_KEY,

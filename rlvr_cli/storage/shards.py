@@ -174,7 +174,12 @@ def _begun(path: Path) -> dict[str, Any]:
     for listing in (path / MANIFEST, *sorted(path.glob("_partial*.json"))):
         if manifest := read_sealed(listing):
             return manifest
-    return {}
+    first_draw = path / "_draws" / "0" / "rollouts"  # rollouts with draws begin with these
+    manifest = _begun(first_draw) if first_draw.is_dir() else {}
+    if not manifest:
+        return {}
+    params = {n: v for n, v in manifest["params"].items() if n not in ("draw", "max_draws")}
+    return {"params": params, "paths": manifest.get("paths", {})}
 
 
 def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:

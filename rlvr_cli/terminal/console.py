@@ -278,10 +278,11 @@ def listing(sections: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) ->
 
 
 def _details(entry: dict[str, Any]) -> list[str]:
-    """The spec of an entry that has one to choose, and the values that its options may take."""
+    """The spec of an entry that has one to choose, its text, and what its options may be."""
     options = entry.get("options", {})
     choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
     specs = [entry["spec"]] if options or "given" in entry else []
+    specs += entry.get("text", "").splitlines()
     return specs + ([f"choices: {' '.join(choices)}"] if choices else [])
 
 

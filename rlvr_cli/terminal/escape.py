@@ -26,3 +26,9 @@ def shown(text: str) -> str:
 def clipped(text: str, most: int) -> tuple[str, int]:
     """The first `most` characters of a text, and how many were left out."""
     return text[:most], max(0, len(text) - most)
+
+
+def brief(value: object, most: int = 100) -> str:
+    """A value in one line; of a long text its beginning."""
+    text = shown(str(value)).replace("\n", "␊")
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from rlvr_cli import config, registry
+from rlvr_cli import config, registry, templates
 from rlvr_cli.algorithms import objective
 from rlvr_cli.terminal import console
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    *("layouts", "similarities", "formats", "trackers"),
+    *("layouts", "similarities", "formats", "trackers", "templates"),
 )
 
 
@@ -83,7 +83,8 @@ def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     lines = rlvr("list").out.splitlines()
     recipes = len(config.recipes())
-    entries = recipes + sum(len(registry.names(f)) for f in FOLDERS if f != "recipes")
+    others = [f for f in FOLDERS if f not in ("recipes", "templates")]
+    entries = recipes + len(templates.names()) + sum(len(registry.names(f)) for f in others)
     assert len(lines) == len(FOLDERS) + entries
     assert sum(line.startswith("  ") for line in lines) == entries
 
@@ -121,3 +122,10 @@ def test_a_modifier_starts_its_line():
 def test_an_unknown_list_is_answered_with_those_there_are(refused, folder):
     err = refused(2, "list", folder)
     assert f"no list of `{folder}`" in err and "objectives, modifiers, recipes, verifiers" in err
+
+
+def test_a_template_is_shown_with_its_text(rlvr, refused):
+    listed = rlvr("list", "templates").out.splitlines()
+    assert [line.split()[0] for line in listed[1:]] == templates.names()
+    assert "\\boxed{}" in rlvr("list", "templates", "boxed-answer").out
+    assert "did you mean" in refused(2, "list", "templates", "boxed-answers")

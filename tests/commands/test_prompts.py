@@ -26,6 +26,7 @@ def test_a_task_becomes_prompts_and_stdout_is_their_path(rlvr, six):
         "verifier": "expression",
         "source": "expression-train",
         "extra": None,
+        "raw": True,
     }
 
 

@@ -55,14 +55,6 @@ def test_the_digest_is_of_the_weights_and_not_of_the_optimizer(copied):
     assert policy.resolve(str(copied)).digest != before
 
 
-def test_messages_go_through_the_chat_template_and_text_does_not(loaded):
-    assert (
-        policy.encode_prompt(loaded.tokenizer, "a", '"57="') == loaded.tokenizer("57=")["input_ids"]
-    )
-    with pytest.raises(DataError, match="prompt `a` is a list of messages"):
-        policy.encode_prompt(loaded.tokenizer, "a", '[{"role": "user", "content": "57="}]')
-
-
 @pytest.fixture
 def padded(copied):
     """The built-in policy with 29 rows behind its vocabulary, each a likely token's."""

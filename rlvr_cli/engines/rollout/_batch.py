@@ -15,6 +15,7 @@ from torch import Tensor
 from rlvr_cli.engines.rollout._attend import attending
 from rlvr_cli.engines.rollout._decoder import Decoder, to_device
 from rlvr_cli.engines.rollout._step import DecodingStep, State
+from rlvr_cli.models.stops import StopScan, StopStrings
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
 _MOVED = 32  # rows of the cache that are copied together
@@ -57,11 +58,16 @@ class _RunningJob:
 
 @dataclass(frozen=True)
 class DonePoll:
-    """Which rows had ended at a step, in host memory once `event` has happened."""
+    """Which rows had ended at a step, in host memory once `event` has happened.
+
+    Where there are stop strings, also the number of tokens of each row, and its last ones.
+    """
 
     done_B: Tensor
     indices: dict[int, int]  # of the jobs, by the rows that had them
     event: Any
+    count_B: Tensor | None = None
+    last_BK: Tensor | None = None
 
     def ended(self) -> set[int]:
         """The indices of jobs whose rows had ended; waits for the step."""
@@ -69,6 +75,17 @@ class DonePoll:
             self.event.synchronize()
         is_done = self.done_B.tolist()
         return {index for row, index in self.indices.items() if is_done[row]}
+
+    def stopped(self, scan: StopScan, running: set[int]) -> dict[int, int]:
+        """Of each running job that a stop string has ended, how many tokens it has."""
+        assert self.count_B is not None and self.last_BK is not None
+        counts, last = self.count_B.tolist(), self.last_BK.tolist()
+        sizes = {
+            index: scan.add(index, last[row], counts[row])
+            for row, index in self.indices.items()
+            if index in running
+        }
+        return {index: size for index, size in sizes.items() if size is not None}
 
 
 class ContinuousBatch:
@@ -86,6 +103,7 @@ class ContinuousBatch:
         width: int,
         *,
         least: int = 1,
+        stop: StopStrings | None = None,
     ) -> None:
         self._decoders, self._has_memory, self._ends = decoders, len(decoders) > 1, set(ends)
         self._device = decoders[0].device
@@ -99,6 +117,7 @@ class ContinuousBatch:
             self._read_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._jobs: dict[int, _RunningJob] = {}
         self._polls: deque[DonePoll] = deque()
+        self._scan = StopScan(stop) if stop else None
         self.rows, self._least, self.steps = rows, least, 0
 
     @property
@@ -168,14 +187,18 @@ class ContinuousBatch:
         self._polls.append(self._poll())
 
     def _poll(self) -> DonePoll:
-        done_B = self._state.done_B[: self.rows].to("cpu", copy=True, non_blocking=True)
+        state, last = self._state.first(self.rows), None
+        if self._scan:
+            before_K = torch.arange(-self._pace.burst, 0, device=self._device)
+            column_BK = (state.count_B[:, None] + before_K).clamp(min=0)
+            last = (_to_host(state.count_B), _to_host(state.tokens_BT.gather(1, column_BK)))
+        done_B = _to_host(state.done_B)
         event = None
         if self._read_stream:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
-        return DonePoll(
-            done_B, {row: running.job.index for row, running in self._jobs.items()}, event
-        )
+        indices = {row: running.job.index for row, running in self._jobs.items()}
+        return DonePoll(done_B, indices, event, *(last or ()))
 
     def finished(self) -> list[tuple[int, Completion]]:
         """The index and the completion of each row that had ended at the poll before the last.
@@ -185,28 +208,54 @@ class ContinuousBatch:
         """
         if len(self._polls) <= self._pace.lag:
             return []
-        ended = self._polls.popleft().ended()
-        rows = [row for row, running in self._jobs.items() if running.job.index in ended]
+        poll = self._polls.popleft()
+        ended, sizes = poll.ended(), dict[int, int]()
+        if self._scan:
+            running = {running.job.index for running in self._jobs.values()}
+            sizes = poll.stopped(self._scan, running)
+        rows = [
+            row
+            for row, running in self._jobs.items()
+            if running.job.index in ended or running.job.index in sizes
+        ]
+        if sizes:
+            self._state.done_B[to_device(rows, self._device)] = True
         with (
             torch.cuda.stream(self._read_stream) if self._read_stream else contextlib.nullcontext()
         ):
-            return self._read(rows) if rows else []
+            return self._read(rows, sizes) if rows else []
 
-    def _read(self, rows: list[int]) -> list[tuple[int, Completion]]:
+    def _read(self, rows: list[int], sizes: dict[int, int]) -> list[tuple[int, Completion]]:
+        """The completions of rows; those that a stop string ended have the `sizes` of their jobs.
+
+        On a GPU such a row may have gone on meanwhile.
+        """
         row_R, state = to_device(rows, self._device), self._state
-        counts = state.count_B[row_R].tolist()
+        jobs = [self._jobs.pop(row).job.index for row in rows]
+        counts = [
+            sizes.get(index, count)
+            for index, count in zip(jobs, state.count_B[row_R].tolist(), strict=True)
+        ]
         longest = max(counts)
         tokens, logps, policy_logps = (
             value_BT[row_R, :longest].tolist()
             for value_BT in (state.tokens_BT, state.logps_BT, state.policy_logps_BT)
         )
         completions = []
-        for i, (row, count) in enumerate(zip(rows, counts, strict=True)):
+        for i, (index, count) in enumerate(zip(jobs, counts, strict=True)):
+            is_stopped = index in sizes or tokens[i][count - 1] in self._ends
             completion = Completion(
                 tokens[i][:count],
                 logps[i][:count],
-                "stop" if tokens[i][count - 1] in self._ends else "length",
+                "stop" if is_stopped else "length",
                 policy_logps[i][:count] if self._has_memory else None,
             )
-            completions.append((self._jobs.pop(row).job.index, completion))
+            completions.append((index, completion))
+            if self._scan:
+                self._scan.forget(index)
         return completions
+
+
+def _to_host(values: Tensor) -> Tensor:
+    """A copy in host memory, which on a GPU is there later."""
+    return values.to("cpu", copy=True, non_blocking=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.runtime import device, later
@@ -118,7 +118,10 @@ class GraphEngine:
             _decoder.Decoder(model, rows, length, fuse=self._fuses(model)) for model in models
         ]
         ends = self._loaded.eos_ids
-        return _batch.ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
+        stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
+        return _batch.ContinuousBatch(
+            decoders, rows, sampling, ends, width, least=self._least, stop=stop
+        )
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlvr_cli.models import lm_head, policy as policies
+from rlvr_cli.models import lm_head, policy as policies, stops
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.runtime import later
@@ -85,6 +85,7 @@ class TransformersEngine:
             assert self._memory_model, "the stage gives one"
             memory_logits = MemoryLogits(self._memory_model.model, attention_BS)
         sampler = GumbelSampler(seed_B, sampling, memory_logits)
+        stop = stops.StopStrings(loaded.tokenizer, sampling.stop)
         loaded.model.generate(
             input_BS,
             attention_mask=attention_BS.long(),
@@ -96,6 +97,9 @@ class TransformersEngine:
                 cache_implementation="static" if static else None,
             ),
             logits_processor=transformers.LogitsProcessorList([sampler]),
+            stopping_criteria=transformers.StoppingCriteriaList(
+                [StopCriterion(stop)] if stop else []
+            ),
         )
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]
@@ -103,7 +107,7 @@ class TransformersEngine:
         if memory_logits:
             policy = torch.stack(sampler.policy_logp, 1)[:wanted].tolist()
         return [
-            _cut(*row, loaded.eos_ids)
+            stop.cut(_cut(*row, loaded.eos_ids))
             for row in zip(token_BT.tolist(), logp_BT.tolist(), policy, strict=True)
         ]
 
@@ -115,6 +119,19 @@ def _cut(
     size = ends[0] + 1 if ends else len(tokens)
     reason: Literal["stop", "length"] = "stop" if ends else "length"
     return Completion(tokens[:size], logps[:size], reason, policy[:size] if policy else None)
+
+
+class StopCriterion:
+    """Ends the rows whose last token completes a stop string, as transformers' criteria do."""
+
+    def __init__(self, stop: stops.StopStrings) -> None:
+        self._stop, self._prompt_tokens = stop, 0
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        self._prompt_tokens = self._prompt_tokens or input_ids.shape[1] - 1
+        start = max(self._prompt_tokens, input_ids.shape[1] - self._stop.window)
+        ended = [self._stop.ends(row) for row in input_ids[:, start:].tolist()]
+        return torch.tensor(ended, device=input_ids.device)
 
 
 class MemoryLogits:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
@@ -86,7 +86,7 @@ class VLLMEngine:
         self._colocated, self._asleep = colocated, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
-        tokenizer = policies.load_tokenizer(policy)
+        tokenizer = self._tokenizer = policies.load_tokenizer(policy)
         self._eos_ids = list(policies.end_ids(policy, tokenizer))
         self.dtype = options["dtype"]
         if self.dtype == "auto":
@@ -142,6 +142,7 @@ class VLLMEngine:
             if scheduler
             else PerRequestLogprobs()
         )
+        stop = stops.StopStrings(self._tokenizer, sampling.stop)
         pending = {}
         with logprobs:
             try:
@@ -150,19 +151,26 @@ class VLLMEngine:
                     engine_name = self._add(name, request, sampling)
                     pending[name] = index, engine_name
                     logprobs.expect(engine_name)
-                for name, output in self._finished():
+                for name, output in self._finished(stop):
                     index, engine_name = pending.pop(name)
                     yield index, _completion(output, logprobs.take(engine_name, output))
             finally:
                 if pending:
                     self._llm.llm_engine.abort_request(list(pending))
 
-    def _finished(self) -> Iterator[tuple[str, Any]]:
-        """The output of each request, as soon as it is finished."""
+    def _finished(self, stop: stops.StopStrings) -> Iterator[tuple[str, Any]]:
+        """The output of each request, as soon as it is finished or completes a stop string.
+
+        vLLM has no tokenizer here, so that it finds no string itself.
+        """
         engine = self._llm.llm_engine
         while engine.has_unfinished_requests():
             for output in engine.step():
-                if output.finished:
+                is_stopped = stop and stop.ends(output.outputs[0].token_ids[-stop.window :])
+                if is_stopped and not output.finished:
+                    engine.abort_request([output.request_id])
+                    output.outputs[0].finish_reason = "stop"
+                if output.finished or is_stopped:
                     yield output.request_id, output.outputs[0]
 
     def _add(self, name: str, request: Request, sampling: SamplingParams) -> str:
@@ -187,7 +195,9 @@ class VLLMEngine:
             flat_logprobs=True,
             detokenize=False,
             stop_token_ids=self._eos_ids,
-            output_kind=RequestOutputKind.FINAL_ONLY,
+            output_kind=RequestOutputKind.CUMULATIVE
+            if sampling.stop
+            else RequestOutputKind.FINAL_ONLY,
         )
 
     def sync_weights(self, trainer: TrainingEngine, policy: Policy) -> None:

@@ -9,11 +9,12 @@ from scipy import stats
 from transformers import Gemma2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from rlvr_cli import config, registry
+from rlvr_cli.engines.rollout import _batch
 from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training import local
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import lm_head, policy
+from rlvr_cli.models import lm_head, policy, stops
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
 PROMPTS = ["2=", "47=", "113=", "9*9-1", "8="]
@@ -245,3 +246,25 @@ def test_a_run_samples_from_the_weights_that_it_trains(rlvr, tmp_path):
     assert [line["sampler_gap"] < 1e-4 for line in lines[1:]] == [True, True]
     weights = [policy.resolve(str(tmp_path / f"run/steps/00000{n}/update")).digest for n in (1, 2)]
     assert weights[0] != weights[1]
+
+
+def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_without(loaded, engine):
+    requests, text = requests_of(loaded), loaded.tokenizer.decode
+    whole = sample(engine, requests, SamplingParams(16, temperature=1.5))
+    stop = stops.StopStrings(loaded.tokenizer, ("+", "*2", "-1"))
+    stopped = sample(engine, requests, SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1")))
+    assert_same(stopped, [stop.cut(completion) for completion in whole])
+    ended = [c for c in stopped if text(c.token_ids).endswith(("+", "*2", "-1"))]
+    assert len(ended) > 3 and {c.finish_reason for c in ended} == {"stop"}
+    assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))
+
+
+@pytest.mark.parametrize("pace", [_batch.Pace(4, 1, 1), _batch.Pace(3, 0, 128)])
+def test_a_stop_string_ends_a_row_that_has_gone_on_meanwhile_as_on_a_gpu(
+    loaded, engine, pace, monkeypatch
+):
+    requests = requests_of(loaded)
+    sampling = SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1"))
+    expected = sample(engine, requests, sampling)
+    monkeypatch.setitem(_batch.PACE, "cpu", pace)
+    assert_same(sample(engine, requests, sampling), expected)

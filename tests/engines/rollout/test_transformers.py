@@ -9,7 +9,7 @@ from scipy import stats
 from rlvr_cli import registry
 from rlvr_cli.engines.rollout.transformers import GumbelSampler, TransformersEngine
 from rlvr_cli.kernels.reference import gumbel
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import logprobs, policy, stops
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
 PROMPTS = ["2=", "47=", "113=", "9*9-1", "8="]
@@ -228,3 +228,14 @@ def test_the_folder_builds_it_for_a_policy(loaded):
         sample(result, requests, SamplingParams(4)),
         sample(TransformersEngine(loaded), requests, SamplingParams(4)),
     )
+
+
+def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_without(loaded, engine):
+    requests, text = requests_of(loaded), loaded.tokenizer.decode
+    whole = sample(engine, requests, SamplingParams(16, temperature=1.5))
+    stop = stops.StopStrings(loaded.tokenizer, ("+", "*2", "-1"))
+    stopped = sample(engine, requests, SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1")))
+    assert_same(stopped, [stop.cut(completion) for completion in whole])
+    ended = [c for c in stopped if text(c.token_ids).endswith(("+", "*2", "-1"))]
+    assert len(ended) > 3 and {c.finish_reason for c in ended} == {"stop"}
+    assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))

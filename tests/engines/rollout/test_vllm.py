@@ -9,7 +9,7 @@ from rlvr_cli import registry
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import logprobs, policy, stops
 from rlvr_cli.protocols import Request, Row, SamplingParams
 from rlvr_cli.stages import agreement
 
@@ -185,3 +185,16 @@ def test_rows_behind_the_tokenizers_vocabulary_are_never_sampled(own, tmp_path):
     completions = sample(registry.build("rollout", "vllm:max_length=64")(padded.policy), requests)
     assert max(token for c in completions for token in c.token_ids) < 99
     assert largest_gap(padded, requests, completions, 0.7) < 1e-4
+
+
+def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_without(ready, own):
+    requests = requests_of(own, seeds=range(8))
+    whole = sample(ready, requests, SamplingParams(16, temperature=1.5))
+    stop = stops.StopStrings(own.tokenizer, ("+", "*2", "-1"))
+    stopped = sample(ready, requests, SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1")))
+    expected = [stop.cut(completion) for completion in whole]
+    assert [c.token_ids for c in stopped] == [c.token_ids for c in expected]
+    assert [c.finish_reason for c in stopped] == [c.finish_reason for c in expected]
+    assert [len(c.behaviour_logp) for c in stopped] == [len(c.token_ids) for c in stopped]
+    assert largest_gap(own, requests, stopped, 1.5) < 1e-4
+    assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))

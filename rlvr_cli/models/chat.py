@@ -1,0 +1,245 @@
+"""How a stored prompt becomes the tokens that the policy sees: the one place that encodes prompts.
+
+A plain question becomes a user's turn where the policy has a chat template. Prompts of tasks, and
+those of a policy without one, stay raw text. Messages always go through the template.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from rlvr_cli.config import RolloutOptions
+from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.models import messages as shapes, prompt_options, stops
+from rlvr_cli.models.messages import Message, Prompt
+from rlvr_cli.models.prompt_options import DATE
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import escape
+
+AS_TEXT = RolloutOptions(chat=False)
+_SHOWN = 6000  # characters of a prompt that are shown
+
+
+class Encoder:
+    """Encodes the prompts of a policy's rollouts.
+
+    `as_before` is of directories that were begun before there were options for it: text and
+    messages are encoded, and cut, as they were then.
+    """
+
+    def __init__(
+        self, tokenizer: Any, options: RolloutOptions = AS_TEXT, *, as_before: bool = False
+    ) -> None:
+        """An error if the options make no sense with the policy's chat template, or its lack."""
+        options = prompt_options.resolved(options)
+        self._tokenizer, self._options, self._as_before = tokenizer, options, as_before
+        self._system = prompt_options.text_of(options.system)
+        self._suffix = prompt_options.text_of(options.suffix)
+        self._prefix = prompt_options.text_of(options.prefix)
+        self._kwargs = prompt_options.read_kwargs(options.chat_template_kwargs)
+        template = prompt_options.template(options.template)
+        self._question = None if template and template.is_of_chat else template
+        self._chat = template.source if template and template.is_of_chat else self._own_template()
+        prompt_options.check(options, self._chat, self._kwargs)
+        self._writes_date = "strftime_now" in prompt_options.variables(self._chat)
+
+    def _own_template(self) -> str:
+        """The policy's chat template, empty if it has none."""
+        if not getattr(self._tokenizer, "chat_template", None):
+            return ""
+        try:
+            return str(self._tokenizer.get_chat_template())
+        except ValueError as error:  # several, and none of them is the default one
+            raise DataError(
+                f"the policy's chat template cannot be chosen: {first_line(error)}",
+                "name a file of it with --template",
+            ) from error
+
+    @property
+    def has_template(self) -> bool:
+        return bool(self._chat)
+
+    def encode(self, name: str, messages: str, *, raw: bool = False) -> list[int]:
+        """The token ids of a prompt of a prompts directory; `raw` of one that is no question."""
+        return self._tokens(name, shapes.stored(messages, name), raw=raw)
+
+    def fitted(self, name: str, messages: str, room: int, *, raw: bool = False) -> list[int]:
+        """The token ids of a prompt that is too long, cut at the left end to at most `room`.
+
+        What is cut of a chat is the question: the template and its other turns stay whole.
+        """
+        prompt = shapes.stored(messages, name)
+        token_ids = self._tokens(name, prompt, raw=raw)
+        if len(token_ids) <= room or self._as_before or not self._is_chat(prompt, raw):
+            return token_ids[-room:]
+        text = shapes.question(prompt)
+        low, high = 0, len(text)  # characters kept: `low` fits, or nothing does
+        while low < high:
+            middle = -(-(low + high) // 2)
+            cut = self._tokens(name, _asking(prompt, text[-middle:]), raw=raw)
+            low, high = (middle, high) if len(cut) <= room else (low, middle - 1)
+        while low:
+            token_ids = self._tokens(name, _asking(prompt, text[-low:]), raw=raw)
+            if len(token_ids) <= room:
+                return token_ids
+            low -= 1
+        raise DataError(
+            f"prompt `{name}` has no room for its question: what is around it has "
+            f"{len(self._tokens(name, _asking(prompt, ''), raw=raw))} tokens, and {room} fit",
+            "use `--overlong skip`, or fewer --max-new-tokens",
+        )
+
+    def _is_chat(self, prompt: Prompt, raw: bool) -> bool:
+        if not isinstance(prompt, str):
+            return True
+        return self._options.chat and self.has_template and not raw
+
+    def _tokens(self, name: str, prompt: Prompt, *, raw: bool) -> list[int]:
+        """A rendered template holds its special tokens already: none are added to it."""
+        rendered = self._rendered(name, prompt, raw=raw)
+        is_chat = self._is_chat(prompt, raw)
+        token_ids: list[int] = self._tokenizer(rendered, add_special_tokens=not is_chat)[
+            "input_ids"
+        ]
+        first = self._tokenizer.bos_token_id
+        if not self._as_before and first is not None and token_ids[:2] == [first, first]:
+            return token_ids[1:]  # the text begins with one, and the tokenizer adds one
+        return token_ids
+
+    def _rendered(self, name: str, prompt: Prompt, *, raw: bool) -> str:
+        if not self._is_chat(prompt, raw):
+            assert isinstance(prompt, str)
+            return self._worded(prompt)
+        if isinstance(prompt, str):
+            self._refuse_rendered(name, prompt)
+            turns: list[Message] = [{"role": "user", "content": self._worded(prompt)}]
+        else:
+            shapes.refuse_answer(prompt, name)
+            turns = _asking(prompt, self._worded(shapes.question(prompt)))  # type: ignore[assignment]
+        if not self.has_template:
+            raise DataError(
+                f"prompt `{name}` is a list of messages, the policy has no chat template",
+                "give the prompt as text, or a chat template with --template FILE",
+            )
+        return self._in_template(name, self._with_system(name, turns))
+
+    def _worded(self, question: str) -> str:
+        """The question with what the options put around it."""
+        asked = self._question.render(question) if self._question else question
+        return self._prefix + asked + self._suffix
+
+    def _refuse_rendered(self, name: str, text: str) -> None:
+        """An error if a text is a rendered chat already: it would have the template twice."""
+        special = [token for token in self._tokenizer.all_special_tokens if token]
+        begins = next((token for token in special if text.lstrip().startswith(token)), None)
+        if begins:
+            raise DataError(
+                f"prompt `{name}` begins with `{begins}`, as text does that a chat template made: "
+                "it would be within the template twice",
+                "use --no-chat, which leaves text as it is",
+            )
+
+    def _with_system(self, name: str, turns: list[Message]) -> list[Message]:
+        if not self._system:
+            return turns
+        if turns[0]["role"] in ("system", "developer"):
+            raise DataError(
+                f"--system is given, and prompt `{name}` has a system turn of its own",
+                "leave --system out, or the turn",
+            )
+        return [{"role": "system", "content": self._system}, *turns]
+
+    def _in_template(self, name: str, turns: list[Message]) -> str:
+        given = dict(self._kwargs)
+        if self._writes_date and not self._as_before:
+            given["strftime_now"] = prompt_options.clock(given.get("strftime_now", DATE))
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                turns, chat_template=self._chat, add_generation_prompt=True, tokenize=False, **given
+            )
+        except Exception as error:  # a template may raise anything, and refuses turns so
+            roles = ", ".join(turn["role"] for turn in turns)
+            raise DataError(
+                f"the chat template refuses prompt `{name}`, whose turns are {roles}: "
+                f"{first_line(error)}",
+                "leave --system out, and put what it says before the question with --prefix"
+                if self._system
+                else "write its turns as the template wants them, or name another with --template",
+            ) from error
+        return text
+
+    def preview(self, row: dict[str, Any]) -> str:
+        """A prompt exactly as the policy sees it, its special and control characters visible."""
+        name = row["prompt_id"]
+        token_ids = self.encode(name, row["messages"], raw=bool(row.get("raw")))
+        text = self._tokenizer.decode(token_ids, skip_special_tokens=False)
+        half, left = _SHOWN // 2, len(text) - _SHOWN
+        if left > 0:
+            text = f"{text[:half]}\n[... {left} characters ...]\n{text[-half:]}"
+        head = f"prompt `{name}` as the policy sees it, {len(token_ids)} tokens:"
+        return f"{head}\n{escape.shown(text)}"
+
+    def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
+        """What the options make of these prompts, one line each."""
+        rows = list(zip(messages, raws, strict=True))
+        raw_of = [raw for text, raw in rows if text[:1] == '"']
+        asked = raw_of.count(False)
+        if self.has_template and self._options.chat and asked:
+            yield (
+                f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
+                "turn of the chat template; --no-chat leaves text as it is"
+            )
+        elif self._system and rows and len(raw_of) == len(rows):
+            raise UsageError(
+                "--system is given, and the prompts are raw text, as those of tasks are",
+                "leave it out, or put it before the text with --prefix",
+            )
+        says_date = any("date" in key for key in self._kwargs)
+        if self._writes_date and not says_date and not self._as_before:
+            yield (
+                "the chat template writes a date: "
+                f"{self._kwargs.get('strftime_now', DATE)} in each prompt, that it can be made "
+                "again; --chat-template-kwargs strftime_now=YYYY-MM-DD sets another"
+            )
+        if strings := stops.read(self._options.stop):
+            yield f"a completion ends at {' or '.join(map(json.dumps, strings))} too"
+
+
+def _asking(prompt: Prompt, question: str) -> Prompt:
+    """The prompt with another text as its question."""
+    if isinstance(prompt, str):
+        return question
+    last = max((i for i, turn in enumerate(prompt) if turn["role"] == "user"), default=-1)
+    if last < 0:
+        return prompt
+    asked = prompt[last] | {"content": question}
+    return [*prompt[:last], asked, *prompt[last + 1 :]]
+
+
+def with_raw(prompts: Shards) -> pa.Table:
+    """Id, messages and rawness of each prompt: whether it is raw text rather than a question.
+
+    Where a row does not say it, prompts that a task made are raw, and those made from them.
+    """
+    table = prompts.table()
+    rows = table["raw"].to_pylist() if "raw" in table.column_names else [None] * table.num_rows
+    of_task = None in rows and _is_of_task(prompts)
+    raw = pa.array([of_task if value is None else value for value in rows], pa.bool_())
+    return table.select(["prompt_id", "messages"]).append_column("raw", raw)
+
+
+def _is_of_task(prompts: Shards) -> bool:
+    if "task" in prompts.params:
+        return True
+    return "prompts" in prompts.manifest["parents"] and _is_of_task(prompts.parent("prompts"))
+
+
+def refuse_answers(prompts: Shards) -> None:
+    """An error if a prompt ends with the assistant's turn."""
+    for part in prompts.parts():
+        names, texts = part["prompt_id"].to_pylist(), part["messages"].to_pylist()
+        for name, text in zip(names, texts, strict=True):
+            if text[:1] != '"':
+                shapes.refuse_answer(shapes.stored(text, name), name)

@@ -1,0 +1,152 @@
+"""Prompts as data sets hold them: raw text, or messages in the shapes that tools write.
+
+Read are role and content, whose content may be a list of text parts; ShareGPT's from and value; and
+one message by itself. What is none of these is refused.
+"""
+
+import json
+from typing import Any
+
+from rlvr_cli.errors import DataError
+
+Message = dict[str, Any]
+Prompt = str | list[Message]
+
+_SHAREGPT = {
+    "system": "system", "human": "user", "user": "user", "gpt": "assistant",
+    "assistant": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
+    "model": "assistant", "tool": "tool", "observation": "tool", "function_response": "tool",
+}  # fmt: skip
+_HINT = 'write messages as in [{"role": "user", "content": "..."}], or plain text'
+_DROP = "leave its last turn out with `rlvr prompts ... --drop-answer-turn`"
+
+
+def read(value: Any, name: str) -> tuple[Prompt, str | None]:
+    """A prompt as text or as messages of role and content, and the shape that it was read from.
+
+    The shape is None where nothing had to be converted. `name` is the prompt's, for errors.
+    """
+    if isinstance(value, str):
+        listed = _listed(value)
+        return (value, None) if listed is None else (_messages(listed, name), "JSON text")
+    if isinstance(value, dict):
+        for key in ("messages", "conversations", "conversation"):
+            if isinstance(value.get(key), list):
+                return _messages(value[key], name), f"an object with `{key}`"
+        return _messages([value], name), "one message"
+    if not isinstance(value, list):
+        raise DataError(f"prompt `{name}` is {_short(value)}: no text and no messages", _HINT)
+    shape = "ShareGPT's from and value" if any(_is_sharegpt(message) for message in value) else None
+    return _messages(value, name), shape
+
+
+def _listed(text: str) -> list[Any] | None:
+    """The messages that a text is the JSON of, as in a cell of a CSV file; None if it is none."""
+    if not text.lstrip().startswith("[{"):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    keys = ({"role", "content"}, {"from", "value"})
+    are = all(isinstance(m, dict) and any(k <= m.keys() for k in keys) for m in value)
+    return value if are else None
+
+
+def _messages(values: list[Any], name: str) -> list[Message]:
+    if not values:
+        raise DataError(f"prompt `{name}` is an empty list of messages", "remove it")
+    return [_message(value, name) for value in values]
+
+
+def _message(value: Any, name: str) -> Message:
+    if _is_sharegpt(value):
+        speaker = str(value["from"])
+        if speaker.lower() not in _SHAREGPT:
+            raise DataError(
+                f"prompt `{name}` has a turn from `{speaker}`, which is no known role",
+                f"the known ones are {', '.join(_SHAREGPT)}",
+            )
+        value = {"role": _SHAREGPT[speaker.lower()], "content": value["value"]}
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str):
+        raise DataError(f"prompt `{name}` holds {_short(value)}: no message with a role", _HINT)
+    if "content" not in value and not value.get("tool_calls"):
+        raise DataError(f"prompt `{name}` has a {value['role']} turn without content", _HINT)
+    # Parquet gives every message the keys of all, and templates ask whether a key is defined.
+    kept = {key: item for key, item in value.items() if item is not None}
+    if isinstance(kept.get("content"), str | list):
+        return kept | {"content": _content(kept["content"], name)}
+    if "content" in kept:
+        raise DataError(
+            f"prompt `{name}` has a turn whose content is {_short(kept['content'])}", _HINT
+        )
+    return kept | {"content": None}  # of a turn that calls tools: templates ask for it
+
+
+def _content(content: Any, name: str) -> str:
+    """Text, or the text of a list of parts; a part of another kind is refused."""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content:
+        is_text = isinstance(part, dict) and part.get("type", "text") == "text"
+        text = part if isinstance(part, str) else part.get("text") if is_text else None
+        if not isinstance(text, str):
+            kind = part.get("type") if isinstance(part, dict) else None
+            raise DataError(
+                f"prompt `{name}` holds {f'a part of type `{kind}`' if kind else _short(part)}",
+                "rlvr samples from text alone: remove the prompt",
+            )
+        texts.append(text)
+    return "".join(texts)
+
+
+def _is_sharegpt(message: Any) -> bool:
+    return isinstance(message, dict) and "role" not in message and {"from", "value"} <= set(message)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return f"`{text[:60]}`" + ("..." if len(text) > 60 else "")
+
+
+def stored(messages: str, name: str) -> Prompt:
+    """The prompt of the `messages` column of a prompts directory; text there is text."""
+    value = json.loads(messages)
+    return value if isinstance(value, str) else read(value, name)[0]
+
+
+def ends_with_answer(prompt: Prompt) -> bool:
+    return not isinstance(prompt, str) and prompt[-1]["role"] == "assistant"
+
+
+def refuse_answer(prompt: Prompt, name: str) -> None:
+    """An error if the last turn is the assistant's: the policy would be shown the answer."""
+    if ends_with_answer(prompt):
+        raise DataError(
+            f"prompt `{name}` ends with the assistant's turn, so that the policy would see the "
+            "answer",
+            _DROP,
+        )
+
+
+def without_answer(prompt: Prompt, name: str) -> Prompt:
+    """The prompt without the assistant's turns at its end."""
+    if isinstance(prompt, str):
+        return prompt
+    kept = list(prompt)
+    while kept and kept[-1]["role"] == "assistant":
+        kept.pop()
+    if not kept:
+        raise DataError(
+            f"prompt `{name}` has turns of the assistant alone", "remove it, or name another column"
+        )
+    return kept
+
+
+def question(prompt: Prompt) -> str:
+    """What was asked: raw text, or what the user said last."""
+    if isinstance(prompt, str):
+        return prompt
+    said = [message["content"] for message in prompt if message["role"] == "user"]
+    return str((said or [prompt[-1]["content"]])[-1] or "")

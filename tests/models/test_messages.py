@@ -1,0 +1,92 @@
+"""Prompts in the shapes that data sets have them in."""
+
+import json
+
+import pytest
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.models import messages
+
+USER, GOLD = {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}
+
+
+@pytest.mark.parametrize(
+    ("value", "prompt", "shape"),
+    [
+        ("1+1?", "1+1?", None),
+        ("[1, 2] sorted?", "[1, 2] sorted?", None),
+        ('[{"a": 1}] has which keys?', '[{"a": 1}] has which keys?', None),
+        ('[{"a": 1}]', '[{"a": 1}]', None),
+        ([USER], [USER], None),
+        (json.dumps([USER]), [USER], "JSON text"),
+        (USER, [USER], "one message"),
+        ({"messages": [USER], "id": 3}, [USER], "an object with `messages`"),
+        (
+            [{"from": "system", "value": "s"}, {"from": "human", "value": "1+1?"}],
+            [{"role": "system", "content": "s"}, USER],
+            "ShareGPT's from and value",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "text", "text": "1+"}, {"text": "1?"}]}],
+            [USER],
+            None,
+        ),
+        ([{**USER, "name": None, "tool_calls": None}], [USER], None),
+        (
+            [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+             {"role": "tool", "content": "3", "tool_call_id": "1"}],
+            [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+             {"role": "tool", "content": "3", "tool_call_id": "1"}],
+            None,
+        ),
+    ],
+)  # fmt: skip
+def test_a_shape_is_read_as_text_or_as_role_and_content(value, prompt, shape):
+    assert messages.read(value, "a") == (prompt, shape)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (5, "prompt `a` is `5`: no text and no messages"),
+        (None, "prompt `a` is `null`"),
+        ([], "an empty list of messages"),
+        (["1+1?"], 'prompt `a` holds `"1\\+1\\?"`: no message with a role'),
+        ([{"content": "1+1?"}], "no message with a role"),
+        ([{"role": "user"}], "a user turn without content"),
+        ([{"role": "user", "content": {"text": "1+1?"}}], "whose content is"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}],
+            "a part of type `image_url`",
+        ),
+        ([{"from": "narrator", "value": "once"}], "a turn from `narrator`"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_with_its_name(value, what):
+    with pytest.raises(DataError, match=what):
+        messages.read(value, "a")
+
+
+def test_text_in_a_prompts_directory_is_text_even_if_it_looks_like_messages():
+    assert messages.stored(json.dumps(json.dumps([USER])), "a") == json.dumps([USER])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "question"),
+    [
+        ("1+1?", "1+1?"),
+        ([{"role": "system", "content": "s"}, USER], "1+1?"),
+        ([USER, GOLD, {"role": "user", "content": "2+2?"}], "2+2?"),
+        ([USER, {"role": "tool", "content": "2"}], "1+1?"),
+        ([{"role": "system", "content": "s"}], "s"),
+    ],
+)
+def test_the_question_is_what_the_user_said_last(prompt, question):
+    assert messages.question(prompt) == question
+
+
+def test_the_turns_of_the_assistant_at_the_end_are_the_answer():
+    assert messages.ends_with_answer([USER, GOLD]) and not messages.ends_with_answer([USER])
+    assert messages.without_answer([USER, GOLD, USER, GOLD, GOLD], "a") == [USER, GOLD, USER]
+    with pytest.raises(DataError, match="turns of the assistant alone"):
+        messages.without_answer([GOLD], "a")
