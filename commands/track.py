@@ -18,13 +18,9 @@ from rlvr_cli.terminal import console
 
 def command(
     run: Annotated[Path, typer.Argument(help="the directory of a run of train")],
-    to: Annotated[
-        str, typer.Option(help="the tracker and its options; see `rlvr list trackers`")
-    ],
+    to: Annotated[str, typer.Option(help="the tracker and its options; see `rlvr list trackers`")],
     once: Annotated[bool, typer.Option("--once", help="send what is there, and stop")] = False,
-    name: Annotated[
-        str, typer.Option(help="the run's name there; the folder's by default")
-    ] = "",
+    name: Annotated[str, typer.Option(help="the run's name there; the folder's by default")] = "",
     samples: Annotated[
         int, typer.Option(min=0, help="completions of each evaluation to send; 0: none")
     ] = 4,

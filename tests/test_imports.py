@@ -145,3 +145,39 @@ def test_verifiers_and_metrics_load_no_torch(tmp_path):
     words = [sys.executable, "-c", code]
     ran = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(ran.stdout) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--dry-run", "--out", "{tmp}/run"],
+        ["train", "--recipe=dapo-iac-dlc", "--engine=graph", "--prompts={known}/prompts",
+         "--heldout={known}/prompts", "--model=builtin", "--dry-run", "--out", "{tmp}/run"],
+        ["prompts", "task:expression", "--out", "{tmp}/prompts"],
+        ["score", "{known}/rollouts", "--verifier=0.9*expression+0.1*format", "--out", "{tmp}/s"],
+        ["list", "objectives"],
+        ["check", "{known}/scores"],
+        ["doctor", "--help"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_command_without_a_model_imports_neither_torch_nor_transformers(known, tmp_path, words):
+    words = [word.format(tmp=tmp_path, known=known) for word in words]
+    heavy = ("torch", "transformers", "datasets", "sklearn")
+    code = f"import json, sys\nfrom rlvr_cli.cli import app\ncode = app.run({words})\n"
+    code += f"print(json.dumps([code, [n for n in {heavy} if n in sys.modules]]))"
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert json.loads(ran.stdout.splitlines()[-1]) == [0, []], ran.stderr
+
+
+@pytest.mark.slow
+def test_loading_a_model_imports_no_package_that_only_other_models_need(tmp_path):
+    code = (
+        "import sys\nfrom rlvr_cli.models import policy\npolicy.load(policy.resolve('builtin'))\n"
+    )
+    code += "print([n for n in ('datasets', 'scipy.optimize', 'sklearn') if n in sys.modules])"
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.splitlines()[-1] == "[]"

@@ -3,8 +3,14 @@
 Shapes: N completions, P prompts. Float64 in, float64 out.
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def total(value_N: Tensor, group_N: Tensor) -> Tensor:

@@ -3,17 +3,20 @@
 Shapes: N completions of the rollout batch, B rows of a micro-batch, T completion tokens.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli import registry
 from rlvr_cli.algorithms import group_stats
 from rlvr_cli.errors import UsageError
+from rlvr_cli.runtime.later import torch
 from rlvr_cli.specs import grammar
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ADVANTAGE = "advantage"
 KEEP = "keep"
@@ -31,7 +34,7 @@ class Step:
     length_N: Tensor  # int64, tokens
     max_length: int  # tokens, the longest completion that sampling allows
 
-    def only(self, chosen_N: Tensor) -> "Step":
+    def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
         return Step(
             self.reward_N[chosen_N],
@@ -68,8 +71,8 @@ class Totals:
     max_length: int  # the longest completion that sampling allows
 
 
-Cost = Callable[[TokenBatch], Tensor]  # [B, T]
-Count = Callable[[TokenBatch, Tensor], tuple[Tensor, Tensor]]  # hits, tokens they are out of
+Cost = Callable[[TokenBatch], "Tensor"]  # [B, T]
+Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Objective:
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
 
-    def with_penalty(self, penalty: Cost, *needs: str) -> "Objective":
+    def with_penalty(self, penalty: Cost, *needs: str) -> Objective:
         return replace(
             self, penalties=(*self.penalties, penalty), needs=self.needs | frozenset(needs)
         )

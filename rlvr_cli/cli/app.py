@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import gc
 import importlib
 import logging
 import os
@@ -165,6 +166,7 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code == errors.DONE and distributed.is_launched():
         distributed.leave()
+    gc.freeze()  # its end need not look through all that torch and transformers made
     sys.exit(code)
 
 

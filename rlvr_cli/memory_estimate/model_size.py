@@ -12,6 +12,7 @@ from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
 from rlvr_cli.models import loading, lora
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime import later
 from rlvr_cli.runtime.device import Device
 
 _CHUNK_BYTES = 5  # of each logit: itself in float32, and temporaries of a piece
@@ -50,6 +51,7 @@ class Shape:
 @functools.lru_cache(maxsize=8)
 def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
     """The shape of a policy with the adapters that are to be trained; no weight is read."""
+    later.import_transformers()
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

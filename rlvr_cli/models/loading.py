@@ -11,6 +11,7 @@ from typing import Any
 
 from rlvr_cli.errors import Advice, DataError, UserError, first_line
 from rlvr_cli.models import lm_head
+from rlvr_cli.runtime import later
 
 
 def load(path: Path, name: str, decodable: int, device: Any) -> Any:
@@ -33,6 +34,7 @@ def caps_attention(model: Any) -> bool:
 
 
 def _read(path: Path) -> Any:
+    later.import_transformers()
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import loading, lora
-from rlvr_cli.runtime import device
+from rlvr_cli.runtime import device, later
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
@@ -204,6 +204,7 @@ class _Content:
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(content: _Content) -> Any:
+    later.import_transformers()
     from transformers import AutoTokenizer
 
     policy = content.policy
@@ -258,6 +259,7 @@ def quiet() -> None:
 
 def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
+    later.import_transformers()
     from transformers import AutoConfig
 
     path = (policy.base or policy).path

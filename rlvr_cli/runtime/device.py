@@ -4,7 +4,7 @@ import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.errors import UserError
 from rlvr_cli.runtime import distributed
@@ -12,6 +12,7 @@ from rlvr_cli.runtime import distributed
 if TYPE_CHECKING:
     import torch
 
+Precision = Literal["auto", "float32", "bfloat16"]
 _DRIVER = Path("/proc/driver/nvidia")
 _MEMORY = Path("/proc/meminfo")
 
@@ -33,7 +34,7 @@ class Device:
 
 def here() -> Device:
     """The device that this process computes on."""
-    import torch
+    from rlvr_cli.runtime.later import torch
 
     if torch.cuda.is_available():
         return gpu(distributed.current().local_rank % torch.cuda.device_count())

@@ -1,5 +1,7 @@
 """The stage that turns the rewards of complete groups into advantages."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 
 from rlvr_cli.algorithms import group_stats, objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan

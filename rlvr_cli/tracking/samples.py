@@ -24,7 +24,7 @@ def of_evaluation(run: Path, step: int, most: int) -> list[dict[str, Any]]:
     asked = {row["prompt_id"]: row for row in prompts.to_pylist()}
     columns = ["prompt_id", "sample_index", "completion", "finish_reason"]
     rollouts = Shards.open(here / "rollouts", "rollouts")
-    chosen = []
+    chosen: list[dict[str, Any]] = []
     for index in range(len(rollouts)):
         part = rollouts.part(index, columns).to_pylist()
         verdicts = scores.part(index).to_pylist()

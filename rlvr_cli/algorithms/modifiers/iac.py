@@ -1,13 +1,17 @@
 """IAC: more weight on successes of hard prompts (When Sharpening Becomes Collapse, 3.1)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import ADVANTAGE, Modifier, Objective, Step
 from rlvr_cli.algorithms.terms import advantage
 from rlvr_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def build(*, alpha: float = 1.0) -> Modifier:

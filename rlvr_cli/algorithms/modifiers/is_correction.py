@@ -1,14 +1,17 @@
 """Corrects for the gap between the rollout engine's and the trainer's log-probs (TIS, IcePop)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch
 from rlvr_cli.algorithms.terms import correction
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def build(*, kind: Literal["tis", "icepop", "sequence-mask"] = "tis", cap: float = 2.0) -> Modifier:

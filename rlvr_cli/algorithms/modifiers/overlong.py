@@ -1,11 +1,15 @@
 """DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13)."""
 
-from dataclasses import replace
+from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, Step
 from rlvr_cli.algorithms.terms import advantage
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def build(*, buffer: int = 4096) -> Modifier:

@@ -1,9 +1,8 @@
 """APMPO: a power mean of ratios, exponent and clip by reward statistics (arXiv:2605.04066)."""
 
-from typing import Literal
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Objective, Step, TokenBatch
 from rlvr_cli.algorithms.terms import (
@@ -14,6 +13,10 @@ from rlvr_cli.algorithms.terms import (
     surrogate,
     weight,
 )
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def build(

@@ -3,12 +3,15 @@
 (arXiv:2605.04066, sec. 4.2 and 4.3)
 """
 
-from typing import Literal
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms import group_stats
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _EPS = 1e-6
 

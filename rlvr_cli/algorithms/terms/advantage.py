@@ -3,10 +3,15 @@
 Estimators that compare the completions of a group give exactly 0 where its rewards are all equal.
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms import group_stats
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _LEAST_VARIANCE = 1e-8
 

@@ -4,14 +4,18 @@ Shapes: B rows, T completion tokens. The anchor set S of a token is the referenc
 likeliest tokens without the sampled one. (Anchored Policy Optimization, sec. 4)
 """
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective, TokenBatch
 from rlvr_cli.algorithms.terms import ratio, surrogate
 from rlvr_cli.errors import UsageError
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FLAT = "anchor_flat"
 

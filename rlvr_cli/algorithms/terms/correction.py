@@ -3,10 +3,15 @@
 Each takes the log of w_t = pi_old(y_t) / pi_behaviour(y_t) and gives a weight without gradient.
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.terms import ratio
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def drift(old_logp_BT: Tensor, behaviour_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:

@@ -3,10 +3,15 @@
 Shapes: N completions, P prompts. Float64. (arXiv:2602.04620, sec. 3)
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms import group_stats
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 COLUMNS = ("lam", "mu", "achieved_kl", "floored")
 _BISECTIONS = 64

@@ -1,12 +1,15 @@
 """Costs of tokens, to be minimised. Shapes: B rows, T completion tokens."""
 
-from typing import Literal
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Objective, TokenBatch
 from rlvr_cli.algorithms.terms import ratio
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Estimator = Literal["k1", "k2", "k3"]
 

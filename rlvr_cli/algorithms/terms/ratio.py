@@ -1,9 +1,14 @@
 """Log importance ratios, of tokens and of sequences. Shapes: B rows, T completion tokens."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import LIMIT
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def token(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:

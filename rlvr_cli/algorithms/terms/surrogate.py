@@ -3,10 +3,15 @@
 A gain of a completion is repeated at each of its tokens.
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.terms import ratio
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SMALL_POWER = 1e-8  # below, the power mean is the geometric mean to within rounding
 

@@ -1,12 +1,16 @@
 """PPO's clipped token ratio, which most objectives share; they differ in estimator and weight."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective, Step, Totals
 from rlvr_cli.algorithms.terms import ratio, surrogate
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def objective(

@@ -4,11 +4,14 @@ Aggregation is a weight, so micro-batches and ranks add up. Shapes: B rows, T co
 0 where masked; an empty batch weighs 0.
 """
 
-from typing import Literal
+from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Totals
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Aggregation = Literal["seq-mean-token-mean", "token-mean", "seq-mean-token-sum", "constant"]
 

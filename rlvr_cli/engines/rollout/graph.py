@@ -5,19 +5,26 @@ the model that it is given, such as a trainer's in the same process, so it needs
 Without a GPU the same steps run one by one.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from rlvr_cli.engines.rollout._batch import ContinuousBatch, GenerationJob
-from rlvr_cli.engines.rollout._decoder import Decoder
-from rlvr_cli.engines.rollout._fused import layers_of
 from rlvr_cli.errors import UserError
 from rlvr_cli.models import policy as policies
-from rlvr_cli.models.logprobs import fit_threads
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
-from rlvr_cli.runtime import device
+from rlvr_cli.runtime import device, later
+
+if TYPE_CHECKING:
+    from rlvr_cli.engines.rollout import _batch, _decoder, _fused
+    from rlvr_cli.models import logprobs
+else:
+    _batch = later.Later("rlvr_cli.engines.rollout._batch")
+    _decoder = later.Later("rlvr_cli.engines.rollout._decoder")
+    _fused = later.Later("rlvr_cli.engines.rollout._fused")
+    logprobs = later.Later("rlvr_cli.models.logprobs")
 
 Fuse = Literal["auto", "true", "false"]
 ROWS, LEAST_ROWS = 256, 8
@@ -28,7 +35,7 @@ _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 def build(
     *, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: Fuse = "auto"
-) -> Callable[..., "GraphEngine"]:
+) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
     Down to `least_rows` as they end. `fuse` has torch.compile fuse the kernels of a decoder layer,
@@ -80,9 +87,9 @@ class GraphEngine:
         """See `RolloutEngine`; with `limits`, the most tokens of each request."""
         if not requests:
             return
-        fit_threads(self._loaded.model)
+        logprobs.fit_threads(self._loaded.model)
         limits = limits or [sampling.max_new_tokens] * len(requests)
-        waiting = deque(map(GenerationJob, range(len(requests)), requests, limits))
+        waiting = deque(map(_batch.GenerationJob, range(len(requests)), requests, limits))
         batch = self._batch(requests, sampling, max(limits))
         completions: list[tuple[int, Completion]] = []
         while waiting or batch.busy:
@@ -98,7 +105,7 @@ class GraphEngine:
 
     def _batch(
         self, requests: list[Request], sampling: SamplingParams, width: int
-    ) -> ContinuousBatch:
+    ) -> _batch.ContinuousBatch:
         longest = max(len(request.prompt_token_ids) for request in requests)
         length = -(-(longest + width) // _LENGTH_STEP) * _LENGTH_STEP
         rows = min(self._most, 1 << (len(requests) - 1).bit_length())
@@ -107,14 +114,16 @@ class GraphEngine:
             assert self._memory_model, "the stage gives one"
             models.append(self._memory_model.model)
         rows = self._fitting(models, rows, length)
-        decoders = [Decoder(model, rows, length, fuse=self._fuses(model)) for model in models]
+        decoders = [
+            _decoder.Decoder(model, rows, length, fuse=self._fuses(model)) for model in models
+        ]
         ends = self._loaded.eos_ids
-        return ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
+        return _batch.ContinuousBatch(decoders, rows, sampling, ends, width, least=self._least)
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""
         if self._fuse is None:
-            return model.device.type == "cuda" and bool(layers_of(model))
+            return model.device.type == "cuda" and bool(_fused.layers_of(model))
         return self._fuse
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:

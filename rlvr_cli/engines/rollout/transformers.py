@@ -4,25 +4,34 @@ On a GPU the key-value cache is static, so that transformers compiles a decoding
 as one CUDA graph. Shapes are rounded up there, since each new shape is compiled again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
-
-from rlvr_cli.kernels import dispatch
-from rlvr_cli.kernels.reference import gumbel
 from rlvr_cli.models import lm_head, policy as policies
-from rlvr_cli.models.logprobs import fit_threads
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
+from rlvr_cli.runtime import later
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    import transformers
+    from torch import Tensor
+
+    from rlvr_cli.kernels import dispatch, reference
+    from rlvr_cli.models import logprobs
+else:
+    transformers = later.Later("transformers")
+    dispatch = later.Later("rlvr_cli.kernels.dispatch")
+    reference = later.Later("rlvr_cli.kernels.reference")
+    logprobs = later.Later("rlvr_cli.models.logprobs")
 
 BATCH_SIZE = 256
 _LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # shapes are rounded up to these on a GPU
 
 
-def build(*, batch_size: int = BATCH_SIZE) -> Callable[..., "TransformersEngine"]:
+def build(*, batch_size: int = BATCH_SIZE) -> Callable[..., TransformersEngine]:
     """An engine that samples `batch_size` completions at a time."""
     if batch_size < 1:
         raise ValueError("batch_size must be 1 or more")
@@ -48,10 +57,10 @@ class TransformersEngine:
             batch = requests[start : start + self._batch_size]
             yield from enumerate(self._batch(batch, sampling), start)
 
-    @torch.no_grad()
+    @later.no_grad
     def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
         loaded = self._loaded
-        fit_threads(loaded.model)
+        logprobs.fit_threads(loaded.model)
         device = next(loaded.model.parameters()).device
         longest = max(len(request.prompt_token_ids) for request in requests)
         wanted, static = len(requests), device.type == "cuda"
@@ -79,14 +88,14 @@ class TransformersEngine:
         loaded.model.generate(
             input_BS,
             attention_mask=attention_BS.long(),
-            generation_config=GenerationConfig(
+            generation_config=transformers.GenerationConfig(
                 do_sample=False,
                 max_new_tokens=sampling.max_new_tokens,
                 eos_token_id=list(loaded.eos_ids),
                 pad_token_id=loaded.pad_id,
                 cache_implementation="static" if static else None,
             ),
-            logits_processor=LogitsProcessorList([sampler]),
+            logits_processor=transformers.LogitsProcessorList([sampler]),
         )
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]
@@ -113,7 +122,7 @@ class MemoryLogits:
 
     def __init__(self, model: Any, attention_BS: Tensor) -> None:
         self._model, self._attention_BS = model, attention_BS.long()
-        self._cache = DynamicCache(config=model.config)
+        self._cache = transformers.DynamicCache(config=model.config)
 
     def logits(self, input_BS: Tensor) -> Tensor:
         """The logits of the next token [B, V], given all tokens so far."""
@@ -132,8 +141,8 @@ class MemoryLogits:
         return logits_BSV[:, -1]
 
 
-class GumbelSampler(LogitsProcessor):  # type: ignore[misc]
-    """Samples as argmax of logits plus counter-based noise, and keeps the log-probs.
+class GumbelSampler:
+    """A logits processor: argmax of logits plus counter-based noise, and it keeps the log-probs.
 
     A row's sample depends on its seed and its logits alone, not on its batch-mates. Log-probs are
     those of the distribution sampled from: after temperature, top-k and top-p; at temperature 0,
@@ -157,7 +166,7 @@ class GumbelSampler(LogitsProcessor):  # type: ignore[misc]
         logp_BV = _restrict(logp_BV, self._sampling)
         noisy_BV = logp_BV.double()
         if self._sampling.temperature > 0:
-            noisy_BV = noisy_BV + gumbel(self._seed_B, len(self.token), logp_BV.shape[-1])
+            noisy_BV = noisy_BV + reference.gumbel(self._seed_B, len(self.token), logp_BV.shape[-1])
         token_B1 = noisy_BV.argmax(-1, keepdim=True)
         self.token.append(token_B1[:, 0])
         self.logp.append(logp_BV.gather(-1, token_B1)[:, 0])

@@ -1,7 +1,6 @@
 """What every training engine does with a micro-batch: its loss, and the sums over its tokens."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 import torch
 
@@ -12,7 +11,6 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.models import logprobs
 from rlvr_cli.protocols import Floats, Row
 
-Precision = Literal["auto", "float32", "bfloat16"]
 Forward = Callable[..., logprobs.CompletionStats]
 
 

@@ -19,7 +19,6 @@ from torch import Tensor
 from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training import _batch
-from rlvr_cli.engines.training._batch import Precision
 from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate.phases import BUCKET
@@ -27,6 +26,7 @@ from rlvr_cli.models import logprobs
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime.device import Precision
 
 Offload = Literal["none", "optimizer", "all"]
 _MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -1,25 +1,35 @@
 """Plain torch on one device: AdamW on float32 master weights."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import Parameter
 
 from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.training import _batch
-from rlvr_cli.engines.training._batch import Precision
-from rlvr_cli.engines.training._checkpoint import TrainableWeights
-from rlvr_cli.models import logprobs
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
+from rlvr_cli.runtime import later
+from rlvr_cli.runtime.device import Precision
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Parameter
+
+    from rlvr_cli.engines.training import _batch, _checkpoint
+    from rlvr_cli.models import logprobs
+else:
+    _batch = later.Later("rlvr_cli.engines.training._batch")
+    _checkpoint = later.Later("rlvr_cli.engines.training._checkpoint")
+    logprobs = later.Later("rlvr_cli.models.logprobs")
 
 
-def build(*, precision: Precision = "auto") -> Callable[..., "LocalEngine"]:
+def build(*, precision: Precision = "auto") -> Callable[..., LocalEngine]:
     """An engine that computes in a precision: by default in bfloat16 on a GPU, else in float32."""
     return lambda loaded, options, seed=0: LocalEngine(
         loaded, options, seed=seed, precision=precision
@@ -43,7 +53,7 @@ class LocalEngine:
         self._max_grad_norm = options.max_grad_norm
         self._micro_batch_tokens = options.micro_batch_tokens
         self._recompute = options.recompute_activations
-        self._trained = TrainableWeights(loaded, options, seed)
+        self._trained = _checkpoint.TrainableWeights(loaded, options, seed)
         model = loaded.model
         self._master: dict[str, Tensor] = dict(self._trained.named)
         if logprobs.dtype_of(precision, model.device) == torch.bfloat16:
@@ -87,7 +97,7 @@ class LocalEngine:
         """AdamW's own count, which the checkpoint keeps with the moments."""
         return max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
 
-    @torch.no_grad()
+    @later.no_grad
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         logps = [np.empty(0, np.float32)] * len(rows)
         for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
