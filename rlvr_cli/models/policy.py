@@ -27,6 +27,7 @@ _TOKENIZER_FILES = (
     *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt"),
     *("chat_template.jinja", "chat_template.json", "config.json"),
 )
+_CHAT_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
 _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 
 
@@ -188,6 +189,14 @@ class Loaded:
     eos_ids: tuple[int, ...]
     pad_id: int
     context: int
+
+
+def has_chat_template(policy: Policy) -> bool:
+    """Whether the policy's files hold a chat template; nothing is loaded."""
+    if any((policy.path / name).exists() for name in _CHAT_TEMPLATES):
+        return True
+    tokenizer = policy.path / "tokenizer_config.json"
+    return tokenizer.exists() and '"chat_template"' in tokenizer.read_text()
 
 
 def load_tokenizer(policy: Policy) -> Any:

@@ -65,6 +65,12 @@ def written(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if text.startswith('"') else text
 
 
+def given(options: RolloutOptions) -> bool:
+    """Whether an option says how prompts are put to the policy."""
+    texts = (options.system, options.suffix, options.prefix, options.template, options.stop)
+    return any(texts) or bool(options.chat_template_kwargs)
+
+
 def resolved(options: RolloutOptions) -> RolloutOptions:
     """The options in the one way of writing them, with the content of the files that they name."""
     for name in ("system", "suffix", "prefix", "stop"):

@@ -62,6 +62,7 @@ def import_transformers() -> None:
                 setattr(utils, name, function)
         importlib.import_module("transformers.modeling_layers")
         importlib.import_module("transformers.models.auto.modeling_auto")
+    gc.freeze()  # later collections need not look through all of it
 
 
 if TYPE_CHECKING:

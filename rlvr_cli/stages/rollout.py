@@ -301,6 +301,8 @@ def prompt_remarks(
     """
     if out and (out / MANIFEST).exists():
         return []
+    if not prompt_options.given(options) and not policies.has_chat_template(policy):
+        return []  # without a tokenizer, which takes seconds to load
     encoder = chat.Encoder(policies.load_tokenizer(policy), options)
     if prompts is None:
         return list(encoder.remarks(['""'], [True]))

@@ -81,6 +81,24 @@ CODE = '''
         return 1 / 0
 
 
+    def tracker(*, to: str = "kept.txt"):
+        """The steps, in a file."""
+        from rlvr_cli.protocols import Tracked
+
+        class Steps:
+            def start(self, run):
+                return Tracked(run.name)
+
+            def log(self, step, figures, samples):
+                with open(to, "a") as file:
+                    file.write(f"{step} {len(samples)}\\n")
+
+            def finish(self):
+                pass
+
+        return Steps()
+
+
     class rows:
         """One row a prompt."""
 
@@ -95,7 +113,7 @@ CODE = '''
 KINDS = {
     "objectives": "build", "modifiers": "twice", "rollout": "engine", "training": "trainer",
     "tasks": "task", "verifiers": "verify", "similarities": "similar", "formats": "rows",
-    "layouts": "layout",
+    "layouts": "layout", "trackers": "tracker",
 }  # fmt: skip
 EVIL = """
 import pathlib
@@ -211,6 +229,15 @@ def test_a_package_offers_something_of_each_kind(here, installed, rlvr):
     assert scores["verifier"] == "0.5*own-verify:from=ownpkg==1.0,reward=0.5+0.5*expression"
     assert advantages["algo"].startswith("own-build:from=ownpkg==1.0,clip=0.3,tags=[a,b]+own-twice")
     assert update["trainer"] == "own-trainer:from=ownpkg==1.0"
+
+
+@pytest.mark.parametrize("spec", ["own-code.py:tracker:to=kept.txt", "own-tracker"])
+def test_a_tracker_of_ones_own_is_sent_a_run(here, installed, rlvr, trained, spec):
+    installed()
+    shutil.copytree(trained, "run")
+    succeeded(rlvr("track", "run", "--to", spec, "--samples=2"))
+    assert Path("kept.txt").read_text() == "0 2\n1 2\n2 2\n"
+    assert "The steps, in a file. (ownpkg==1.0)" in rlvr("list", "trackers").out
 
 
 def test_a_run_trains_with_code_of_a_file_and_refuses_another_version_of_it(here, rlvr, refused):
