@@ -26,6 +26,7 @@ def command(
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,
     limit: options.Limit = None,
+    skip: Annotated[int, typer.Option(min=0, help="leave out the first so many")] = 0,
     drop_easiest: Annotated[
         float | None, typer.Option(help="leave out this share, those solved most often")
     ] = None,
@@ -39,13 +40,11 @@ def command(
     from rlvr_cli.stages import difficulty, prompts
     from rlvr_cli.storage.shards import Share
 
-    columns = {
-        "id_column": id_column,
-        "prompt_column": prompt_column,
-        "answer_column": answer_column,
-    }
+    columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
     difficulty.check(drop_easiest, scores or [])
-    chosen = prompts.load(source, split=split, verifier=verifier, columns=columns, limit=limit)
+    chosen = prompts.load(
+        source, split=split, verifier=verifier, columns=columns, limit=limit, skip=skip
+    )
     text = "{prompts} prompts"
     if drop_easiest is not None:
         chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])

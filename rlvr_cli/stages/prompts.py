@@ -20,7 +20,17 @@ from rlvr_cli.verification.scoring import rewards
 
 PROMPTS_PER_PART = 1024
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
-_OPTIONAL = ("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier")
+_OPTIONAL = (
+    "limit",
+    "skip",
+    "task",
+    "imported",
+    "drop_easiest",
+    "scores",
+    "source",
+    "split",
+    "verifier",
+)
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
 
@@ -41,12 +51,14 @@ def load(
     verifier: str | None = None,
     columns: dict[str, str | None],
     limit: int | None = None,
+    skip: int = 0,
 ) -> Source:
     """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
 
-    `columns` are the names that `from_file` takes.
+    `columns` are the names that `from_file` takes. The first `skip` rows are left out.
     """
     params: dict[str, Any] = {"limit": limit} if limit else {}
+    params |= {"skip": skip} if skip else {}
     path = Path(source)
     if source.startswith("task:") or ".py:" in source:
         spec = source.removeprefix("task:")
@@ -54,15 +66,27 @@ def load(
             spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
         spec = registry.canonical("tasks", spec)
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
-        return Source(from_task(spec, verifier)[:limit], params)
+        return Source(_kept(source, from_task(spec, verifier), skip, limit), params)
     if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
         _refuse_flags(source, {"split": split, **columns})
         shards = Shards.open(path, "prompts")
         params |= {"verifier": verifier} if verifier else {}
-        return Source(from_shards(shards, verifier)[:limit], params, {"prompts": shards})
+        rows = _kept(source, from_shards(shards, verifier), skip, limit)
+        return Source(rows, params, {"prompts": shards})
     params |= {"source": source, "split": split, "verifier": verifier, **columns}
     rows = from_file(source, split=split, verifier=verifier, **columns)
-    return Source(rows[:limit], params)
+    return Source(_kept(source, rows, skip, limit), params)
+
+
+def _kept(
+    source: str, rows: list[dict[str, Any]], skip: int, limit: int | None
+) -> list[dict[str, Any]]:
+    """The rows after the first `skip`, at most `limit` of them."""
+    if skip and skip >= len(rows):
+        raise UsageError(
+            f"--skip is {skip}, and `{source}` has {len(rows)} rows", "leave out fewer"
+        )
+    return rows[skip : skip + limit if limit else None]
 
 
 def _refuse_flags(source: str, given: dict[str, str | None]) -> None:
