@@ -9,6 +9,7 @@ from typing import Any
 
 from rlvr_cli.cli import checkout
 from rlvr_cli.config import RunConfig
+from rlvr_cli.doctor.machine import version
 from rlvr_cli.errors import UsageError
 from rlvr_cli.init import choosing, facts, text
 from rlvr_cli.init.choosing import Machine
@@ -114,7 +115,7 @@ def propose(request: Request, target: Machine) -> Proposal:
     commands.append(last)
     said = {"model": str(model), "data": str(data), "machine": str(target)}
     said["verifier"] = f"{data.verifier or 'of each row'} ({data.why})"
-    return Proposal(said, _remarks(model, data, config), texts, commands)
+    return Proposal(said, _remarks(model, data, config, target), texts, commands)
 
 
 def _prompts(
@@ -180,7 +181,7 @@ def _texts(
     return texts
 
 
-def _remarks(model: ModelFacts, data: DataFacts, config: RunConfig) -> list[str]:
+def _remarks(model: ModelFacts, data: DataFacts, config: RunConfig, target: Machine) -> list[str]:
     """What a user should know before a run."""
     remarks = []
     if data.is_text and model.has_template:
@@ -190,6 +191,9 @@ def _remarks(model: ModelFacts, data: DataFacts, config: RunConfig) -> list[str]
         )
     if not config.train.eval_every:
         remarks.append("too few rows to keep some for evaluation: name others with --heldout")
+    needed = text.needed(config, target).items()
+    if missing := [extra for extra, package in needed if not version(package)]:
+        remarks.append(f"the run needs more than is here: pip install 'rlvr[{','.join(missing)}]'")
     return remarks
 
 

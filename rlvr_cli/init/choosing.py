@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.config import RolloutOptions, RunConfig, UpdateOptions
+from rlvr_cli.doctor.machine import version
 from rlvr_cli.errors import UsageError
 from rlvr_cli.init.facts import DataFacts, ModelFacts
 from rlvr_cli.memory_estimate import phases
@@ -141,8 +142,6 @@ def _evaluation(steps: int, machine: Machine, evaluates: bool) -> dict[str, Choi
 
 
 def _engine(model: ModelFacts, machine: Machine) -> dict[str, Choice]:
-    from rlvr_cli.doctor.machine import version
-
     if machine.device.kind == "cpu":
         return {}
     if model.is_static:

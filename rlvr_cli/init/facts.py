@@ -75,13 +75,14 @@ def of_model(name: str) -> ModelFacts:
     from transformers import AutoConfig
 
     policy = policies.resolve(name)
+    parameters = shape_of(policy).parameters
     config = AutoConfig.from_pretrained((policy.base or policy).path)
     text = config.get_text_config()
     names = getattr(config, "architectures", None) or [type(config).__name__]
     return ModelFacts(
         policy,
         names[0],
-        shape_of(policy).parameters,
+        parameters,
         str(getattr(config, "dtype", None) or "float32").removeprefix("torch."),
         policies.context_length(policy),
         bool(getattr(policies.load_tokenizer(policy), "chat_template", None)),

@@ -98,16 +98,21 @@ def _torch_version() -> str:
     return importlib.metadata.version("torch").partition("+")[0]
 
 
+def needed(config: RunConfig, machine: Machine) -> dict[str, str]:
+    """The extras of rlvr that a run needs, each with its package."""
+    wanted = {
+        ("deepspeed", "deepspeed"): config.train_step.trainer.startswith("deepspeed"),
+        ("gpu", "triton"): machine.device.kind == "cuda",
+        ("lora", "peft"): config.train_step.lora_rank > 0,
+        ("vllm", "vllm"): config.rollout.engine.startswith("vllm"),
+    }
+    return dict(extra for extra, is_wanted in wanted.items() if is_wanted)
+
+
 def image(file: Path, context: str, machine: Machine, train: list[str], config: RunConfig) -> str:
     """A Dockerfile that installs rlvr from the checkout `context`, with what the run needs."""
     on_gpu = machine.device.kind == "cuda"
-    wanted = {
-        "deepspeed": config.train_step.trainer.startswith("deepspeed"),
-        "gpu": on_gpu,
-        "lora": config.train_step.lora_rank > 0,
-        "vllm": config.rollout.engine.startswith("vllm"),
-    }
-    extras = ",".join(name for name, is_wanted in wanted.items() if is_wanted)
+    extras = ",".join(needed(config, machine))
     return _IMAGE.format(
         file=shlex.quote(str(file)),
         context=shlex.quote(context),

@@ -1,5 +1,6 @@
 """`init` writes a file that runs, and its commands work when they are pasted."""
 
+import importlib.util
 import json
 import shlex
 import shutil
@@ -217,3 +218,11 @@ def test_the_image_installs_what_the_run_needs_from_files_that_the_checkout_has(
                 assert (root / name).exists(), name
     if shutil.which("hadolint"):
         subprocess.run(["hadolint", "--failure-threshold=error", "Dockerfile"], check=True)
+
+
+def test_what_the_run_needs_and_is_not_installed_here_is_said(rlvr, questions):
+    made = init(rlvr, "--model=builtin", "--data", questions.name, *CLUSTER)
+    missing = [name for name in ("deepspeed", "triton") if not importlib.util.find_spec(name)]
+    said = [remark for remark in made["remarks"] if "pip install" in remark]
+    assert len(said) == bool(missing)
+    assert all({"triton": "gpu"}.get(name, name) in said[0] for name in missing)
