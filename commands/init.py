@@ -45,7 +45,8 @@ def command(
         model, data, heldout, out, split, heldout_split, verifier, columns, slurm, docker
     )
     init.check_files(request, force=force)
-    summary = init.write(init.propose(request, init.machine(nodes, gpus, gpu_memory)))
+    target = init.machine(nodes, gpus, gpu_memory, slurm=slurm)
+    summary = init.write(init.propose(request, target))
     for name in ("model", "data", "machine", "verifier"):
         console.say(f"{name}: {summary[name]}")
     console.remark("note", *summary["remarks"])

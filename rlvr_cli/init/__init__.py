@@ -18,7 +18,7 @@ from rlvr_cli.runtime import device
 from rlvr_cli.stages import prompts
 from rlvr_cli.stages.prompts import Source
 from rlvr_cli.storage import atomic
-from rlvr_cli.storage.shards import MANIFEST
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,10 @@ class Proposal:
     commands: list[list[str]]
 
 
-def machine(nodes: int, gpus: int | None, gpu_memory: float | None) -> Machine:
+def machine(nodes: int, gpus: int | None, gpu_memory: float | None, *, slurm: bool) -> Machine:
     """The machine of the run: this one, or another whose GPUs hold `gpu_memory` GiB each."""
+    if nodes > 1 and not slurm:
+        raise UsageError(f"--nodes is {nodes}, and Slurm starts several", "add --slurm")
     here = device.here()
     if gpu_memory:
         size = int(gpu_memory * 2**30)
@@ -139,11 +141,11 @@ def _prompts(
             command("train", request.data, request.split, "--skip", str(kept)),
         ]
         return paths, commands
-    if _holds_prompts(request.data) and not request.verifier:
+    if _is_ready(request.data) and not request.verifier:
         paths["prompts"] = request.data
     else:
         commands.append(command("train", request.data, request.split))
-    if request.evaluated and _holds_prompts(request.evaluated):
+    if request.evaluated and _is_ready(request.evaluated) and not request.verifier:
         paths["heldout"] = request.evaluated
     elif request.evaluated:
         paths["heldout"] = str(folder / "heldout")
@@ -151,8 +153,11 @@ def _prompts(
     return paths, commands
 
 
-def _holds_prompts(name: str) -> bool:
-    return (Path(name) / MANIFEST).exists()
+def _is_ready(name: str) -> bool:
+    """Whether it is a directory of prompts that all name their verifier."""
+    if not (Path(name) / MANIFEST).exists():
+        return False
+    return not Shards.open(Path(name), "prompts").table()["verifier"].null_count
 
 
 def _head(model: ModelFacts, data: DataFacts, target: Machine) -> list[str]:

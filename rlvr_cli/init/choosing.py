@@ -66,8 +66,8 @@ def choose(
 ) -> tuple[RunConfig, Chosen]:
     """A configuration of `rows` prompts that fits into memory, and what was chosen in it."""
     chosen = _sizes(model, data, machine, rows)
-    steps, size = _steps(rows, chosen["train"]["prompts_per_step"].value)
-    chosen["train"]["steps"] = size
+    chosen["train"]["steps"] = _steps(rows, chosen["train"]["prompts_per_step"].value)
+    steps = chosen["train"]["steps"].value
     chosen["train"] |= _evaluation(steps, machine, evaluates)
     every = max(1, steps // 5)
     checkpoint = gib(12 * model.parameters)
@@ -108,8 +108,8 @@ def _sizes(model: ModelFacts, data: DataFacts, machine: Machine, rows: int) -> C
     if room < wanted:
         why = f"the context of {model.context} leaves so many"
     else:
-        why = f"the context leaves {room:,}; on a CPU fewer take less time"
-        why = why if machine.device.kind == "cpu" else f"the context leaves {room:,}"
+        why = f"the context leaves {room:,}"
+        why += "; on a CPU fewer take less time" if machine.device.kind == "cpu" else ""
     chosen["rollout"]["max_new_tokens"] = Choice(min(wanted, room), why)
     slow = machine.device.kind == "cpu" and model.parameters > _TINY
     wanted = max(_CPU_PROMPTS if slow else 32, machine.size)
@@ -125,11 +125,11 @@ def _sizes(model: ModelFacts, data: DataFacts, machine: Machine, rows: int) -> C
     return chosen
 
 
-def _steps(rows: int, prompts: int) -> tuple[int, Choice]:
+def _steps(rows: int, prompts: int) -> Choice:
     least, most = _STEPS
     steps = min(max(rows // prompts, least), most)
     passes = steps * prompts / rows
-    return steps, Choice(steps, f"{passes:.2g} times over {rows:,} prompts")
+    return Choice(steps, f"{passes:.2g} times over {rows:,} prompts")
 
 
 def _evaluation(steps: int, machine: Machine, evaluates: bool) -> dict[str, Choice]:

@@ -63,7 +63,7 @@ def toml(config: RunConfig, chosen: Chosen, head: list[str], given: dict[str, st
 
     `head` are the lines that it begins with; `given` are keys of [train] and why they are so.
     """
-    lines = [f"# {line}".rstrip() for line in head]
+    lines = [_printable(f"# {line}").rstrip() for line in head]
     for table, options in vars(config).items():
         lines += ["", f"[{table.replace('_', '-')}]"]
         for option in fields(options):
@@ -72,8 +72,13 @@ def toml(config: RunConfig, chosen: Chosen, head: list[str], given: dict[str, st
             why = choice.why if choice else given.get(option.name) if table == "train" else None
             line = f"{option.name} = {_toml(value)}"
             text = f"{line}  # {why}" if why else f"# {line}  # {option.metadata['help']}"
-            lines.append(" ".join(text.split("\n")))
+            lines.append(_printable(text))
     return "\n".join(lines) + "\n"
+
+
+def _printable(line: str) -> str:
+    """A line as TOML allows it in a comment: names of columns may hold anything."""
+    return "".join(c if c.isprintable() else " " for c in line)
 
 
 def _toml(value: Any) -> str:

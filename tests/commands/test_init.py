@@ -154,6 +154,19 @@ def test_prompts_that_are_there_already_are_taken_as_they_are(rlvr, chain):
     assert tomllib.loads(Path("run.toml").read_text())["train"]["prompts"] == str(prompts)
 
 
+def test_prompts_that_name_no_verifier_are_made_anew_with_one(rlvr, questions):
+    assert rlvr("prompts", questions, "--out", "bare").code == 0
+    made = init(rlvr, "--model", "builtin", "--data", "bare", "--heldout", "bare")
+    assert [line.split()[1] for line in made["commands"]] == ["prompts", "prompts", "train"]
+    assert all("--verifier number" in line for line in made["commands"][:2])
+
+
+def test_names_of_columns_that_no_comment_may_hold_leave_the_file_readable(rlvr, jsonl):
+    data = jsonl(*({"prompt": f"{n}=", "answer": "4", "a\nb = \x7f": 1} for n in range(5)))
+    init(rlvr, "--model", "builtin", "--data", data.name)
+    assert tomllib.loads(Path("run.toml").read_text())["train"]["model"] == "builtin"
+
+
 def test_too_few_rows_to_keep_some_are_all_trained_on_and_it_says_so(rlvr, jsonl):
     made = init(rlvr, "--model=builtin", "--data", jsonl({"question": "4=", "answer": "4"}).name)
     assert tomllib.loads(Path("run.toml").read_text())["train"]["eval_every"] == 0
@@ -169,7 +182,8 @@ def test_ids_that_rows_share_are_refused(refused, jsonl):
 def test_gpus_of_another_machine_need_their_memory(refused, questions):
     words = ("init", "--model=builtin", "--data", questions.name)
     assert "--gpu-memory 80" in refused(2, *words, "--gpus", 4)
-    assert "--gpu-memory 80" in refused(2, *words, "--nodes", 2)
+    assert "--gpu-memory 80" in refused(2, *words, "--nodes", 2, "--slurm")
+    assert "add --slurm" in refused(2, *words, "--nodes", 2, "--gpu-memory", 80)
 
 
 CLUSTER = ("--slurm", "--docker", "--nodes=2", "--gpus=4", "--gpu-memory=80")
