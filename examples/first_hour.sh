@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a GSM8K-like file and a model to a trained model that vLLM serves, on a CPU in two minutes.
+# From a GSM8K-like file and a model to a trained model that vLLM serves, on a CPU in minutes.
 # The model is SmolLM2-135M-Instruct, which a package of 90 MB ships; MODEL=DIR takes another one.
 # Usage: [MODEL=DIR] examples/first_hour.sh [DIR]     (a new temporary directory without DIR)
 set -euo pipefail
