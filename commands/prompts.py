@@ -29,6 +29,7 @@ def command(
     answer_column: options.AnswerColumn = None,
     weights: options.Weights = None,
     limit: options.Limit = None,
+    skip: options.Skip = 0,
     drop_unusable: options.DropUnusable = False,
     drop_duplicates: options.DropDuplicates = False,
     drop_answer_turn: options.DropAnswerTurn = False,
@@ -44,11 +45,10 @@ def command(
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
     difficulty.check(drop_easiest, scores or [])
-    how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit)
-    shares = options.numbers("--weights", weights)
-    chosen = mixing.load(
-        sources, shares, how, drop_duplicates=drop_duplicates, without=without or []
-    )
+    how = mixing.Prepared(
+        split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip)  # fmt: skip
+    chosen = mixing.load(sources, options.numbers("--weights", weights), how,
+                         drop_duplicates=drop_duplicates, without=without or [])  # fmt: skip
     chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
     console.remark("prompts", *chosen.remarks)
     if dry_run:

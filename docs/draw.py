@@ -31,7 +31,7 @@ STYLE = """
 
 NOTES = {
     "commands": "one file a command: options in, one call, a summary out",
-    "loop": "train: the stages in a loop, and where a run resumes",
+    "init": "a run file for a model and data; train: the stages in a loop",
     "doctor": "checks of data, models and the machine; the metrics",
     "engines": "what samples and trains; the stages that call it",
     "fixtures": "the built-in policy; the papers' small systems; the viewer",

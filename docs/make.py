@@ -253,6 +253,19 @@ def report_glossary() -> str:
     return table(["figure", "meaning"], rows)
 
 
+# docs/first-hour.md
+
+
+def first_hour() -> str:
+    """The table of benchmarks/first_hour.py, which counts the scripts beside it."""
+    path = DOCS.parent / "benchmarks" / "first_hour.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.table())
+
+
 # README.md
 
 
@@ -297,6 +310,7 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "../README.md": (summaries,),
     "cli.md": (command_list, commands),
     "config.md": (tables, recipe_examples),
+    "first-hour.md": (first_hour,),
     "metrics.md": (report_glossary,),
     "objectives.md": (objectives, modifiers, terms, grpo),
     "shards.md": (kinds, manifest, metadata),

@@ -18,7 +18,7 @@ ROOT = Path(rlvr_cli.__file__).parent
 LAYERS = """
     __main__
     commands
-    loop report
+    init loop report
     doctor evaluation
     engines layouts stages
     fixtures lab memory_estimate viewer

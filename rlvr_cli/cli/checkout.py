@@ -22,3 +22,8 @@ def check(package: Path = _PACKAGE) -> None:
     raise UserError(
         f"this installation lacks {', '.join(missing)}: the checkout has no symbolic links", hint
     )
+
+
+def root(package: Path = _PACKAGE) -> Path | None:
+    """The checkout that the package lies in, None of an installed wheel."""
+    return package.parent if (package.parent / "pyproject.toml").exists() else None

@@ -100,6 +100,7 @@ Weights = Annotated[
 DropUnusable = Annotated[
     bool, typer.Option("--drop-unusable", help="leave out rows without a prompt or an answer")
 ]
+Skip = Annotated[int, typer.Option(min=0, help="leave out the first so many")]
 DropAnswerTurn = Annotated[
     bool, typer.Option("--drop-answer-turn", help="leave out the assistant's turn at the end")
 ]

@@ -33,6 +33,7 @@ class Prepared:
     drop_unusable: bool
     drop_answer_turn: bool
     limit: int | None
+    skip: int
 
 
 def load(

@@ -25,9 +25,9 @@ PROMPTS_PER_PART = 1024
 _HASHED = ("prompt_id", "messages", "answer", "verifier", "source", "extra")  # not what is derived
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
 _OPTIONAL = (
-    *("limit", "task", "imported", "drop_easiest", "scores", "source", "split", "verifier"),
+    *("limit", "skip", "task", "imported", "drop_easiest", "scores", "source", "split"),
     *("layout", "drop_unusable", "drop_duplicates", "drop_answer_turn", "sources", "weights"),
-    "without",
+    *("verifier", "without"),
 )
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
@@ -42,13 +42,14 @@ def load(
     drop_unusable: bool = False,
     limit: int | None = None,
     drop_answer_turn: bool = False,
+    skip: int = 0,
 ) -> Source:
     """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
 
     `columns` are the names that `reading.from_file` takes. A prompt that ends with the assistant's
-    turn is refused, or with `drop_answer_turn` loses it.
+    turn is refused, or with `drop_answer_turn` loses it. The first `skip` rows are left out.
     """
-    given = _load(source, split, verifier, columns, layout, drop_unusable, limit)
+    given = _load(source, split, verifier, columns, layout, drop_unusable, limit, skip)
     return _without_answers(given, drop=drop_answer_turn)
 
 
@@ -60,8 +61,10 @@ def _load(
     layout: str | None,
     drop_unusable: bool,
     limit: int | None,
+    skip: int,
 ) -> Source:
     params: dict[str, Any] = {"limit": limit} if limit else {}
+    params |= {"skip": skip} if skip else {}
     path = Path(source)
     if source.startswith("task:") or ".py:" in source:
         _refuse_flags(f"`{source}` is a task", {"layout": layout, **columns})
@@ -70,20 +73,33 @@ def _load(
             spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
         spec = registry.canonical("tasks", spec)
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
-        return Source(from_task(spec, verifier)[:limit], params)
+        return Source(_kept(source, from_task(spec, verifier), skip, limit), params)
     if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
         _refuse_flags(
             f"`{source}` holds prompts already", {"split": split, "layout": layout, **columns}
         )
         shards = Shards.open(path, "prompts")
         params |= {"verifier": verifier} if verifier else {}
-        return Source(from_shards(shards, verifier)[:limit], params, {"prompts": shards})
+        rows = _kept(source, from_shards(shards, verifier), skip, limit)
+        return Source(rows, params, {"prompts": shards})
     params |= {"source": source, "split": split, "verifier": verifier, **columns}
     found = reading.from_file(
         source, split=split, verifier=verifier, layout=layout, drop_unusable=drop_unusable,
-        limit=limit, **columns,
+        limit=limit and skip + limit, **columns,
     )  # fmt: skip
-    return replace(found, params=params | found.params)
+    rows = _kept(source, found.rows, skip, limit)
+    return replace(found, rows=rows, params=params | found.params)
+
+
+def _kept(
+    source: str, rows: list[dict[str, Any]], skip: int, limit: int | None
+) -> list[dict[str, Any]]:
+    """The rows after the first `skip`, at most `limit` of them."""
+    if skip and skip >= len(rows):
+        raise UsageError(
+            f"--skip is {skip}, and `{source}` has {len(rows)} rows", "leave out fewer"
+        )
+    return rows[skip : skip + limit if limit else None]
 
 
 def _without_answers(source: Source, *, drop: bool) -> Source:

@@ -378,3 +378,25 @@ def test_a_share_and_scores_belong_together(refused, eight, tmp_path, words, mes
 def test_what_is_no_scores_directory_is_refused(refused, eight, tmp_path, name, message):
     words = ("--drop-easiest", 0.25, "--scores", tmp_path / name, "--out", tmp_path / "made")
     assert message in refused(3, "prompts", eight, *words)
+
+
+@pytest.mark.parametrize("source", ["rows.jsonl", "task:expression"])
+def test_the_first_rows_and_the_rest_are_all_rows_and_share_none(
+    rlvr, jsonl, tmp_path, monkeypatch, source
+):
+    monkeypatch.chdir(tmp_path)
+    jsonl(*({"question": f"{n}=", "answer": str(n)} for n in range(7)))
+
+    def ids(*words):
+        assert rlvr("prompts", source, *words, "--out", "-".join(["p", *words])).code == 0
+        return [row["prompt_id"] for row in rows_of("-".join(["p", *words]))]
+
+    whole, first, rest = ids(), ids("--limit", "3"), ids("--skip", "3")
+    assert first + rest == whole and len(first) == 3
+    assert ids("--skip", "3", "--limit", "2") == rest[:2]
+
+
+def test_leaving_out_all_rows_is_refused(refused, jsonl, tmp_path):
+    data = jsonl({"question": "4=", "answer": "4"})
+    said = refused(2, "prompts", data, "--skip", 1, "--out", tmp_path / "made")
+    assert "--skip is 1" in said and "has 1 rows" in said and not (tmp_path / "made").exists()

@@ -1,0 +1,1 @@
+accelerate launch train_grpo.py
