@@ -122,9 +122,15 @@ class RunOptions:
     max_error_rate: float = option(0.01, "stop if the verifier fails on more", least=0, most=1)
     allow_code_execution: bool = option(False, "let verifiers run what the policy wrote, isolated")
     save_every: int = option(
-        1, "write a checkpoint every so many steps, at evaluations and at the end", least=1
+        10,
+        "write a checkpoint every so many steps, at evaluations and at the end",
+        least=1,
+        earlier=1,
     )
     keep: int = option(2, "newest checkpoints kept, in addition to the best one", least=1)
+    keep_weights: int = option(
+        0, "of so many checkpoints before those keep their weights alone", least=0, earlier=0
+    )
     seed: int = option(0, "of sampling and of the order of prompts", least=0)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.loop import pruning
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -115,7 +116,7 @@ class Run:
         if evaluation:
             record["eval"] = pass_at_k.run_measures(evaluation).intervals()
         self.directory.log(record)
-        self.directory.prune(self.config.train.keep)
+        pruning.prune(self.directory, self.config.train.keep, self.config.train.keep_weights)
         return record
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:

@@ -9,6 +9,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Shards
 
 AUTO = "auto"  # one built from the policy's configuration
@@ -118,4 +119,5 @@ def make(policy: Policy, out: Path, seed: int) -> None:
         companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
         if companion and not (temporary / path.name).exists():
             shutil.copyfile(path, temporary / path.name)
+    atomic.settle_folder(temporary)
     temporary.rename(out)

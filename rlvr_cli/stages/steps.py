@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.models import policy as policies
-from rlvr_cli.models.policy import CHECKPOINT, Policy
+from rlvr_cli.models.checkpoints import CHECKPOINT
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.plan import Plan
@@ -68,8 +69,7 @@ def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         engine.save(temporary)
-        for path in temporary.iterdir():
-            atomic.sync_file(path)
+        atomic.settle_folder(temporary)
         if final.exists():
             shutil.rmtree(final)
         temporary.rename(final)

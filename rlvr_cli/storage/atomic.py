@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,30 @@ def sync_folder(path: Path) -> None:
 def sync_file(path: Path) -> None:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+def settle_folder(path: Path) -> None:
+    """Brings all files below a folder to disk, with the mode that the user's umask gives.
+
+    Some libraries write through temporary files that their owner alone may read.
+    """
+    mode = _mode_of_new_files(path)
+    for child in path.rglob("*"):
+        if child.is_dir():
+            sync_folder(child)
+        else:
+            child.chmod(mode)
+            sync_file(child)
+    sync_folder(path)
+
+
+def _mode_of_new_files(folder: Path) -> int:
+    probe = folder / f"_tmp-mode-{os.getpid()}"
+    probe.touch()
+    try:
+        return stat.S_IMODE(probe.stat().st_mode)
+    finally:
+        probe.unlink()
 
 
 def remove(path: Path) -> None:
