@@ -1,5 +1,6 @@
 """Models from and to a hub, through huggingface_hub."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,8 @@ def download(name: str) -> Path:
 
 def check(repo: str) -> None:
     """Refuses a name that no repository may have, and a user whom the hub does not know."""
-    from huggingface_hub.utils import validate_repo_id
-
     try:
-        validate_repo_id(repo)
+        _utilities().validate_repo_id(repo)
     except ValueError as error:
         raise UserError(
             f"`{repo}` cannot be the name of a repository", "write it as in `user/model`"
@@ -66,7 +65,11 @@ def push(folder: Path, repo: str, *, private: bool) -> str:
 
 def _api() -> Any:
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import disable_progress_bars
 
-    disable_progress_bars()
+    _utilities().disable_progress_bars()
     return HfApi(library_name="rlvr")
+
+
+def _utilities() -> Any:
+    """Documented functions that the package's types do not export."""
+    return importlib.import_module("huggingface_hub.utils")
