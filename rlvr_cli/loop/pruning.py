@@ -60,14 +60,7 @@ def _keep_weights(update: Path) -> None:
         is_half = device.here().bytes_of("auto") == 2
         convert.write(str(source), out, "bfloat16" if is_half else "float32")
         return
-    unfinished = update / _UNFINISHED
-    try:
-        unfinished.mkdir()
+    with atomic.whole_folder(out) as folder:
         for file in source.iterdir():
             if file.is_file() and file.name != OPTIMIZER_BEFORE:
-                shutil.copyfile(file, unfinished / file.name)
-        atomic.settle_folder(unfinished)
-        unfinished.rename(out)
-        atomic.sync_folder(update)
-    except OSError as error:
-        raise atomic.write_error(out, error) from error
+                shutil.copyfile(file, folder / file.name)

@@ -112,12 +112,9 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    temporary = out.with_name(f"_tmp-{out.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    model.save_pretrained(temporary)
-    for path in sorted(source.iterdir()):
-        companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
-        if companion and not (temporary / path.name).exists():
-            shutil.copyfile(path, temporary / path.name)
-    atomic.settle_folder(temporary)
-    temporary.rename(out)
+    with atomic.whole_folder(out) as folder:
+        model.save_pretrained(folder)
+        for path in sorted(source.iterdir()):
+            companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
+            if companion and not (folder / path.name).exists():
+                shutil.copyfile(path, folder / path.name)

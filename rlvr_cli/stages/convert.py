@@ -39,19 +39,10 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     generation = json.loads(loaded.generation_config.to_json_string(use_diff=True))
     generation |= {"eos_token_id": ends, "pad_token_id": tokenizer.pad_token_id}
     generation = {name: value for name, value in generation.items() if value is not None}
-    temporary = out.with_name(f"_tmp-{out.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        atomic.make_folder(temporary)
-        plain.save_pretrained(temporary)
-        (temporary / _GENERATION).write_bytes(atomic.pretty_json(generation))
-        _write_tokenizer(tokenizer, adapters.path if adapters else Path(place), temporary)
-        atomic.settle_folder(temporary)
-        temporary.rename(out)
-        atomic.sync_folder(out.parent)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise atomic.write_error(out, error) from error
+    with atomic.whole_folder(out) as folder:
+        plain.save_pretrained(folder)
+        (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
+        _write_tokenizer(tokenizer, adapters.path if adapters else Path(place), folder)
     return {
         "source": str(adapters.path) if adapters else place,
         "merged": adapters is not None,

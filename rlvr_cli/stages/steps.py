@@ -5,7 +5,6 @@ The checkpoint is written before the manifest, so a complete directory has a com
 """
 
 import hashlib
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,18 +64,8 @@ def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:
 
 def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
     """Writes the checkpoint completely or not at all."""
-    final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        engine.save(temporary)
-        atomic.settle_folder(temporary)
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
-        atomic.sync_folder(out)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise atomic.write_error(final, error) from error
+    with atomic.whole_folder(out / CHECKPOINT, replace=True) as folder:
+        engine.save(folder)
 
 
 def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:
