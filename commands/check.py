@@ -12,7 +12,8 @@ from rlvr_cli.terminal import console
 
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
-    from rlvr_cli.models.policy import CHECKPOINT, checkpoint_state
+    from rlvr_cli.models.checkpoints import CHECKPOINT
+    from rlvr_cli.models.policy import checkpoint_state
     from rlvr_cli.storage.shards import Shards
 
     shards = Shards.open(options.source(path))

@@ -217,13 +217,21 @@ class RunOptions:
         False, "let verifiers run what the policy wrote, isolated", group=EVALUATION
     )
     save_every: int = option(
-        1,
+        10,
         "write a checkpoint every so many steps, at evaluations and at the end",
         least=1,
+        earlier=1,
         group=FILES,
     )
     keep: int = option(
         2, "newest checkpoints kept, in addition to the best one", least=1, group=FILES
+    )
+    keep_weights: int = option(
+        0,
+        "of so many checkpoints before those keep their weights alone",
+        least=0,
+        earlier=0,
+        group=FILES,
     )
     seed: int = option(0, "of sampling and of the order of prompts", least=0)
 

@@ -32,7 +32,13 @@ from rlvr_cli.loop import setup
 torch.set_num_threads(1)
 CONFIG = config.RunConfig(
     train=config.RunOptions(
-        algo="quatro+kl", steps=6, prompts_per_step=4, eval_every=2, eval_num_generations=2
+        algo="quatro+kl",
+        steps=6,
+        prompts_per_step=4,
+        eval_every=2,
+        eval_num_generations=2,
+        save_every=1,
+        keep_weights=2,
     ),
     rollout=config.RolloutOptions(num_generations=4, max_new_tokens=16, prompts_per_part=2),
     train_step=config.UpdateOptions(learning_rate=3e-4, mini_batch_prompts=2),

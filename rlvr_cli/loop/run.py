@@ -14,7 +14,7 @@ from typing import Any
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.evaluation import pass_at_k
-from rlvr_cli.loop import by_source, preflight
+from rlvr_cli.loop import by_source, preflight, pruning
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -116,7 +116,7 @@ class Run:
             if figures := by_source.of_evaluation(evaluation, measures):
                 record["eval_sources"] = figures
         self.directory.log(record)
-        self.directory.prune(self.config.train.keep)
+        pruning.prune(self.directory, self.config.train.keep, self.config.train.keep_weights)
         return record
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:

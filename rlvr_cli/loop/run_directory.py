@@ -10,7 +10,6 @@ run/eval/000000/{rollouts,scores,logprobs}
 
 import contextlib
 import json
-import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -24,12 +23,14 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import engine_choice, policy as policies
-from rlvr_cli.models.policy import CHECKPOINT
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
 # What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
-_MAY_CHANGE = ("steps", "keep", "eval_every", "save_every", "max_error_rate", "prompts_per_part")
+_MAY_CHANGE = (
+    *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
+    "prompts_per_part",
+)
 _SPECS = ("algo", "engine", "trainer")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
@@ -186,17 +187,6 @@ class RunDirectory:
         atomic.write_atomic(path, "".join(lines).encode())
         seconds: dict[str, float] = logged.get(last, {}).get("seconds", {})
         return seconds
-
-    def prune(self, keep: int) -> None:
-        """Removes the checkpoints that are neither among the newest nor the best."""
-        best = self.of("steps", self.best_step())
-        for kind in ("update", "memory"):
-            checkpoints = sorted(self.path.glob(f"steps/*/{kind}/{CHECKPOINT}"))
-            for checkpoint in checkpoints[:-keep]:
-                if checkpoint.parent.parent != best:
-                    checkpoint.rename(checkpoint.with_name("_pruned"))
-            for doomed in self.path.glob(f"steps/*/{kind}/_pruned"):
-                shutil.rmtree(doomed)
 
     def best_step(self) -> int:
         """The evaluated step of the highest held-out Pass@1, the earliest of equals."""

@@ -103,6 +103,17 @@ def attach(model: Any, path: Path) -> None:
         ) from error
 
 
+def merge(model: Any) -> None:
+    """Adds the adapters that are attached to a model to its weights, in place."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    for name, module in list(model.named_modules()):
+        if isinstance(module, BaseTunerLayer):
+            module.merge()
+            model.set_submodule(name, module.get_base_layer())
+    del model.peft_config
+
+
 def save(model: Any, path: Path, trained: dict[str, Any], base: Base) -> None:
     """Writes the named weights of a model's adapters as peft does, and their base."""
     from safetensors.torch import save_file

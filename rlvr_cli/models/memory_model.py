@@ -9,6 +9,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Shards
 
 AUTO = "auto"  # one built from the policy's configuration
@@ -111,11 +112,9 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    temporary = out.with_name(f"_tmp-{out.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    model.save_pretrained(temporary)
-    for path in sorted(source.iterdir()):
-        companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
-        if companion and not (temporary / path.name).exists():
-            shutil.copyfile(path, temporary / path.name)
-    temporary.rename(out)
+    with atomic.whole_folder(out) as folder:
+        model.save_pretrained(folder)
+        for path in sorted(source.iterdir()):
+            companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")
+            if companion and not (folder / path.name).exists():
+                shutil.copyfile(path, folder / path.name)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import loading, lora
+from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora
+from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.runtime import device, later
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
-CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
-TRAINER_STATE = "trainer.safetensors"
 _BUILTIN_PATH = Path(__file__).parents[1] / "fixtures" / "policy"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _TOKENIZER_FILES = (
@@ -50,10 +49,11 @@ class Policy:
         """
         if self.identity:
             return self.identity
-        digest = hashlib.sha256()
-        for path in sorted(self.path.iterdir()):
-            if path.suffix in _SUFFIXES and path.name not in (TRAINER_STATE, lora.BASE):
-                digest.update(f"{path.name}\0{_sha256(path)}\n".encode())
+        digest, others = hashlib.sha256(), (checkpoints.OPTIMIZER_BEFORE, lora.BASE)
+        files = [path for path in sorted(self.path.iterdir()) if path.suffix in _SUFFIXES]
+        files = [path for path in files if path.name not in others]
+        for path, content in zip(files, file_digests.sha256_of(files), strict=True):
+            digest.update(f"{path.name}\0{content}\n".encode())
         if base := lora.base_of(self.path):
             digest.update(f"{lora.BASE}\0{base.digest}\n".encode())
         return digest.hexdigest()
@@ -89,8 +89,8 @@ class Policy:
         """sha256 of the optimizer's state, None if there is none on disk."""
         if self.identity:
             return None
-        path = self.path / TRAINER_STATE
-        return _sha256(path) if path.exists() else None
+        path = checkpoints.optimizer_state(self.path)
+        return file_digests.sha256_of([path])[0] if path else None
 
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""
@@ -99,23 +99,22 @@ class Policy:
         return os.path.relpath(self.name, folder)
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def resolve(name: str) -> Policy:
-    """The policy of a name: `builtin`, a directory, a train-step directory or a hub name."""
+    """The policy of a name.
+
+    That is `builtin`, a model's directory or hub name, a train-step directory, or a run, which
+    stands for its newest checkpoint.
+    """
     if name == BUILTIN:
         return Policy(_BUILTIN_PATH, BUILTIN)
-    path = Path(name)
-    if _is_model(path / CHECKPOINT):
-        path = path / CHECKPOINT
-    if not path.exists() and name.count("/") == 1 and not name.startswith((".", "/")):
-        return Policy(_from_hub(name), name)
+    path = checkpoints.policy_in(Path(name)) or Path(name)
+    if not checkpoints.is_model(path) and (error := checkpoints.missing(path)):
+        raise error
+    if is_hub_name(name):
+        return Policy(hub.download(name), name)
     if not path.is_dir():
         raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
-    if not _is_model(path):
+    if not checkpoints.is_model(path):
         raise DataError(
             f"`{path}` is not a model directory: it has no config.json",
             "name a Hugging Face model directory",
@@ -128,8 +127,9 @@ def resolve(name: str) -> Policy:
     return Policy(path, str(path))
 
 
-def _is_model(path: Path) -> bool:
-    return (path / "config.json").exists() or (path / lora.BASE).exists()
+def is_hub_name(name: str) -> bool:
+    """Whether a name stands for a model of a hub: there is no such path, and it looks like one."""
+    return name.count("/") == 1 and not name.startswith((".", "/")) and not Path(name).exists()
 
 
 def of(rollouts: Shards, given: str | None) -> Policy:
@@ -148,35 +148,25 @@ def of(rollouts: Shards, given: str | None) -> Policy:
 def recorded_in(folder: Path, name: str) -> Policy:
     """The policy of a name that a directory holds: a path from there, if there is one."""
     path = os.path.normpath(folder / name)
-    return resolve(path if name != BUILTIN and os.path.exists(path) else name)
+    is_path = os.path.exists(path) or os.path.basename(path) == CHECKPOINT
+    return resolve(path if name != BUILTIN and is_path else name)
 
 
-def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "absent"]:
+def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alone", "absent"]:
     """Whether the policy that an update wrote is there, unchanged.
 
-    `train` removes old checkpoints (`--keep`) and leaves their steps.
+    `train` removes old checkpoints (`--keep`), or keeps their weights alone (`--keep-weights`), and
+    leaves their steps.
     """
     if not (steps.path / CHECKPOINT).exists():
-        return "absent"
+        kept = checkpoints.is_model(steps.path / checkpoints.WEIGHTS)
+        return "weights alone" if kept else "absent"
     try:
         policy = resolve(str(steps.path))
     except DataError:
         return "damaged"
     written = (steps.summary["policy"], steps.summary["optimizer"])
     return "whole" if (policy.digest, policy.trainer_digest) == written else "damaged"
-
-
-def _from_hub(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=[f"*{s}" for s in _SUFFIXES]))
-    except Exception as error:
-        raise DataError(
-            f"there is no directory `{name}`, and the hub gave no model of that name: "
-            f"{type(error).__name__}",
-            "check the name and the connection, or name a local directory",
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -202,7 +192,15 @@ def has_chat_template(policy: Policy) -> bool:
 def load_tokenizer(policy: Policy) -> Any:
     """The policy's tokenizer; the checkpoints of a run share one in memory."""
     files = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
-    return _tokenizer(_Content("".join(f"{p.name}\0{_sha256(p)}\n" for p in files), policy))
+    content = zip(files, file_digests.sha256_of(files), strict=True)
+    return _tokenizer(_Content("".join(f"{p.name}\0{digest}\n" for p, digest in content), policy))
+
+
+def tokenizer_files(path: Path) -> list[Path]:
+    """The files in a directory that make its tokenizer; none where there is no known one."""
+    files = [file for file in sorted(path.iterdir()) if file.name in _TOKENIZER_FILES]
+    is_known = any(file.name in _TOKENIZERS for file in files)
+    return [file for file in files if file.name != "config.json"] if is_known else []
 
 
 @dataclass(frozen=True)

@@ -1,70 +1,108 @@
-"""Any model that transformers loads, as a directory that every engine reads."""
+"""Any checkpoint or other model that transformers loads, as weights that every engine reads."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.models import checkpoints, hub, lora, policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic
 
 Dtype = Literal["bfloat16", "float32"]
+_GENERATION = "generation_config.json"
 
 
-def run(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
-    """Writes `out` completely or not at all; its summary.
-
-    `model` is a directory, a GGUF file or a hub name. Quantised weights are written out in `dtype`.
-    """
+def run(
+    model: str, out: Path, dtype: Dtype, *, repo: str | None = None, private: bool = False
+) -> dict[str, Any]:
+    """Writes `out` as `write` does, and uploads it if a repository is named; the summary."""
     if out.exists():
         raise UsageError(f"`{out}` exists", "choose another place with --out, or remove it")
-    loaded, tokenizer = _load(model)
-    plain = _plain(loaded, dtype)
-    plain.generation_config.eos_token_id = _end_ids(loaded, tokenizer)
-    plain.generation_config.pad_token_id = tokenizer.pad_token_id
-    temporary = out.with_name(f"_tmp-{out.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        atomic.make_folder(temporary)
-        plain.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-        for path in temporary.iterdir():
-            atomic.sync_file(path)
-        temporary.rename(out)
-        atomic.sync_folder(out.parent)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise atomic.write_error(out, error) from error
+    if repo:
+        hub.check(repo)
+    summary = write(model, out, dtype)
+    return summary | ({"pushed": hub.push(out, repo, private=private)} if repo else {})
+
+
+def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
+    """Writes `out` completely or not at all; its summary.
+
+    `model` is a directory, a checkpoint, a run, a GGUF file or a hub name. Adapters are merged into
+    their base, and quantised weights are written out in `dtype`.
+    """
+    place, adapters = _place(model)
+    loaded, tokenizer = _load(place, adapters, dtype)
+    plain, ends = _plain(loaded, dtype), _end_ids(loaded, tokenizer)
+    plain.generation_config.eos_token_id = ends
+    generation = json.loads(loaded.generation_config.to_json_string(use_diff=True))
+    generation |= {"eos_token_id": ends, "pad_token_id": tokenizer.pad_token_id}
+    generation = {name: value for name, value in generation.items() if value is not None}
+    with atomic.whole_folder(out) as folder:
+        plain.save_pretrained(folder)
+        (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
+        _write_tokenizer(tokenizer, adapters.path if adapters else Path(place), folder)
     return {
+        "source": str(adapters.path) if adapters else place,
+        "merged": adapters is not None,
         "parameters": plain.num_parameters(),
         "dtype": dtype,
-        "eos": plain.generation_config.eos_token_id,
+        "bytes": sum(path.stat().st_size for path in out.iterdir()),
+        "eos": ends,
         "chat_template": bool(getattr(tokenizer, "chat_template", None)),
     }
 
 
-def _load(model: str) -> tuple[Any, Any]:
-    """The model in float32 and its tokenizer."""
+def _place(model: str) -> tuple[str, Policy | None]:
+    """Where transformers finds the model, and the adapters to merge if they are what was named."""
+    path = Path(model)
+    if model != policies.BUILTIN:
+        if policies.is_hub_name(model) or path.is_file():
+            return model, None
+        found = checkpoints.policy_in(path)
+        if found and (found / "config.json").exists():
+            return str(found), None
+    policy = policies.resolve(model)
+    return (str(policy.base.path), policy) if policy.base else (str(policy.path), None)
+
+
+def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
+    """The model, in `dtype` or in float32 if its weights must be computed, and its tokenizer."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    from rlvr_cli.models.policy import quiet
-
-    quiet()
-    path, options = Path(model), {}
+    policies.quiet()
+    path, options = Path(place), {}
     if path.is_file():
         if path.suffix != ".gguf":
-            raise UsageError(f"`{model}` is a file", "name a model directory, or a GGUF file")
+            raise UsageError(f"`{place}` is a file", "name a model directory, or a GGUF file")
         _require_gguf()
         options = {"gguf_file": path.name}
-    place = path.parent if options else model
+    source = str(path.parent) if options else place
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        loaded = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
+        tokenizer = AutoTokenizer.from_pretrained(adapters.path if adapters else source, **options)
+        config = None if options else AutoConfig.from_pretrained(source)
+        is_stored = config and not adapters and not getattr(config, "quantization_config", None)
+        loaded, info = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=getattr(torch, dtype) if is_stored else torch.float32,
+            output_loading_info=True,
+            **options,
+        )
     except Exception as error:  # a broken file may raise anything
         raise DataError(
-            f"transformers cannot load `{model}`: {first_line(error)}",
+            f"transformers cannot load `{place}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
+    if missing := sorted(info["missing_keys"]):
+        raise DataError(
+            f"`{place}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
+            "copy or save the model again",
+        )
+    if adapters:
+        lora.attach(loaded, adapters.path)
+        lora.merge(loaded)
     return loaded.eval(), tokenizer
 
 
@@ -88,7 +126,10 @@ def _plain(loaded: Any, dtype: Dtype) -> Any:
     config.__dict__.pop("quantization_config", None)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    state = {name: value.to(getattr(torch, dtype)) for name, value in loaded.state_dict().items()}
+    state = {
+        name: value.to(getattr(torch, dtype)) if value.is_floating_point() else value
+        for name, value in loaded.state_dict().items()
+    }
     model.load_state_dict(state, assign=True)
     model.tie_weights()
     model.config.dtype = dtype
@@ -101,3 +142,12 @@ def _end_ids(loaded: Any, tokenizer: Any) -> list[int] | int | None:
     ids = declared if isinstance(declared, list) else [declared]
     every = list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))
     return every[0] if len(every) == 1 else every or None
+
+
+def _write_tokenizer(tokenizer: Any, source: Path, out: Path) -> None:
+    """The tokenizer's own files where there are some: releases of transformers write other ones."""
+    files = policies.tokenizer_files(source) if source.is_dir() else []
+    if not files:
+        tokenizer.save_pretrained(out)
+    for file in files:
+        shutil.copyfile(file, out / file.name)

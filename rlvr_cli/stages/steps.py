@@ -5,7 +5,6 @@ The checkpoint is written before the manifest, so a complete directory has a com
 """
 
 import hashlib
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.models import policy as policies
-from rlvr_cli.models.policy import CHECKPOINT, Policy
+from rlvr_cli.models.checkpoints import CHECKPOINT
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.plan import Plan
@@ -73,19 +73,8 @@ def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:
 
 def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
     """Writes the checkpoint completely or not at all."""
-    final, temporary = out / CHECKPOINT, out / f"_tmp-{CHECKPOINT}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        engine.save(temporary)
-        for path in temporary.iterdir():
-            atomic.sync_file(path)
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
-        atomic.sync_folder(out)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise atomic.write_error(final, error) from error
+    with atomic.whole_folder(out / CHECKPOINT, replace=True) as folder:
+        engine.save(folder)
 
 
 def summarise(steps: Shards, identity: str | None = None) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +56,58 @@ def sync_folder(path: Path) -> None:
 def sync_file(path: Path) -> None:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder to write to, which then becomes `path`, completely or not at all."""
+    temporary = path.with_name(f"_tmp-{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    make_folder(temporary)
+    try:
+        yield temporary
+        _settle_folder(temporary)
+        if replace and path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
+        sync_folder(path.parent)
+    except Exception as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if cause := _cause_on_disk(error):
+            raise write_error(path, cause) from error
+        raise
+
+
+def _cause_on_disk(error: Exception) -> OSError | None:
+    """The error of the file system that one is or, from a library in Rust, tells of in its text."""
+    if isinstance(error, OSError):
+        return error
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(told[1]), os.strerror(int(told[1]))) if told else None
+
+
+def _settle_folder(path: Path) -> None:
+    """Brings all files below a folder to disk, with the mode that the user's umask gives.
+
+    Some libraries write through temporary files that their owner alone may read.
+    """
+    mode = _mode_of_new_files(path)
+    for child in path.rglob("*"):
+        if child.is_dir():
+            sync_folder(child)
+        else:
+            child.chmod(mode)
+            sync_file(child)
+    sync_folder(path)
+
+
+def _mode_of_new_files(folder: Path) -> int:
+    probe = folder / f"_tmp-mode-{os.getpid()}"
+    probe.touch()
+    try:
+        return stat.S_IMODE(probe.stat().st_mode)
+    finally:
+        probe.unlink()
 
 
 def remove(path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import importlib.util
 import json
+import resource
 import shutil
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rlvr_cli.cli import app
 from rlvr_cli.models import policy
 
 needs_gguf = pytest.mark.skipif(
@@ -134,3 +137,88 @@ def test_what_is_no_model_is_refused(refused, tmp_path, name, code, message):
 
 def test_what_is_there_is_not_written_over(refused, tmp_path):
     assert "exists" in refused(2, "convert", BUILTIN, "--out", tmp_path)
+
+
+def logits(path):
+    model = policy.load(policy.resolve(str(path))).model
+    with torch.no_grad():
+        return model(torch.tensor([[20, 30, 8, 41, 7]])).logits
+
+
+def train(*words):
+    small = ["--prompts-per-step=3", "-n4", "--max-new-tokens=8", "--eval-every=0", "--steps=1"]
+    small += ["--learning-rate=1e-2"]
+    assert app.run(["train", "--algo=grpo", *small, *map(str, words)]) == 0
+
+
+@pytest.mark.slow
+def test_adapters_are_merged_into_their_base(rlvr, tmp_path):
+    base = shutil.copytree(BUILTIN, tmp_path / "base")
+    (base / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    ends = {"eos_token_id": [5, 1], "pad_token_id": 0, "do_sample": True, "temperature": 0.6}
+    (base / "generation_config.json").write_text(json.dumps(ends))
+    words = ["--prompts", tmp_path / "prompts", "--model", base, "--lora-rank", 4]
+    assert app.run(["prompts", "task:expression", "--out", str(tmp_path / "prompts")]) == 0
+    train(*words, "--out", tmp_path / "run")
+    update = tmp_path / "run" / "steps" / "000001" / "update"
+    words = ["--out", tmp_path / "made", "--dtype", "float32", "--json"]
+    ran = rlvr("convert", update, *words)
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    assert (summary["merged"], summary["chat_template"]) == (True, True)
+    assert summary["source"] == str(update / "_checkpoint") and summary["eos"] == [5, 1]
+    torch.testing.assert_close(logits(tmp_path / "made"), logits(update), rtol=0, atol=1e-5)
+    assert float((logits(update) - logits(base)).abs().max()) > 1e-2
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "made")
+    assert (model.generation_config.temperature, model.generation_config.do_sample) == (0.6, True)
+    assert AutoTokenizer.from_pretrained(tmp_path / "made").chat_template
+    names = {"chat_template.jinja", "config.json", "generation_config.json", "model.safetensors"}
+    names |= {"tokenizer.json", "tokenizer_config.json"}
+    assert {path.name for path in (tmp_path / "made").iterdir()} == names
+
+
+@pytest.mark.slow
+def test_a_checkpoint_becomes_weights_alone(rlvr, tmp_path):
+    train("--out", tmp_path / "run")
+    update = tmp_path / "run" / "steps" / "000001" / "update"
+    whole = AutoModelForCausalLM.from_pretrained(update / "_checkpoint", dtype="auto").state_dict()
+    assert {value.dtype for value in whole.values()} == {torch.float32}
+    for name in (update, update / "_checkpoint", tmp_path / "run"):
+        ran = rlvr("convert", name, "--out", tmp_path / "made")
+        assert ran.code == 0, ran.err
+        assert f"456,704 parameters of `{update / '_checkpoint'}`, in bfloat16" in ran.err
+        made = AutoModelForCausalLM.from_pretrained(tmp_path / "made", dtype="auto").state_dict()
+        assert made.keys() == whole.keys()
+        assert all(value.equal(whole[key].bfloat16()) for key, value in made.items())
+        shutil.rmtree(tmp_path / "made")
+
+
+def test_a_model_in_several_files_is_converted(rlvr, loaded, tmp_path):
+    loaded.model.save_pretrained(tmp_path / "sharded", max_shard_size="400KB")
+    loaded.tokenizer.save_pretrained(tmp_path / "sharded")
+    assert len(list((tmp_path / "sharded").glob("*.safetensors"))) > 2
+    words = ["--out", tmp_path / "made", "--dtype", "float32"]
+    ran = rlvr("convert", tmp_path / "sharded", *words)
+    assert ran.code == 0, ran.err
+    assert torch.equal(logits(tmp_path / "made"), logits(BUILTIN))
+
+
+def test_a_model_that_lacks_a_weight_is_refused_and_not_filled_at_random(refused, tmp_path):
+    source = shutil.copytree(BUILTIN, tmp_path / "source")
+    weights = load_file(source / "model.safetensors")
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    save_file(weights, source / "model.safetensors", {"format": "pt"})
+    err = refused(3, "convert", source, "--out", tmp_path / "made")
+    assert "lacks 1 of the model's weights" in err and not (tmp_path / "made").exists()
+
+
+def test_a_disk_that_is_full_is_one_line_and_leaves_nothing(refused, tmp_path):
+    """A limit on the size of files stands for it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, limits[1]))
+    try:
+        err = refused(1, "convert", "builtin", "--out", tmp_path / "made")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"cannot write `{tmp_path / 'made'}`: File too large" in err
+    assert not list(tmp_path.iterdir())

@@ -14,12 +14,17 @@ from rlvr_cli import config
 from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import run as loop, run_directory, setup
+from rlvr_cli.models import checkpoints
 
 pytestmark = pytest.mark.slow
 
 FLAGS = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"]
 UPDATE = ["--learning-rate", "3e-4", "--mini-batch-prompts", "2", "--epochs", "2"]
-SMALL = [*FLAGS, *UPDATE, *["--eval-every", "2", "--eval-num-generations", "2"]]
+SMALL = [
+    *FLAGS,
+    *UPDATE,
+    *["--eval-every", "2", "--eval-num-generations", "2", "--save-every", "1"],
+]
 
 
 def train(out: Path, *arguments: str) -> int:
@@ -148,7 +153,7 @@ def test_a_checkpoint_that_is_not_whole_is_made_again_from_the_stored_rollouts(
     if damage == "gone":
         shutil.rmtree(checkpoint)
     else:
-        with open(checkpoint / "trainer.safetensors", "r+b") as file:
+        with open(checkpoint / checkpoints.OPTIMIZER, "r+b") as file:
             file.seek(-1, os.SEEK_END)
             file.write(b"x")
     assert train(broken, "--steps", "2", "--keep", "9") == 0

@@ -12,7 +12,7 @@ from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import Advice, DataError
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import checkpoints, logprobs, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
 
@@ -49,8 +49,13 @@ def test_a_broken_file_is_one_clear_line(copied, name):
 def test_the_digest_is_of_the_weights_and_not_of_the_optimizer(copied):
     before = policy.resolve(str(copied)).digest
     assert before == policy.resolve("builtin").digest
-    (copied / policy.TRAINER_STATE).write_bytes(b"moments")
+    (copied / checkpoints.OPTIMIZER_BEFORE).write_bytes(b"earlier moments")
     assert policy.resolve(str(copied)).digest == before
+    earlier = policy.resolve(str(copied)).trainer_digest
+    (copied / checkpoints.OPTIMIZER).parent.mkdir()
+    (copied / checkpoints.OPTIMIZER).write_bytes(b"moments")
+    assert policy.resolve(str(copied)).digest == before
+    assert None is not earlier != policy.resolve(str(copied)).trainer_digest is not None
     (copied / "config.json").write_bytes((copied / "config.json").read_bytes() + b" ")
     assert policy.resolve(str(copied)).digest != before
 

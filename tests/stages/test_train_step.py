@@ -17,7 +17,7 @@ from rlvr_cli.cli import app
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import checkpoints, logprobs, policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.stages import common, train_step, updates
 from rlvr_cli.stages.batch import UpdateBatch
@@ -219,7 +219,7 @@ def test_an_update_of_adapters_goes_on_from_the_checkpoint_before(rlvr, refused,
     after, before = (policy.resolve(str(path)) for path in (tmp_path / "made", adapted / "update"))
     assert after.base.name == before.base.name == "builtin"
     assert after.digest != before.digest
-    steps = load_file(after.path / policy.TRAINER_STATE)
+    steps = load_file(after.path / checkpoints.OPTIMIZER)
     assert {int(value) for name, value in steps.items() if name.startswith("step.")} == {6}
 
 

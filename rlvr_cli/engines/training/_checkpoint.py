@@ -1,7 +1,8 @@
 """The trainable weights of a policy and their checkpoints: any engine resumes those of any other.
 
-A checkpoint is a Hugging Face or adapter directory that also has AdamW's moments. Weights and
-moments are complete and in float32, however many processes trained them, in whatever precision.
+A checkpoint is a Hugging Face or adapter directory that also has AdamW's moments, in a folder of
+their own that no loader of models reads. Weights and moments are complete and in float32, however
+many processes trained them, in whatever precision.
 """
 
 from pathlib import Path
@@ -14,8 +15,8 @@ from torch.nn import Parameter
 
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import lora
-from rlvr_cli.models.policy import TRAINER_STATE, Loaded
+from rlvr_cli.models import checkpoints, lora
+from rlvr_cli.models.policy import Loaded
 
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
 
@@ -46,8 +47,8 @@ class TrainableWeights:
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """The optimizer's state of each weight by its name, empty where there is none yet."""
-        path = self._policy.path / TRAINER_STATE
-        if not self._resumes or not path.exists():
+        path = checkpoints.optimizer_state(self._policy.path)
+        if not self._resumes or path is None:
             return {}
         try:
             state = load_file(path)
@@ -80,7 +81,9 @@ class TrainableWeights:
             for name, values in state.items()
             for key, value in values.items()
         }
-        save_file(flat, path / TRAINER_STATE)
+        place = path / checkpoints.OPTIMIZER
+        place.parent.mkdir(exist_ok=True)
+        save_file(flat, place)
 
     def _state_dict(self, weights: dict[str, Tensor]) -> dict[str, Any]:
         """The weights under each of their names (tied ones have several), and the saved buffers."""

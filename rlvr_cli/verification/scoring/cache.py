@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rlvr_cli.protocols import Verdict
+from rlvr_cli.storage import user_cache
 
 IN_MEMORY = 20_000  # verdicts, about 8 MB
 _LASTING = ("ok", "no_answer", "bad_gold")  # a time-out may be due to what else the machine did
@@ -15,8 +15,7 @@ _AT_ONCE = 500
 
 
 def default_path() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "rlvr" / "verdicts.sqlite"
+    return user_cache.folder() / "verdicts.sqlite"
 
 
 class Cache:

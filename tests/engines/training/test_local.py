@@ -13,7 +13,7 @@ from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import checkpoints, logprobs, policy
 from rlvr_cli.protocols import Row
 
 TOTALS = Totals(tokens=13, sequences=4, max_length=8)
@@ -332,7 +332,7 @@ def test_the_optimizers_moments_are_in_the_checkpoint(tmp_path):
     train(through, 2)
     through.save(tmp_path / "with")
     through.save(tmp_path / "without")
-    (tmp_path / "without" / policy.TRAINER_STATE).unlink()
+    (tmp_path / "without" / checkpoints.OPTIMIZER).unlink()
     train(through, 1)
     resumed, forgetful = start(tmp_path / "with"), start(tmp_path / "without")
     train(resumed, 1)

@@ -14,7 +14,7 @@ from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import logprobs, lora, policy
+from rlvr_cli.models import checkpoints, logprobs, lora, policy
 from rlvr_cli.protocols import Row
 
 LORA = UpdateOptions(lora_rank=4)
@@ -47,7 +47,8 @@ def logps(model):
 
 
 def bytes_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_two_updates_and_two_more_are_four(saved, tmp_path):
     assert result == expected
     names = {"adapter_config.json", "adapter_model.safetensors", "base.json"}
     names |= {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}
-    assert set(result) == names | {policy.TRAINER_STATE}
+    assert set(result) == names | {checkpoints.OPTIMIZER}
 
 
 def test_the_checkpoint_loads_in_peft_and_its_merged_model_gives_the_same_log_probs(saved):

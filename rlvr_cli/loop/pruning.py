@@ -1,0 +1,66 @@
+"""Which checkpoints of a run stay, and what is left of the others.
+
+The newest `keep` stay whole, and the best. Of the `keep_weights` before them weights alone stay, in
+the format of `rlvr convert`; adapters stay as they are, without the state of their optimizer.
+"""
+
+import shutil
+from pathlib import Path
+
+from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.models import lora
+from rlvr_cli.models.checkpoints import CHECKPOINT, OPTIMIZER_BEFORE, WEIGHTS
+from rlvr_cli.runtime import device
+from rlvr_cli.stages import convert
+from rlvr_cli.storage import atomic
+
+_DOOMED = "_pruned"
+_UNFINISHED = f"_tmp-{WEIGHTS}"
+
+
+def prune(run: RunDirectory, keep: int, keep_weights: int) -> None:
+    """Removes what need not stay.
+
+    A kill at any moment leaves of a checkpoint all of it or its weights: these are complete before
+    it goes.
+    """
+    best = run.of("steps", run.best_step())
+    for kind, weights in (("update", keep_weights), ("memory", 0)):
+        for unfinished in run.path.glob(f"steps/*/{kind}/{_UNFINISHED}"):
+            shutil.rmtree(unfinished)
+        held = [update for update in sorted(run.path.glob(f"steps/*/{kind}")) if _holds(update)]
+        for age, update in enumerate(reversed(held)):  # in checkpoints, the newest first
+            if age < keep or update.parent == best:
+                continue
+            if age < keep + weights:
+                _keep_weights(update)
+            else:
+                _doom(update / WEIGHTS)
+            _doom(update / CHECKPOINT)
+        for doomed in run.path.glob(f"steps/*/{kind}/{_DOOMED}*"):
+            shutil.rmtree(doomed)
+
+
+def _holds(update: Path) -> bool:
+    return (update / CHECKPOINT).exists() or (update / WEIGHTS).exists()
+
+
+def _doom(folder: Path) -> None:
+    """Takes a folder away at once; to remove its files takes a while."""
+    if folder.exists():
+        folder.rename(folder.with_name(f"{_DOOMED}{folder.name}"))
+
+
+def _keep_weights(update: Path) -> None:
+    """Writes the weights of a checkpoint, in the precision that samples, if they are not there."""
+    source, out = update / CHECKPOINT, update / WEIGHTS
+    if out.exists():
+        return
+    if lora.base_of(source) is None:
+        is_half = device.here().bytes_of("auto") == 2
+        convert.write(str(source), out, "bfloat16" if is_half else "float32")
+        return
+    with atomic.whole_folder(out) as folder:
+        for file in source.iterdir():
+            if file.is_file() and file.name != OPTIMIZER_BEFORE:
+                shutil.copyfile(file, folder / file.name)
