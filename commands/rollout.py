@@ -50,7 +50,7 @@ def command(
         each = f"{chosen.num_generations} completions of `{policy.name}`{draws}"
         return console.say(f"rollout: {count} prompts x {each} would go to `{out}`")
     options.spawn(nproc, prompts, source.path)
-    console.remark("rollout", *rollout.remarks(chosen, model))
+    console.remark("rollout", *rollout.remarks(chosen, model, source))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,

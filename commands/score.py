@@ -20,13 +20,10 @@ def command(
     rollouts: options.Source = None,
     out: options.Out = None,
     verifier: Annotated[str | None, typer.Option(help="instead of each prompt's own")] = None,
+    answer_from: options.AnswerFrom = None,
     prompts: Annotated[Path | None, typer.Option(help="where the prompts moved to")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="processes that verify \\[default: one a core]")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="verdicts of earlier runs \\[default: ~/.cache/rlvr]")
-    ] = None,
+    workers: options.Workers = None,
+    cache: options.Cache = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="verify every completion")] = False,
     allow_code_execution: options.AllowCode = False,
     unsafe_no_sandbox: options.Unsafe = False,
@@ -40,7 +37,9 @@ def command(
 
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "scores"
+    chosen = options.Begun(out).values(verifier=verifier)
     if dry_run:
+        score.check(source, prompts, chosen.get("verifier"), allow_code=allow_code_execution)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
     if kind:
@@ -50,7 +49,7 @@ def command(
         summary = score.run(
             source, out, prompts=prompts, share=Share.parse(shard), with_scorer=scorer,
             allow_code=allow_code_execution, on_part=parts, on_rows=parts.advance,
-            **options.Begun(out).values(verifier=verifier),
+            answer_from=answer_from, on_failure=lambda text: console.remark("score", text), **chosen,
         )  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
         console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")

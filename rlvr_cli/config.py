@@ -119,6 +119,14 @@ class RunOptions:
         20, "evaluate on held-out prompts every so many steps; 0 never", least=0
     )
     eval_num_generations: int = option(16, "completions a held-out prompt", least=1)
+    verifier: str = option(
+        "", "verify with this instead of each prompt's own, as in reward.py:function", earlier=""
+    )
+    answer_from: str = option(
+        "<think>...</think>",
+        "thoughts, which hold no answer; or what the answer follows, as in </reasoning>; or none",
+        earlier="none",
+    )
     max_error_rate: float = option(0.01, "stop if the verifier fails on more", least=0, most=1)
     allow_code_execution: bool = option(False, "let verifiers run what the policy wrote, isolated")
     save_every: int = option(

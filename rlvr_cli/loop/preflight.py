@@ -12,16 +12,25 @@ from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
-from rlvr_cli.stages import rollout
+from rlvr_cli.stages import prompt_rewards, rollout
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.verification.parsing import thoughts
+from rlvr_cli.verification.scoring import rewards
 
 
 def check_prompts(config: RunConfig) -> None:
-    """Refuses prompts that are not there, and to evaluate where there are none for it."""
+    """Refuses prompts that are not there or cannot be verified, and to evaluate without any."""
     options = config.train
+    thoughts.read(options.answer_from)
+    if options.verifier:
+        rewards.build(options.verifier, named_by="the configuration of the run")
     for given in (options.prompts, options.heldout):
         if given:
-            Shards.open(Path(given), "prompts")
+            prompt_rewards.check(
+                Shards.open(Path(given), "prompts"),
+                verifier=options.verifier or None,
+                allow_code=options.allow_code_execution,
+            )
     if options.prompts and options.eval_every and not options.heldout:
         raise UsageError(
             "there are prompts to train on and none to evaluate on",

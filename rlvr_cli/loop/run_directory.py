@@ -26,9 +26,10 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import CHECKPOINT
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
+from rlvr_cli.verification.scoring import rewards
 
 _MAY_CHANGE = ("steps", "keep")
-_SPECS = ("algo", "engine", "trainer")
+_SPECS = ("algo", "engine", "trainer", "verifier")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
 
@@ -205,6 +206,8 @@ def meaning(name: str, value: Any, stored: Any) -> Any:
     folders = {"engine": "rollout", "trainer": "training"}
     if name in folders:
         return registry.canonical(folders[name], value, stored)
+    if name == "verifier":
+        return rewards.canonical(value, stored or None) if value else ""
     return objective.canonical(value, stored) if name == "algo" else value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.errors import DataError, UntrustedCode, UsageError, first_line
 from rlvr_cli.interop import readers
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import schema
@@ -48,6 +48,7 @@ def load(
     """
     params: dict[str, Any] = {"limit": limit} if limit else {}
     path = Path(source)
+    verifier = verifier and rewards.pinned(verifier)
     if source.startswith("task:") or ".py:" in source:
         spec = source.removeprefix("task:")
         if split:
@@ -199,10 +200,10 @@ def make(
                 "name a column of distinct values with --id-column",
             )
         ids[row["prompt_id"]] = number
-    for name in {row["verifier"] for row in rows} - {None}:
-        rewards.check(str(name))
+    names = {None: None} | {n: _pinned(str(n)) for n in {r["verifier"] for r in rows} - {None}}
     wanted = schema.schema("prompts")
     columns = {name: [row[name] for row in rows] for name in wanted.names}
+    columns["verifier"] = [names[row["verifier"]] for row in rows]
     try:
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
@@ -225,6 +226,15 @@ def make(
         summarise=lambda shards: {"prompts": shards.rows, **source.facts},
         on_part=on_part,
     )
+
+
+def _pinned(verifier: str) -> str:
+    """A row's verifier; a file of the user's own is that of now, if it may run."""
+    rewards.check(verifier)
+    try:
+        return rewards.pinned(verifier)
+    except UntrustedCode:
+        return verifier
 
 
 def make_all_parts(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:

@@ -29,12 +29,14 @@ def test_parts_of_one_name_have_columns_of_their_own():
 def test_a_function_of_a_file_is_a_verifier(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def score(completion, *, answer, extra): return 1")
+    other = tmp_path / "other.py"
+    other.write_text("def score(completion, *, answer, extra): return 0")
     spec = rewards.canonical(f"{path}:score,timeout_s=2")
     assert spec.startswith(f"custom:path={path},function=score,timeout_s=2.0,")
-    with user_code.trusting([path, __file__]):
+    with user_code.trusting([path, other]):
         (part,) = rewards.build(f"{path}:score")
         assert part.name == "score"
-        assert part.verifier.version != rewards.build(f"{__file__}:score")[0].verifier.version
+        assert part.verifier.version != rewards.build(f"{other}:score")[0].verifier.version
 
 
 @pytest.mark.parametrize(
