@@ -85,7 +85,8 @@ class GroupVerifier:
     version: str  # of all that its verdicts depend on
     is_batched: bool
     columns: tuple[str, ...] = ()  # what it needs of a prompt's `extra`
-    needs_tokens: bool = False  # whether it reads token ids
+    reads_tokens: bool = False
+    needs_tokens: bool = False  # whether text without token ids is refused
 
 
 Equality = Callable[[str], str] | Literal["text", "none"]

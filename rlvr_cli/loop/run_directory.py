@@ -149,6 +149,9 @@ class RunDirectory:
             "missing": scores["missing"],
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
+            **{
+                name: advantages[name] for name in ("one_reward", "no_reward") if name in advantages
+            },
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
             **({"memory_loss": MemoryState.loss(here)} if self._with_memory else {}),
         }

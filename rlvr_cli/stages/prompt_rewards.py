@@ -57,6 +57,11 @@ class PromptRewards:
         return tuple(dict.fromkeys(part.column for reward in sums for part in reward))
 
     @property
+    def needs_tokens(self) -> bool:
+        verifiers = [part.verifier for part in self.parts]
+        return any(isinstance(v, GroupVerifier) and v.needs_tokens for v in verifiers)
+
+    @property
     def files(self) -> dict[str, str]:
         """The sha256 of each file of the user's own, by the spec that names it."""
         return {

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rlvr_cli.errors import TooManyErrors
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.runtime import cores, distributed
-from rlvr_cli.stages import prompt_rewards
+from rlvr_cli.stages import common, prompt_rewards
 from rlvr_cli.stages.prompt_rewards import PromptRewards
 from rlvr_cli.stages.verdicts import Judge, Scored
 from rlvr_cli.storage import schema
@@ -95,12 +95,14 @@ def run(
     spec = None if verifier is None else rewards.canonical(verifier, stored)
     answer_from = answer_from or markers_of(begun)
     golds = prompt_rewards.check(parent, verifier=spec, allow_code=allow_code)
+    if golds.needs_tokens:
+        common.require_tokens(rollouts, rollouts.part(0))
     job = Judge(golds, thoughts.read(answer_from), on_rows, on_failure)
 
     def make(missing: list[int], asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
         for indices in _batches(rollouts, missing):
             tables = [rollouts.part(index) for index in indices]
-            names = [*_READ, "token_ids"] if job.needs_tokens else _READ
+            names = [*_READ, "token_ids"] if job.reads_tokens else _READ
             rows = pa.concat_tables(t.select(names) for t in tables).to_pylist()
             verdicts = job.verdicts(rows, asked)
             start = 0
@@ -130,9 +132,10 @@ def check(
     rollouts: Shards, prompts: Path | None, verifier: str | None, *, allow_code: bool
 ) -> None:
     """Refuses what `run` would refuse of the prompts and their verifiers; verifies nothing."""
-    prompt_rewards.check(
-        rollouts.parent("prompts", prompts), verifier=verifier, allow_code=allow_code
-    )
+    parent = rollouts.parent("prompts", prompts)
+    golds = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
+    if golds.needs_tokens:
+        common.require_tokens(rollouts, rollouts.part(0))
 
 
 def markers_of(begun: dict[str, Any]) -> str:

@@ -28,9 +28,8 @@ class Judge:
     ) -> None:
         self._golds, self._markers = golds, markers
         self._on_rows, self._on_failure = on_rows, on_failure
-        self.needs_tokens = any(
-            isinstance(p.verifier, GroupVerifier) and p.verifier.needs_tokens for p in golds.parts
-        )
+        asked = [p.verifier for p in golds.parts if isinstance(p.verifier, GroupVerifier)]
+        self.reads_tokens = any(verifier.reads_tokens for verifier in asked)
 
     def verdicts(self, rows: list[dict[str, Any]], scorer: Scorer) -> list[Scored | None]:
         """The parts of each row's reward with their verdicts; None where sampling broke off."""

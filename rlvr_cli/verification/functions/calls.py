@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rlvr_cli.protocols import Group
-from rlvr_cli.verification.functions.signatures import GOLDS, LOGGING, OF_TRL, Form, Signature
+from rlvr_cli.verification.functions.signatures import (
+    GOLDS,
+    LOGGING,
+    OF_TRL,
+    SOLUTIONS,
+    Form,
+    Signature,
+)
 
 Messages = list[dict[str, Any]]
 
@@ -69,10 +76,10 @@ def _ignore(*_: Any, **__: Any) -> None:
 
 
 def _of_verl(signature: Signature, group: Group, form: Form) -> dict[str, Any]:
-    known = ("data_source", "solution_str", "ground_truth", "extra_info")
     source, gold, info = _sources(group)
-    values = (source, group.completions[0], gold, info)
-    return dict(zip(known, values, strict=True))
+    given = {"data_source": source, "ground_truth": gold, "extra_info": info}
+    named = [name for name in SOLUTIONS if name in signature.names]
+    return given | {name: group.completions[0] for name in named}
 
 
 def _of_verl_batch(signature: Signature, group: Group, form: Form) -> dict[str, Any]:

@@ -24,15 +24,16 @@ Form = Literal["text", "messages", ""]
 OF_TRL = ("prompts", "completions", "completion_ids")
 UNKNOWN = ("trainer_state", "environments")  # what only a trainer of TRL has
 LOGGING = ("log_extra", "log_metric")
+SOLUTIONS = ("solution_str", "predict_str", "model_output")  # what verl's graders call it
 _NAMES: dict[Style, tuple[str, ...]] = {
     "trl": OF_TRL,
-    "verl": ("data_source", "solution_str", "ground_truth", "extra_info"),
+    "verl": ("data_source", *SOLUTIONS, "ground_truth", "extra_info"),
     "verl-batch": ("data_sources", "solution_strs", "ground_truths", "extra_infos"),
     "open-instruct": ("tokenized_prediction", "prediction", "label", "query"),
 }
 _MARKS: dict[Style, tuple[str, ...]] = {
     "trl": OF_TRL,
-    "verl": ("solution_str",),
+    "verl": SOLUTIONS,
     "verl-batch": ("solution_strs",),
     "open-instruct": ("prediction",),
 }

@@ -102,6 +102,7 @@ def _group_verifier(
         version,
         is_batched=is_batched,
         columns=tuple(n for n in signature.required if n not in signatures.GOLDS),
+        reads_tokens=bool({"completion_ids", "tokenized_prediction"} & {*signature.names}),
         needs_tokens="completion_ids" in signature.names,
     )
 
