@@ -159,18 +159,18 @@ def test_a_directory_that_was_begun_keeps_where_its_answers_begin(here, rlvr, re
 
 @pytest.fixture
 def questions(jsonl):
-    return jsonl({"id": "a", "prompt": "2+3=", "answer": "5", "level": 1},
-                 {"id": "b", "prompt": "3+4=", "answer": "7", "level": 2}, name="q.jsonl")  # fmt: skip
+    rows = [("a", "2+3=", "5"), ("b", "3+4=", "7")]
+    return jsonl(*({"id": i, "prompt": p, "answer": a} for i, p, a in rows), name="q.jsonl")
 
 
 SMALL = ["--steps=1", "--prompts-per-step=2", "-n4", "--max-new-tokens=4", "--eval-every=0"]
 
 
 def test_prompts_keep_a_function_with_its_content(here, rlvr, refused, questions, monkeypatch):
-    words = ["prompts", questions, "--verifier", "0.9*rewards.py:fails+0.1*format", "--out", "p"]
+    words = ["prompts", questions, "--verifier", "0.9*rewards.py:Ends+0.1*format", "--out", "p"]
     assert rlvr(*words).code == 0
     (stored,) = set(Shards.open(here / "p").table()["verifier"].to_pylist())
-    assert "custom:path=rewards.py,function=fails" in stored and ",sha256=" in stored
+    assert "custom:path=rewards.py,function=Ends" in stored and ",sha256=" in stored
     assert Shards.open(here / "p").params["verifier"] == stored
     assert rlvr("rollout", "p", "-n2", "--max-new-tokens=4", "--out", "r").code == 0
     train = ["train", "--prompts", "p", *SMALL, "--out", "t", "--dry-run"]
@@ -193,7 +193,7 @@ def test_prompts_without_a_verifier_are_refused_before_a_model_is_loaded(
 ):
     assert rlvr("prompts", questions, "--out", "p").code == 0
     train = ["train", "--model=nowhere-at-all", "--prompts", "p", *SMALL, "--out", "t"]
-    assert "`nowhere-at-all`" in refused(2, *train, "--verifier", "number")
+    assert "`nowhere-at-all`" in refused(3, *train, "--verifier", "number", "--dry-run")
     train[1] = "--model=builtin"
     for more in ([], ["--dry-run"]):
         err = refused(3, *train, *more)
