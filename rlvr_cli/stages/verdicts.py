@@ -108,7 +108,7 @@ class Judge:
         part = gold.parts[key[2]]
         assert gold.answer is not None and isinstance(part.verifier, GroupVerifier)
         chosen = [rows[number] for number in numbers]
-        tokens = [row.get("token_ids") for row in chosen]
+        tokens: list[Any] = [row.get("token_ids") for row in chosen]
         group = Group(
             tuple(row["completion"] for row in chosen),
             None if None in tokens else tuple(tokens),
