@@ -78,6 +78,7 @@ def scores(rlvr, spec, *more, out="s"):
     [
         ("rewards.py:shorter", [1 - 4 / 8, 1 - 7 / 8, 1 - 1 / 9, 1 - 8 / 9]),
         ("rewards.py:later", [1, 0, 1, 1]),
+        ("1E-3*rewards.py:later", [0.001, 0, 0.001, 0.001]),
         ("rewards.py:compute_score,range=[-1,1]", [1, -1, 1, 1]),
         ("rewards.py:Ends", [1, 0, 1, 1]),
         ("rewards.py:only_b", [None, None, 1, 1]),
@@ -244,3 +245,16 @@ def verify(completion, answer, extra):
     ran = rlvr(*train[:-4], "--out", "u", *train[-2:], "--max-error-rate=1")
     assert ran.code == 0, ran.err
     assert "`verify` failed first at" in ran.err
+
+
+def test_draws_of_a_run_are_verified_as_its_steps_are(here, rlvr, questions):
+    rows = [{"id": f"q{n}", "prompt": f"{n}+1=", "answer": str(n + 1)} for n in range(4)]
+    (here / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert rlvr("prompts", "many.jsonl", "--out", "p").code == 0
+    train = ["train", "--prompts", "p", *SMALL, "--max-draws=2", "--out", "t"]
+    ran = rlvr(*train, "--verifier", "rewards.py:shorter")
+    assert ran.code == 0, ran.err
+    step = here / "t/steps/000001"
+    spec = Shards.open(step / "scores").params["verifier"]
+    assert Shards.open(step / "rollouts/_draws/0/scores").params["verifier"] == spec
+    assert Shards.open(step / "rollouts").params["verifier"] == spec
