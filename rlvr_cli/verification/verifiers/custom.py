@@ -123,8 +123,10 @@ def _load(path: str, function: str) -> tuple[Callable[..., Any], returned.Bounds
     low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
     if math.isnan(float(low)) or not float(low) < float(high):
         raise UsageError(f"`{path}`: REWARD_RANGE is {(low, high)}", "write the lower bound first")
-    called: Callable[..., Any] = call() if inspect.isclass(call) else call
-    return called, (float(low), float(high))
+    function_or_object: Any = call
+    if inspect.isclass(call):
+        function_or_object = call()
+    return function_or_object, (float(low), float(high))
 
 
 def _known(load: Callable[[], tuple[Callable[..., Any], Any]], path: str) -> Any:
