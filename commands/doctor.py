@@ -29,7 +29,6 @@ def command(
     source: Annotated[
         Path | None, typer.Argument(help="prompts, rollouts, scores, or a file of prompts")
     ] = None,
-    verifier: Annotated[str | None, typer.Option(help="the verifier that reads the golds")] = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,
@@ -43,13 +42,13 @@ def command(
     from rlvr_cli import doctor
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
+    run = config.load([configuration] if configuration else [], given, recipe)
     columns = {
-        "verifier": verifier,
+        "verifier": run.train.verifier or None,
         "id_column": id_column,
         "prompt_column": prompt_column,
         "answer_column": answer_column,
     }
-    run = config.load([configuration] if configuration else [], given, recipe)
     named = train["model"] or recipe or configuration
     model = run.train.model if named else None
     if source:

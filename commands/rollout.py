@@ -52,7 +52,7 @@ def command(
         return console.say(f"rollout: {count} prompts x {each}\n{preview}")
     options.spawn(nproc, prompts, source.path)
     asked = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
-    console.remark("rollout", *said, *also, *asked)
+    console.remark("rollout", *said, *also, *asked, *rollout.remarks(source))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,

@@ -20,13 +20,10 @@ def command(
     rollouts: options.Source = None,
     out: options.Out = None,
     verifier: Annotated[str | None, typer.Option(help="instead of each prompt's own")] = None,
+    answer_from: options.AnswerFrom = None,
     prompts: Annotated[Path | None, typer.Option(help="where the prompts moved to")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="processes that verify \\[default: one a core]")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="verdicts of earlier runs \\[default: ~/.cache/rlvr]")
-    ] = None,
+    workers: options.Workers = None,
+    cache: options.Cache = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="verify every completion")] = False,
     allow_code_execution: options.AllowCode = False,
     unsafe_no_sandbox: options.Unsafe = False,
@@ -41,8 +38,9 @@ def command(
     source = Shards.open(options.source(rollouts), "rollouts")
     out = out or source.path.parent / "scores"
     how: dict[str, Any] = {"prompts": prompts, "allow_code": allow_code_execution}
-    how |= options.Begun(out).values(verifier=verifier)
+    how |= {"answer_from": answer_from} | options.Begun(out).values(verifier=verifier)
     if dry_run:
+        score.check(source, prompts, how.get("verifier"), allow_code=allow_code_execution)
         options.rehearse(score.run, source, out, **how)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
@@ -51,7 +49,8 @@ def command(
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
-                            on_part=parts, on_rows=parts.advance, **how)  # fmt: skip
+                            on_part=parts, on_rows=parts.advance, **how,
+                            on_failure=lambda text: console.remark("score", text))  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
         console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
     text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"

@@ -216,6 +216,18 @@ class RunOptions:
     allow_code_execution: bool = option(
         False, "let verifiers run what the policy wrote, isolated", group=EVALUATION
     )
+    verifier: str = option(
+        "",
+        "verify with this instead of each prompt's own, as in reward.py:function",
+        earlier="",
+        group=EVALUATION,
+    )
+    answer_from: str = option(
+        "<think>...</think>",
+        "thoughts, which hold no answer; or what the answer follows, as in </reasoning>; or none",
+        earlier="none",
+        group=EVALUATION,
+    )
     save_every: int = option(
         10,
         "write a checkpoint every so many steps, at evaluations and at the end",

@@ -7,13 +7,16 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-Status = Literal["ok", "no_answer", "timeout", "oom", "error", "bad_gold"]
+Status = Literal["ok", "no_answer", "skipped", "timeout", "oom", "error", "bad_gold"]
 FAULTS: tuple[Status, ...] = ("timeout", "oom", "error", "bad_gold")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier says of one completion; a fault has a status and no reward, never a 0."""
+    """What a verifier says of one completion; a fault has a status and no reward, never a 0.
+
+    `skipped` is no fault: a function says that it does not judge this completion.
+    """
 
     status: Status
     reward: float | None = None
@@ -35,6 +38,7 @@ class Limits:
 
     seconds: float  # from when its process takes it up, without waiting for a core
     memory_bytes: int  # address space
+    first_seconds: float = 0.0  # more for the first verdict in each process, which imports
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,36 @@ class Isolated:
     reads: tuple[str, ...] = ()  # the keys of `extra` that `judge` reads; "prompt" is the text
     imports: tuple[str, ...] = ()  # modules worth loading before its process is forked
     runs_code: bool = False  # whether it executes what a model wrote
+
+
+@dataclass(frozen=True)
+class Group:
+    """Completions of one prompt, and what is stored of both."""
+
+    completions: tuple[str, ...]
+    token_ids: tuple[list[int], ...] | None  # None of text that came without tokens
+    answer: str
+    messages: Any  # text, or the messages of a chat
+    prompt_id: str
+    source: str | None
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GroupVerifier:
+    """A verifier that is asked of several completions at once, in a process that can be killed.
+
+    `judge` gives one verdict a completion, in order. A group is all completions of a prompt, so
+    that a verdict depends on nothing else; where `is_batched` is False it is one completion.
+    """
+
+    judge: Callable[[Group], list[Verdict]]
+    limits: Limits  # of one call
+    version: str  # of all that its verdicts depend on
+    is_batched: bool
+    columns: tuple[str, ...] = ()  # what it needs of a prompt's `extra`
+    reads_tokens: bool = False
+    needs_tokens: bool = False  # whether text without token ids is refused
 
 
 Equality = Callable[[str], str] | Literal["text", "none"]

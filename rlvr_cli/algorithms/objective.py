@@ -101,6 +101,7 @@ class Objective:
     group_relative: bool = True
     sign: int = 0
     longer_than: int = 0  # tokens; sampling must allow longer completions
+    longest: int = 0  # tokens; the longest completion, in place of what sampling allows
     decoupled: bool = False  # whether samples may be from the policy less a memory (DLC)
     factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
     penalties: tuple[Cost, ...] = ()  # added to a token's cost

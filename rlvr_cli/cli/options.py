@@ -72,6 +72,19 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="processes; one a core by 
 Format = Annotated[
     str | None, typer.Option(help="of the figures: svg,png or none; both if matplotlib is there")
 ]
+AnswerFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="thoughts, which hold no answer, as OPEN...CLOSE; or what the answer follows; or none "
+        "\\[default: <think>...</think>]"
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="processes that verify \\[default: one a core]")
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="verdicts of earlier runs \\[default: ~/.cache/rlvr]")
+]
 MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code-execution", help="let verifiers run what a model wrote")

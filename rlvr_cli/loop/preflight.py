@@ -13,19 +13,31 @@ from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
-from rlvr_cli.stages import overlap, prompts, rollout
+from rlvr_cli.stages import overlap, prompt_rewards, prompts, rollout
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
+from rlvr_cli.verification.parsing import thoughts
+from rlvr_cli.verification.scoring import rewards
 
 BUILTIN_TASK = "expression"
 
 
 def check_prompts(config: RunConfig) -> None:
-    """Refuses prompts that are not there, that there are none to evaluate on, and shared ones."""
+    """Refuses prompts that a run cannot have.
+
+    They are not there or cannot be verified, there are none to evaluate on, or they are trained on.
+    """
     options = config.train
+    thoughts.read(options.answer_from)
+    if options.verifier:
+        rewards.build(options.verifier, named_by="the configuration of the run")
     for given in (options.prompts, options.heldout):
         if given:
-            Shards.open(Path(given), "prompts")
+            prompt_rewards.check(
+                Shards.open(Path(given), "prompts"),
+                verifier=options.verifier or None,
+                allow_code=options.allow_code_execution,
+            )
     if options.prompts and options.eval_every and not options.heldout:
         raise UsageError(
             "there are prompts to train on and none to evaluate on",

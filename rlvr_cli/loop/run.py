@@ -22,8 +22,8 @@ from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
+from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.shards import Shards, Share, begun_with
-from rlvr_cli.verification.scoring.scorer import Scorer
 
 Record = dict[str, Any]
 
@@ -46,10 +46,15 @@ class Run:
     policy: PolicyState
     memory: MemoryState | None
     sampler: Sampler
-    scorer: Scorer
+    verification: Verification
     timer: Timer
     last_step: int
     last_seconds: dict[str, float]
+
+    def close(self) -> None:
+        """Ends the processes of verifiers."""
+        if self.verification.scorer:
+            self.verification.scorer.close()
 
     def steps(self) -> Iterator[Record]:
         """Resumes after the last step; one record a step, the first for where it starts."""
@@ -120,10 +125,7 @@ class Run:
         return record
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:
-        scores = score.run(
-            rollouts, out, share=self._share, with_scorer=self.scorer,
-            allow_code=self.config.train.allow_code_execution,
-        )  # fmt: skip
+        scores = self.verification.run(rollouts, out, self._share)
         complete = self._complete(scores, out)
         score.check_error_rate(complete, self.config.train.max_error_rate)
         return complete

@@ -25,13 +25,14 @@ from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import engine_choice, policy as policies
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
+from rlvr_cli.verification.scoring import rewards
 
 # What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
 _MAY_CHANGE = (
     *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
     "prompts_per_part",
 )
-_SPECS = ("algo", "engine", "trainer")
+_SPECS = ("algo", "engine", "trainer", "verifier")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
 
@@ -158,6 +159,9 @@ class RunDirectory:
             "missing": scores["missing"],
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
+            **{
+                name: advantages[name] for name in ("one_reward", "no_reward") if name in advantages
+            },
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
             **({"memory_loss": MemoryState.loss(here)} if self._with_memory else {}),
             **({"sources": figures} if (figures := by_source.of_step(here)) else {}),
@@ -207,6 +211,8 @@ def meaning(name: str, value: Any, stored: Any) -> Any:
         if value == engine_choice.AUTO and stored is not None:
             value = stored
         return registry.canonical(folders[name], value, stored)
+    if name == "verifier":
+        return rewards.canonical(value, stored or None) if value else ""
     return objective.canonical(value, stored) if name == "algo" else value
 
 

@@ -18,6 +18,7 @@ from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
+from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_with
 
 
@@ -32,10 +33,12 @@ class Sampler:
         prompts: Shards,
         *,
         timer: Timer,
+        verification: Verification,
     ) -> None:
         self._options, self._rank = config.rollout, config.train_step.lora_rank
         self._trained, self._memory = trained, memory
         self._prompts, self._timer = prompts, timer
+        self._verification = verification
         self._colocated: ColocatedEngine | None = None
         self._is_synced = False
 
@@ -55,6 +58,7 @@ class Sampler:
             prompts, out, self._trained.policy, options, selection,
             memory=self._memory.policy if self._memory and options.is_decoupled else None,
             engine=self._engine, share=Share(here.rank, here.size),
+            verification=self._verification,
         )  # fmt: skip
         complete = common.together(rollouts, out)
         assert complete is not None, "every process sampled its share"

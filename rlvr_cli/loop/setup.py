@@ -27,6 +27,8 @@ from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, score, train_step
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import console
+from rlvr_cli.verification.scoring import rewards
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
         if not setup.world.is_main_process:
             inputs = prepare(setup)
         run = load(setup, inputs)
-        stack.callback(run.scorer.close)
+        stack.callback(run.close)
         yield from run.steps()
 
 
@@ -145,6 +147,7 @@ def prepare(setup: Setup) -> Inputs:
     if inputs.memory_model:
         digests["memory_model"] = inputs.memory_model.digest
     digests |= objectives.origins(train.algo)
+    digests |= rewards.origins(train.verifier) if train.verifier else {}
     digests |= registry.origins("rollout", setup.config.rollout.engine)
     digests |= registry.origins("training", setup.config.train_step.trainer)
     setup.directory.check_inputs(digests)
@@ -180,9 +183,13 @@ def load(setup: Setup, inputs: Inputs) -> Run:
     state = PolicyState.load(setup.initial_policy, policy, config)
     memory = MemoryState.load(model, config) if model else None
     sandbox = score.sandbox(unsafe=False) if config.train.allow_code_execution else None
+    verification = score.Verification(
+        config.train.verifier or None, config.train.answer_from,
+        config.train.allow_code_execution, score.scorer(sandbox=sandbox), console.say,
+    )  # fmt: skip
+    sampler = Sampler(config, state, memory, inputs.prompts, timer=timer, verification=verification)
     distributed.barrier()
     return Run(
         config, directory, setup.world, setup.objective, setup.sampling, inputs.prompts,
-        inputs.heldout, state, memory, Sampler(config, state, memory, inputs.prompts, timer=timer),
-        score.scorer(sandbox=sandbox), timer, last_step, last_seconds,
+        inputs.heldout, state, memory, sampler, verification, timer, last_step, last_seconds,
     )  # fmt: skip

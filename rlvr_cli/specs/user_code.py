@@ -89,7 +89,7 @@ def named_in(words: Iterable[str]) -> list[str]:
 
 def _path_in(piece: str) -> str:
     """The file that a piece of a sum names, maybe after a weight; empty if it names none."""
-    read = grammar.read(re.sub(r"^\s*-?[0-9.]+(e[+-]?[0-9]+)?\s*\*", "", piece))
+    read = grammar.read(re.sub(r"^\s*-?[0-9.]+([eE][+-]?[0-9]+)?\s*\*", "", piece))
     return read.path or (str(dict(read.options).get("path") or "") if read.name == "custom" else "")
 
 
@@ -112,6 +112,28 @@ def read(path: Path | str, what: str = "the file") -> bytes:
         raise DataError(f"cannot read {what} `{path}`: {why}", "check the path") from error
 
 
+def pinned(path: str, sha256: str, what: str) -> tuple[str, bytes]:
+    """The real path of a trusted file and its content; with a `sha256` only of that content.
+
+    The trusted file of that name and content is meant then, wherever it lies.
+    """
+    if not sha256:
+        real = require_trust(path)
+        return str(real), read(path, what)
+    real = _find(path, f"sha256-{sha256}", "")
+    source = read(real, what)
+    _require_digest(path, source, f"sha256-{sha256}")
+    return str(real), source
+
+
+def _require_digest(path: str, source: bytes, origin: str) -> None:
+    if digest(source) != origin:
+        raise DataError(
+            f"`{path}` has changed: it is {digest(source)[:19]}..., and {origin[:19]}... was used",
+            _CHANGED,
+        )
+
+
 def digest(source: bytes) -> str:
     return f"sha256-{hashlib.sha256(source).hexdigest()}"
 
@@ -126,11 +148,8 @@ def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -
         raise UsageError(f"`{path}` names no function", f"write `{path}:FUNCTION`")
     real = _find(path, origin, named_by) if origin else require_trust(path, named_by=named_by)
     source = read(real if origin else path)
-    if origin and digest(source) != origin:
-        raise DataError(
-            f"`{path}` has changed: it is {digest(source)[:19]}..., and {origin[:19]}... was used",
-            _CHANGED,
-        )
+    if origin:
+        _require_digest(path, source, origin)
     module = _run(real, source)
     if not hasattr(module, function):
         raise UsageError(f"`{path}` has no function `{function}`", f"it has {_functions(module)}")
@@ -172,6 +191,13 @@ def blamed(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if Path(f.filename) in _trusted()]
     return f"`{own[-1].filename}` line {own[-1].lineno}" if own else ""
+
+
+def raised_at(error: BaseException) -> str:
+    """Where an error was raised in a file of the user's own, as ` (FILE line N)`; empty if not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if Path(f.filename) in _trusted()]
+    return f" ({Path(own[-1].filename).name} line {own[-1].lineno})" if own else ""
 
 
 def is_builder(path: str, function: str) -> bool:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli.algorithms import group_stats, objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Step
+from rlvr_cli.algorithms.terms import weight
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common
@@ -43,7 +44,8 @@ def run(
     objective = objectives.build(spec)
     table: pa.Table | None = None
     sampled = scores.parent("rollouts", rollouts)
-    if longest := sampled.params.get("max_new_tokens"):
+    longest = require_longest(objective, sampled)
+    if longest:
         check_length(objective, longest)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
@@ -69,6 +71,23 @@ def run(
         behaviour=objectives.versions(spec),
     )
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+
+
+def require_longest(objective: Objective, sampled: Shards) -> int:
+    """The longest completion that sampling allows, in tokens; 0 where that is unknown.
+
+    An error where the objective needs it: the longest row at hand would be another number.
+    """
+    longest: int = objective.longest or sampled.params.get("max_new_tokens") or 0
+    is_constant = objective.weight is weight.constant
+    if not longest and (is_constant or objective.longer_than):
+        name = "dr-grpo" if is_constant else "overlong"
+        raise UsageError(
+            f"`{sampled.path}` does not say how long a completion could be, which "
+            f"{'the constant length' if is_constant else 'overlong'} is relative to",
+            f"say it in tokens, as in `{name}:longest=4096`",
+        )
+    return longest
 
 
 def check_length(objective: Objective, longest: int) -> None:
@@ -109,7 +128,7 @@ def _estimate(
         correct_N=torch.from_numpy(correct_N.astype(bool)),
         group_N=torch.from_numpy(common.group_codes(prompt_ids)),
         length_N=torch.from_numpy(length_N),
-        max_length=rollouts.params.get("max_new_tokens") or int(length_N.max(initial=0)),
+        max_length=require_longest(objective, rollouts) or int(length_N.max(initial=0)),
     )
     _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():
@@ -168,12 +187,12 @@ def _check_rewards(
             f"`{prompt_ids[row]}`",
             "a reward must be finite; fix the verifier and score again",
         )
-    size_N = group_stats.total(step.present_N.to(torch.int64), step.group_N)
+    size_N = group_stats.total(torch.ones_like(step.group_N), step.group_N)
     small_N = step.present_N & (size_N < 2)
     if objective.group_relative and not allow_singletons and bool(small_N.any()):
         prompt_id = prompt_ids[int(small_N.nonzero()[0])]
         raise DataError(
-            f"prompt `{prompt_id}` has one completion with a reward, its group needs two",
+            f"prompt `{prompt_id}` has one completion, its group needs two",
             "sample more with `rlvr rollout -n`, or give it advantage 0 with --allow-singletons",
         )
 
@@ -181,11 +200,17 @@ def _check_rewards(
 def summarise(advantages: Shards) -> dict[str, Any]:
     """How many groups carry signal, how many rewards are missing, how many hit a floor.
 
-    A group carries signal if its rewards differ.
+    A group carries signal if its rewards differ. Of groups whose verifier failed, `one_reward`
+    counts those with one left, whose advantage is 0, and `no_reward` those with none.
     """
-    groups = informative = missing = kept = floored = 0
+    groups = informative = missing = kept = floored = one = none = 0
     for table in advantages.parts():
-        by_group = table.group_by("prompt_id").aggregate([("group_std", "max"), ("keep", "any")])
+        by_group = table.group_by("prompt_id").aggregate(
+            [("group_std", "max"), ("keep", "any"), ("group_size", "max"), ("prompt_id", "count")]
+        )
+        left, size = (by_group[n].to_numpy() for n in ("group_size_max", "prompt_id_count"))
+        one += int(((left == 1) & (size > 1)).sum())
+        none += int((left == 0).sum())
         std = by_group["group_std_max"].to_numpy()
         groups += len(std)
         informative += int((std > 0).sum())
@@ -201,4 +226,6 @@ def summarise(advantages: Shards) -> dict[str, Any]:
         "missing": missing,
         "kept": kept,
         "floored": floored,
+        "one_reward": one,
+        "no_reward": none,
     }

@@ -6,7 +6,7 @@ out/_draws/0/{rollouts,scores}  out/_draws/1/{rollouts,scores}  ...
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.stages import score
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.stages.score import Verification
+from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.shards import Shards, begun_with
+from rlvr_cli.verification.scoring import rewards
 
 DRAWS = "_draws"
 
@@ -28,10 +31,18 @@ class Drawn:
     facts: dict[str, Any]
 
 
-def draw(sample: Callable[[int, Path], Shards], out: Path, *, wanted: int, most: int) -> Drawn:
+def draw(
+    sample: Callable[[int, Path], Shards],
+    verify: Callable[[Shards, Path], Shards | None],
+    out: Path,
+    *,
+    wanted: int,
+    most: int,
+) -> Drawn:
     """The first `wanted` mixed groups of at most `most` draws; an error if there is none.
 
-    `sample` makes the rollouts of a draw; what is there of it already is kept, as in any stage.
+    `sample` makes the rollouts of a draw and `verify` their scores; what is there of them already
+    is kept, as in any stage.
     """
     kept: list[pa.Table] = []
     count = 0
@@ -39,7 +50,7 @@ def draw(sample: Callable[[int, Path], Shards], out: Path, *, wanted: int, most:
     while count < wanted and facts["draws"] < most:
         here = out / DRAWS / str(facts["draws"])
         rollouts = sample(facts["draws"], here / "rollouts")
-        scores = score.run(rollouts, here / "scores")
+        scores = verify(rollouts, here / "scores")
         assert scores is not None, "all parts are of this share"
         groups = mixed(scores.table())[: wanted - count]
         rows = rollouts.table()
@@ -51,6 +62,33 @@ def draw(sample: Callable[[int, Path], Shards], out: Path, *, wanted: int, most:
     if not count:
         raise _nothing_mixed(facts)
     return Drawn(pa.concat_tables(kept), facts)
+
+
+def settled(verification: Verification, out: Path) -> Verification:
+    """The verification of a directory's draws: what is not given is as it was begun."""
+    begun = begun_with(out) or begun_with(out / DRAWS / "0" / "scores")
+    given = verification.verifier
+    return replace(
+        verification,
+        verifier=given and rewards.canonical(given, begun.get("verifier")),
+        answer_from=verification.answer_from or score.markers_of(begun),
+    )
+
+
+def with_verification(plan: Plan, verification: Verification) -> Plan:
+    """The plan of rollouts that depend on rewards, and so on what decides those."""
+    params = dict(plan.params)
+    if verification.verifier:
+        params["verifier"] = verification.verifier
+    if verification.answer_from not in (None, score.EARLIER_ANSWERS):
+        params["answer_from"] = verification.answer_from
+    return replace(
+        plan,
+        params=params,
+        earlier={**plan.earlier, "answer_from": score.EARLIER_ANSWERS},
+        specs={**plan.specs, "verifier": lambda spec: rewards.canonical(spec, spec)},
+        optional=(*plan.optional, "verifier", "answer_from"),
+    )
 
 
 def mixed(scores: pa.Table) -> list[str]:

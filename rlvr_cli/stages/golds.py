@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rlvr_cli.protocols import GroupVerifier
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
@@ -25,6 +26,8 @@ def unreadable(
             continue
         by = "" if verifier else "the `verifier` column of the prompts"
         for part in rewards.build(text, named_by=by):
+            if isinstance(part.verifier, GroupVerifier):  # only the function could know
+                continue
             questions.append(
                 Question(part.spec, part.verifier, "", True, row["answer"], row["extra"] or {})
             )

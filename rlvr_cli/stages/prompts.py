@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UntrustedCode, UsageError
 from rlvr_cli.models import chat, messages
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import reading
@@ -66,6 +66,7 @@ def _load(
     params: dict[str, Any] = {"limit": limit} if limit else {}
     params |= {"skip": skip} if skip else {}
     path = Path(source)
+    verifier = verifier and rewards.pinned(verifier)
     if source.startswith("task:") or ".py:" in source:
         _refuse_flags(f"`{source}` is a task", {"layout": layout, **columns})
         spec = source.removeprefix("task:")
@@ -181,10 +182,10 @@ def make(
                 "name a column of distinct values with --id-column",
             )
         ids[row["prompt_id"]] = number
-    for name in {row["verifier"] for row in rows} - {None}:
-        rewards.check(str(name))
+    names = {None: None} | {n: _pinned(str(n)) for n in {r["verifier"] for r in rows} - {None}}
     wanted = schema.schema("prompts")
     columns = {name: [row.get(name) for row in rows] for name in wanted.names}
+    columns["verifier"] = [names[row["verifier"]] for row in rows]
     try:
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
@@ -210,6 +211,15 @@ def make(
         summarise=lambda shards: {"prompts": shards.rows, **source.facts},
         on_part=on_part,
     )
+
+
+def _pinned(verifier: str) -> str:
+    """A row's verifier; a file of the user's own is that of now, if it may run."""
+    rewards.check(verifier)
+    try:
+        return rewards.pinned(verifier)
+    except UntrustedCode:
+        return verifier
 
 
 def make_all_parts(rows: list[dict[str, Any]], out: Path, *, params: dict[str, Any]) -> Shards:

@@ -25,7 +25,8 @@ from rlvr_cli.models import (
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
-from rlvr_cli.stages import dynamic, sampling
+from rlvr_cli.stages import dynamic, prompt_rewards, sampling
+from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
@@ -80,6 +81,7 @@ def run(
     memory: Policy | None = None,
     *,
     engine: Callable[[], RolloutEngine] | None = None,
+    verification: Verification = Verification(),
     share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
@@ -90,7 +92,7 @@ def run(
 
     `engine` is called once, for the first part that is missing; by default the policy is loaded
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
-    many, of the selection and of further draws, whose rewards differ.
+    many, of the selection and of further draws, whose rewards differ by `verification`.
     """
     begun = begun_with(out)
     as_before = bool(begun) and "chat" not in begun
@@ -107,7 +109,12 @@ def run(
     parts = max(1, -(-chosen.num_rows // size))
     plan = _plan(prompts, out, policy, options, selection, memory, parts)
     if options.max_draws > 1:
-        drawn = _drawing(prompts, out, policy, options, selection, memory, engine)
+        verification = dynamic.settled(verification, out)
+        plan = dynamic.with_verification(plan, verification)
+        prompt_rewards.check(
+            prompts, verifier=verification.verifier, allow_code=verification.allow_code
+        )
+        drawn = _drawing(prompts, out, policy, options, selection, memory, engine, verification)
         group = size * options.num_generations
         return write_shards(
             out,
@@ -207,6 +214,7 @@ def _drawing(
     selection: Selection,
     memory: Policy | None,
     engine: Callable[[], RolloutEngine],
+    verification: Verification,
 ) -> Callable[[], dynamic.Drawn]:
     """Draws, when it is first called, until enough groups are mixed; then knows them."""
     wanted = selection.prompts_per_step
@@ -220,7 +228,9 @@ def _drawing(
         assert drawn is not None, "all parts are of this share"
         return drawn
 
-    return functools.cache(lambda: dynamic.draw(sample, out, wanted=wanted, most=most))
+    return functools.cache(
+        lambda: dynamic.draw(sample, verification.run, out, wanted=wanted, most=most)
+    )
 
 
 def check(
@@ -317,6 +327,11 @@ def preview(
     first = _chosen(prompts, selection).slice(0, 1).to_pylist()
     encoder = chat.Encoder(policies.load_tokenizer(policy), options)
     return encoder.preview(first[0]) if first else "there is no prompt"
+
+
+def remarks(prompts: Shards) -> Iterator[str]:
+    """What one who samples these prompts would like to know before it starts."""
+    yield from prompt_rewards.remarks(prompts)
 
 
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:

@@ -1,7 +1,5 @@
 """The stage that verifies completions."""
 
-import functools
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,24 +8,41 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli import registry
-from rlvr_cli.errors import DataError, TooManyErrors, UsageError
-from rlvr_cli.models import messages
-from rlvr_cli.protocols import FAULTS, Isolated, Verdict
+from rlvr_cli.errors import TooManyErrors
+from rlvr_cli.protocols import FAULTS
 from rlvr_cli.runtime import cores, distributed
-from rlvr_cli.specs import grammar
+from rlvr_cli.stages import common, prompt_rewards
+from rlvr_cli.stages.prompt_rewards import PromptRewards
+from rlvr_cli.stages.verdicts import Judge, Scored
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
+from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.cache import Cache, default_path
-from rlvr_cli.verification.scoring.rewards import Part
-from rlvr_cli.verification.scoring.scorer import Question, Scorer, bounded
+from rlvr_cli.verification.scoring.scorer import Scorer
 
-_PROMPTS = 1024  # whose golds are kept ready
+EARLIER_ANSWERS = thoughts.NONE  # where directories that say nothing took answers from
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How completions are verified: by each prompt's verifier or by one, and with what."""
+
+    verifier: str | None = None
+    answer_from: str | None = None
+    allow_code: bool = False
+    scorer: Scorer | None = None
+    on_failure: Callable[[str], None] = lambda text: None
+
+    def run(self, rollouts: Shards, out: Path, share: Share = ALL_PARTS) -> Shards | None:
+        return run(
+            rollouts, out, verifier=self.verifier, answer_from=self.answer_from, share=share,
+            allow_code=self.allow_code, with_scorer=self.scorer, on_failure=self.on_failure,
+        )  # fmt: skip
 
 
 def scorer(
@@ -63,25 +78,33 @@ def run(
     share: Share = ALL_PARTS,
     with_scorer: Scorer | None = None,
     allow_code: bool = False,
+    answer_from: str | None = None,
     on_part: OnPart = lambda index, state: None,
     on_rows: Callable[[int], None] = lambda count: None,
+    on_failure: Callable[[str], None] = lambda text: None,
 ) -> Shards | None:
     """A scores directory: one verdict a completion, by each prompt's verifier or the one given.
 
     A fault of the verifier is a status with a null reward, never a 0. Where a reward has several
-    parts, each has a column. `on_rows` hears of every few rows that have their verdict.
+    parts, each has a column. `answer_from` marks where a completion's answer begins. `on_rows`
+    hears of every few rows that have their verdict, `on_failure` of each verifier's first error.
     """
     parent = rollouts.parent("prompts", prompts)
-    stored = begun_with(out).get("verifier")
+    begun = begun_with(out)
+    stored = begun.get("verifier")
     spec = None if verifier is None else rewards.canonical(verifier, stored)
-    golds = _Golds(parent, spec)
-    golds.require_permission(allow_code=allow_code)
+    answer_from = answer_from or markers_of(begun)
+    golds = prompt_rewards.check(parent, verifier=spec, allow_code=allow_code)
+    if golds.needs_tokens:
+        common.require_tokens(rollouts, rollouts.part(0))
+    job = Judge(golds, thoughts.read(answer_from), on_rows, on_failure)
 
     def make(missing: list[int], asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
         for indices in _batches(rollouts, missing):
             tables = [rollouts.part(index) for index in indices]
-            rows = pa.concat_tables(t.select(_READ) for t in tables).to_pylist()
-            verdicts = _verdicts(rows, golds, asked, on_rows)
+            names = [*_READ, "token_ids"] if job.reads_tokens else _READ
+            rows = pa.concat_tables(t.select(names) for t in tables).to_pylist()
+            verdicts = job.verdicts(rows, asked)
             start = 0
             for index, table in zip(indices, tables, strict=True):
                 part = verdicts[start : start + table.num_rows]
@@ -97,7 +120,7 @@ def run(
 
     return write_shards_streaming(
         out,
-        _plan(rollouts, golds, spec),
+        _plan(rollouts, golds, spec, answer_from),
         make_with,
         share=share,
         summarise=summarise,
@@ -105,8 +128,25 @@ def run(
     )
 
 
-def _plan(rollouts: Shards, golds: "_Golds", spec: str | None) -> Plan:
+def check(
+    rollouts: Shards, prompts: Path | None, verifier: str | None, *, allow_code: bool
+) -> None:
+    """Refuses what `run` would refuse of the prompts and their verifiers; verifies nothing."""
+    parent = rollouts.parent("prompts", prompts)
+    golds = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
+    if golds.needs_tokens:
+        common.require_tokens(rollouts, rollouts.part(0))
+
+
+def markers_of(begun: dict[str, Any]) -> str:
+    """Where a directory takes answers from that was begun with these params, if with any."""
+    return str(begun.get("answer_from", EARLIER_ANSWERS)) if begun else thoughts.DEFAULT
+
+
+def _plan(rollouts: Shards, golds: PromptRewards, spec: str | None, answer_from: str) -> Plan:
     params: dict[str, Any] = {"verifier": spec}
+    if answer_from != EARLIER_ANSWERS:
+        params["answer_from"] = answer_from
     if golds.files:
         params["files"] = golds.files
     return Plan(
@@ -116,79 +156,22 @@ def _plan(rollouts: Shards, golds: "_Golds", spec: str | None) -> Plan:
         {"rollouts": rollouts},
         len(rollouts),
         extra=golds.columns,
-        specs={"verifier": lambda stored: rewards.canonical(stored, stored)},
-        optional=("files",),
+        earlier={"answer_from": EARLIER_ANSWERS},
+        specs={
+            "verifier": _meaning,
+            "files": lambda kept: {_meaning(s): v for s, v in kept.items()},
+        },
+        optional=("files", "answer_from"),
         behaviour=golds.versions,
     )
 
 
-_READ = ["prompt_id", "completion", "finish_reason"]
+def _meaning(spec: str) -> str:
+    """A stored spec with all options of this version."""
+    return rewards.canonical(spec, spec)
 
 
-class _Golds:
-    """What each prompt's completions are verified with: `spec`, or the verifier of its row."""
-
-    def __init__(self, prompts: Shards, spec: str | None) -> None:
-        self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
-        self._spec = spec
-        texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
-        by = "" if spec else f"the `verifier` column of `{prompts.path}`"
-        self._rewards = {text: rewards.build(text, named_by=by) for text in sorted(texts)}
-        self.parts = [part for reward in self._rewards.values() for part in reward]
-        self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)  # its completions are together
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """A column for each part of a reward that is a sum."""
-        sums = [reward for reward in self._rewards.values() if len(reward) > 1]
-        return tuple(dict.fromkeys(part.column for reward in sums for part in reward))
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The sha256 of each file of the user's own, by the spec that names it."""
-        return {
-            part.spec: part.verifier.version
-            for part in self.parts
-            if isinstance(part.verifier, Isolated) and part.spec.startswith("custom:")
-        }
-
-    @property
-    def versions(self) -> dict[str, int]:
-        specs = sorted({part.spec for part in self.parts})
-        return {
-            f"verifier `{grammar.read(s).name}`": registry.version("verifiers", s) for s in specs
-        }
-
-    def require_permission(self, *, allow_code: bool) -> None:
-        """An error if a verifier runs what a model wrote, unless that is allowed."""
-        for part in self.parts:
-            runs_code = isinstance(part.verifier, Isolated) and part.verifier.runs_code
-            if runs_code and not allow_code:
-                raise UsageError(
-                    f"the verifier `{part.name}` executes what a model wrote",
-                    "say that it may with --allow-code-execution",
-                )
-
-    def _gold(self, prompt_id: str) -> "_Gold":
-        row = self._rows[prompt_id]
-        text = self._spec or row["verifier"]
-        if text is None:
-            raise DataError(
-                f"prompt `{prompt_id}` names no verifier",
-                f"name one with --verifier: {', '.join(registry.names('verifiers'))}",
-            )
-        extra = json.loads(row["extra"]) if row["extra"] else {}
-        extra["prompt"] = messages.question(messages.stored(row["messages"], prompt_id))
-        return _Gold(self._rewards[text], row["answer"], extra)
-
-
-@dataclass(frozen=True)
-class _Gold:
-    """The parts of a prompt's reward, its gold answer, and its `extra` with its text."""
-
-    parts: tuple[Part, ...]
-    answer: str | None
-    extra: dict[str, Any]
+_READ = ["prompt_id", "sample_index", "completion", "finish_reason"]
 
 
 def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:
@@ -203,48 +186,6 @@ def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:
             batch, rows = [], 0
     if batch:
         yield batch
-
-
-_NO_GOLD = Verdict("bad_gold")
-Scored = tuple[tuple[Part, ...], list[Verdict]]
-
-
-def _verdicts(
-    rows: list[dict[str, Any]], golds: _Golds, scorer: Scorer, on_rows: Callable[[int], None]
-) -> list[Scored | None]:
-    """The parts of each row's reward with their verdicts; None where sampling was broken off."""
-    questions: list[Question] = []
-    places: list[tuple[list[Verdict], int]] = []  # of each question: where its verdict belongs
-    scored: list[Scored | None] = []
-    for row in rows:
-        if row["finish_reason"] == "abort":
-            scored.append(None)
-            continue
-        gold = golds.of(row["prompt_id"])
-        own = [_NO_GOLD] * len(gold.parts)
-        scored.append((gold.parts, own))
-        for index, part in enumerate(gold.parts if gold.answer is not None else ()):
-            assert gold.answer is not None
-            verifier, text = part.verifier, row["completion"]
-            if not isinstance(verifier, Isolated):
-                own[index] = bounded(verifier, text, gold.answer, gold.extra)
-                continue
-            finished = row["finish_reason"] != "length"
-            question = Question(part.spec, verifier, text, finished, gold.answer, gold.extra)
-            questions.append(question)
-            places.append((own, index))
-    if not questions:
-        on_rows(len(rows))
-    share, reported = len(rows) / max(len(questions), 1), 0.0
-
-    def report(count: int) -> None:
-        nonlocal reported
-        before, reported = reported, reported + count * share
-        on_rows(round(reported) - round(before))
-
-    for (own, index), verdict in zip(places, scorer.verdicts(questions, report), strict=True):
-        own[index] = verdict
-    return scored
 
 
 def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]) -> pa.Table:

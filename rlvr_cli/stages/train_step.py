@@ -18,7 +18,7 @@ from rlvr_cli.models import lora, policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
-from rlvr_cli.stages import batch as batches, steps, updates
+from rlvr_cli.stages import advantage, batch as batches, steps, updates
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
@@ -60,6 +60,7 @@ def run(
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, objective, policy)
     sampled = advantages.parent("rollouts", rollouts)
+    advantage.require_longest(objective, sampled)
     _check_policy(sampled, policy, off_policy)
     _check_decoupled(sampled, objective, spec)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})

@@ -33,7 +33,8 @@ def run(
     mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
     rows = _with_old(engine, batch, options, mini_batches[0], temperature)
     gap = _sampler_gap(rows, batch.sampler_logp) if rows[0].old_logp is not None else None
-    longest = sampling.get("max_new_tokens") or max(len(row.token_ids) for row in rows)
+    longest = objective.longest or sampling.get("max_new_tokens")
+    longest = longest or max(len(row.token_ids) for row in rows)  # of an objective without it
     records = []
     for epoch, cuts in enumerate(mini_batches):
         for number, indices in enumerate(cuts):

@@ -74,7 +74,8 @@ MEANING: dict[str, dict[str, str]] = {
         "correct": "whether the answer is right; null where that is not known",
         "extracted": "the answer that the verifier read in the completion; null: none",
         "status": "`ok` and `no_answer` have a reward. The others have none: `timeout`, `oom`, "
-        "`error` and `bad_gold` are faults of the verifier, `aborted` was not sampled",
+        "`error` and `bad_gold` are faults of the verifier, `skipped` is a completion that a "
+        "function does not judge, `aborted` was not sampled",
     },
     "logprobs": {
         **_KEY,

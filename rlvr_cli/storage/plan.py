@@ -45,7 +45,7 @@ class Plan:
     only: tuple[str, ...] | None = None
     paths: dict[str, str] = field(default_factory=dict)
     earlier: Mapping[str, Any] = field(default_factory=dict)
-    specs: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    specs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     behaviour: Mapping[str, int] = field(default_factory=dict)
     begun: Manifest | None = None  # the identity under which the directory was begun

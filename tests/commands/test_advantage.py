@@ -219,7 +219,49 @@ def test_an_objective_writes_columns_of_its_own(rlvr, chain, tmp_path):
 def test_a_length_penalty_does_not_make_a_group_of_equal_rewards_informative(rlvr, jsonl, tmp_path):
     rows = [{"id": "a", "prompt": "5=", "completion": c, "reward": 1.0} for c in ("2+3", "1+1+1+2")]
     rlvr("import", jsonl(*rows), "--out", tmp_path, "--model", "builtin")
-    words = ("--algo", "grpo+overlong:buffer=3", "--drop-uninformative", "--json")
+    words = ("--algo", "grpo+overlong:buffer=3,longest=8", "--drop-uninformative", "--json")
     summary = json.loads(rlvr("advantage", tmp_path / "scores", *words).out)
     assert (summary["informative"], summary["informative_share"], summary["kept"]) == (0, 0, 0)
     assert any(pq.read_table(tmp_path / "advantages")["advantage"].to_pylist())
+
+
+def test_a_group_with_one_reward_left_has_advantage_0_and_is_counted(rlvr, jsonl, tmp_path):
+    groups = [("a", 1.0), ("a", None), ("b", None), ("b", None), ("c", 1.0), ("c", 0.0)]
+    rows = ({"id": name, "completion": "2+3", "reward": reward} for name, reward in groups)
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    summary = json.loads(rlvr("advantage", tmp_path / "scores", "--json").out)
+    assert (summary["one_reward"], summary["no_reward"], summary["missing"]) == (1, 1, 3)
+    values = pq.read_table(tmp_path / "advantages")["advantage"].to_pylist()
+    assert values[:4] == [0, None, None, None] and values[4] > 0 > values[5]
+
+
+@pytest.mark.parametrize(
+    ("algo", "hint"),
+    [
+        ("dr-grpo", "dr-grpo:longest=4096"),
+        ("grpo:aggregation=constant", "dr-grpo:longest=4096"),
+        ("grpo+overlong:buffer=2", "overlong:longest=4096"),
+    ],
+)
+def test_a_limit_that_imported_completions_do_not_have_is_asked_for(
+    rlvr, refused, jsonl, tmp_path, algo, hint
+):
+    rows = [{"id": "a", "completion": text, "reward": r} for text, r in (("2+3", 1.0), ("1", 0.0))]
+    source = jsonl(*rows)
+    rlvr("import", source, "--model", "builtin", "--prompt-column", "id", "--out", tmp_path)
+    err = refused(2, "advantage", tmp_path / "scores", "--algo", algo)
+    assert "does not say how long a completion could be" in err and f"`{hint}`" in err
+
+
+def test_overlong_and_the_constant_length_are_relative_to_the_longest_that_was_said(
+    rlvr, jsonl, tmp_path
+):
+    rows = [{"id": "a", "completion": text, "reward": r} for text, r in (("2+3", 1.0), ("1", 0.0))]
+    source = jsonl(*rows)
+    rlvr("import", source, "--model", "builtin", "--prompt-column", "id", "--out", tmp_path)
+    algo = "dr-grpo+overlong:buffer=2,longest=4"
+    assert rlvr("advantage", tmp_path / "scores", "--algo", algo).code == 0
+    table = pq.read_table(tmp_path / "advantages")
+    lengths = pq.read_table(tmp_path / "rollouts")["token_ids"].to_pylist()
+    expected = [-max(len(ids) - 2, 0) / 2 for ids in lengths]
+    assert table["overlong"].to_pylist() == expected

@@ -276,7 +276,10 @@ def test_plain_functions_of_a_file_verify_in_worker_processes(here, rlvr):
     scores = Shards.open(Path("s"))
     assert set(scores.table()["reward"].to_pylist()) == {0.25}
     spec = scores.params["verifier"]
-    assert spec == "custom:path=own-code.py,function=plain,timeout_s=10.0,memory_mib=2048"
+    assert spec == (
+        "custom:path=own-code.py,function=plain,timeout_s=10.0,memory_mib=2048,range=none,"
+        "completions=auto,sha256="
+    )
     assert list(scores.params["files"]) == [spec] and len(scores.params["files"][spec]) == 64
 
 
@@ -316,9 +319,11 @@ def test_code_that_a_column_names_runs_only_if_it_is_trusted(here, rlvr, refused
     small = ["--steps=1", "--prompts-per-step=1", "-n2", "--max-new-tokens=4", "--eval-every=0"]
     ways = [
         ["score", "r", "--out", "s"],
+        ["score", "r", "--out", "s", "--dry-run"],
         ["doctor", "p"],
         ["doctor", "rows.jsonl"],
         ["train", "--prompts", "p", *small, "--out", "t"],
+        ["train", "--prompts", "p", *small, "--out", "t", "--dry-run"],
     ]
     for words in ways:
         ran = rlvr(*words)
@@ -328,8 +333,6 @@ def test_code_that_a_column_names_runs_only_if_it_is_trusted(here, rlvr, refused
         again = " ".join([*words, "--trust-file evil.py"])
         assert hint == f"hint: if you trust it: `rlvr {again}`"
         assert not mark.exists()
-    succeeded(rlvr("score", "r", "--out", "s", "--dry-run"))
-    assert not mark.exists()
     succeeded(rlvr(*ways[0], "--trust-file", "evil.py"))
     assert mark.exists()
     succeeded(rlvr("score", "r", "--out", "again", "--verifier", "./evil.py:f"))

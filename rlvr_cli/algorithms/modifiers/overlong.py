@@ -11,15 +11,19 @@ from rlvr_cli.algorithms.terms import advantage
 if TYPE_CHECKING:
     from torch import Tensor
 
+EARLIER = {"longest": 0}
 
-def build(*, buffer: int = 4096) -> Modifier:
+
+def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
     """Adds min(-(len - (L_max - buffer)) / buffer, 0) to the reward, before the estimator.
 
-    L_max is the rollout's --max-new-tokens, `buffer` its last tokens. Whether a group's rewards
-    differ is judged before this.
+    L_max is `longest`, or with 0 the rollout's --max-new-tokens; `buffer` are its last tokens.
+    Whether a group's rewards differ is judged before this.
     """
     if buffer < 1:
         raise ValueError("buffer must be at least 1 token")
+    if longest < 0:
+        raise ValueError("longest must be 0 or more tokens")
 
     def modify(objective: Objective) -> Objective:
         def estimate(step: Step) -> dict[str, Tensor]:
@@ -28,6 +32,11 @@ def build(*, buffer: int = 4096) -> Modifier:
             return objective.advantage(shaped) | {"overlong": lost_N}
 
         columns = (*objective.columns, "overlong")
-        return replace(objective, advantage=estimate, columns=columns, longer_than=buffer)
+        if longest and objective.longest not in (0, longest):
+            raise ValueError(f"longest is {longest}, and {objective.longest} elsewhere")
+        return replace(
+            objective, advantage=estimate, columns=columns, longer_than=buffer,
+            longest=longest or objective.longest,
+        )  # fmt: skip
 
     return modify

@@ -10,7 +10,12 @@ from rlvr_cli.protocols import Verdict
 from rlvr_cli.storage import user_cache
 
 IN_MEMORY = 20_000  # verdicts, about 8 MB
-_LASTING = ("ok", "no_answer", "bad_gold")  # a time-out may be due to what else the machine did
+_LASTING = (
+    "ok",
+    "no_answer",
+    "skipped",
+    "bad_gold",
+)  # a time-out may be due to what else the machine did
 _AT_ONCE = 500
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
-from rlvr_cli.protocols import FAULTS, Isolated, Verdict, Verifier
-from rlvr_cli.specs import grammar
+from rlvr_cli.protocols import FAULTS, GroupVerifier, Isolated, Verdict, Verifier
+from rlvr_cli.specs import grammar, user_code
 
 _FOLDER = "verifiers"
-_WEIGHT = re.compile(r"\s*(-?[0-9.]+(?:e[+-]?[0-9]+)?)\s*\*")
+_WEIGHT = re.compile(r"\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*\*")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Part:
     weight: float
     spec: str
     name: str
-    verifier: Verifier | Isolated
+    verifier: Verifier | Isolated | GroupVerifier
+    reads_whole: bool  # whether it is given what a model thought, too
 
     @property
     def column(self) -> str:
@@ -46,13 +47,20 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
         same = short_names.count(name)
         named = f"{name}-{same}" if same > 1 else name
         verifier = registry.build(_FOLDER, spec, named_by=named_by)
-        if not callable(verifier) and not isinstance(verifier, Isolated):
+        if not callable(verifier) and not isinstance(verifier, Isolated | GroupVerifier):
             raise UsageError(
                 f"`{spec}` gives {type(verifier).__name__}, a verifier was expected",
                 "return a function of a completion, or an `rlvr_cli.protocols.Isolated`",
             )
-        parts.append(Part(weight, spec, named, verifier))
+        parts.append(Part(weight, spec, named, verifier, _reads_whole(spec, named_by)))
     return tuple(parts)
+
+
+def _reads_whole(spec: str, named_by: str) -> bool:
+    """What a verifier's file says as its `WHOLE_TEXT`; by default those of the user's own do."""
+    is_own = grammar.read(spec).name in registry.names(_FOLDER)
+    module = registry.module(_FOLDER, spec, named_by=named_by)
+    return bool(getattr(module, "WHOLE_TEXT", not is_own))
 
 
 def _short_name(spec: str) -> str:
@@ -79,7 +87,48 @@ def canonical(text: str, stored: str | None = None, *, named_by: str = "") -> st
     parts = _parse(text, named_by, stored)
     if len(parts) == 1 and parts[0][0] == 1:
         return parts[0][1]
-    return "+".join(f"{weight:g}*{spec}" for weight, spec in parts)
+    return "+".join(f"{_spelled(weight)}*{spec}" for weight, spec in parts)
+
+
+def _spelled(weight: float) -> str:
+    short = f"{weight:g}"
+    return short if float(short) == weight else repr(weight).replace("e+", "e")
+
+
+def pinned(text: str) -> str:
+    """A reward's string in which each file of the user's own is that of its present content.
+
+    What names no file stays as it is written; an error if a file may not run or has no such
+    function.
+    """
+    weighted = list(_weighted(text))
+    if not any(grammar.read(spec).path for _, spec in weighted):
+        return text
+    build(text)
+    pieces = []
+    for weight, spec in weighted:
+        whole = registry.canonical(_FOLDER, spec)
+        options = dict(grammar.read(whole).options)
+        if grammar.read(whole).name == "custom" and not options["sha256"]:
+            digest = user_code.digest(user_code.read(str(options["path"]), "the verifier"))
+            whole = registry.canonical(_FOLDER, f"{spec},sha256={digest.removeprefix('sha256-')}")
+        pieces.append(
+            whole if len(weighted) == 1 and weight == 1 else f"{_spelled(weight)}*{whole}"
+        )
+    return "+".join(pieces)
+
+
+def origins(text: str) -> dict[str, str]:
+    """The files and packages of those parts that are not rlvr's own, each with its version."""
+    origin = {}
+    for _, spec in _parse(text):
+        read = grammar.read(spec)
+        if read.name == "custom":
+            path = str(dict(read.options)["path"])
+            origin[path] = user_code.digest(user_code.read(path, "the verifier"))
+        else:
+            origin |= registry.origins(_FOLDER, spec)
+    return origin
 
 
 def deciding(text: str) -> str:
@@ -88,14 +137,20 @@ def deciding(text: str) -> str:
 
 
 def _parse(text: str, named_by: str = "", stored: str | None = None) -> list[tuple[float, str]]:
-    """The weight of each part, and its canonical spec."""
+    """The weight of each part, and its canonical spec.
+
+    A stored weight that has six digits, as versions before 0.2 wrote them, is the one meant.
+    """
     parts = list(_weighted(text))
-    begun: list[str | None] = [] if stored is None else [spec for _, spec in _weighted(stored)]
-    begun += [None if stored is None else spec for _, spec in parts[len(begun) :]]
-    return [
-        (weight, registry.canonical(_FOLDER, spec, before, named_by=named_by))
-        for (weight, spec), before in zip(parts, begun, strict=False)
-    ]
+    begun = [] if stored is None else list(_weighted(stored))
+    parsed = []
+    for number, (weight, spec) in enumerate(parts):
+        before = None if stored is None else spec
+        if number < len(begun):
+            stored_weight, before = begun[number]
+            weight = stored_weight if f"{weight:g}" == _spelled(stored_weight) else weight
+        parsed.append((weight, registry.canonical(_FOLDER, spec, before, named_by=named_by)))
+    return parsed
 
 
 def _weighted(text: str) -> Iterator[tuple[float, str]]:
@@ -114,11 +169,17 @@ def _weighted(text: str) -> Iterator[tuple[float, str]]:
 
 
 def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
-    """The sum of weight times reward, with the first part's answer; a fault of any is a fault."""
+    """The sum of weight times reward, with the first part's answer; a fault of any is a fault.
+
+    A part that skips the completion adds nothing; where all do, so does the sum.
+    """
     if len(parts) == 1 and parts[0].weight == 1:
         return verdicts[0]
     for verdict in verdicts:
         if verdict.status in FAULTS:
             return verdict
+    judged = [v for v in verdicts if v.status != "skipped"]
+    if not judged:
+        return verdicts[0]
     total = sum(p.weight * (v.reward or 0.0) for p, v in zip(parts, verdicts, strict=True))
-    return replace(verdicts[0], reward=total)
+    return replace(judged[0], reward=total)

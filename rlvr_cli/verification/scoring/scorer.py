@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr_cli.protocols import Isolated, Verdict, Verifier
+from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict, Verifier
 from rlvr_cli.runtime import cores
 from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.workers.pool import Pool, Task
@@ -20,10 +20,19 @@ class Question:
 
     spec: str
     verifier: Verifier | Isolated
-    completion: str
+    completion: str | None  # None of one that has no answer, as its thoughts do not end
     finished: bool
     answer: str
     extra: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GroupQuestion:
+    """Completions of one prompt for one verifier."""
+
+    spec: str
+    verifier: GroupVerifier
+    group: Group
 
 
 class Scorer:
@@ -43,6 +52,8 @@ class Scorer:
         self.cache = cache
         self.asked = 0
         """Questions that went to worker processes."""
+        self.told: set[str] = set()
+        """The specs of verifiers whose first failure was told."""
         self._environment = environment
         self._pool: Pool | None = None
         self._imports: set[str] = set()
@@ -79,7 +90,7 @@ class Scorer:
             tasks.setdefault(key, task)
             self._imports |= {*question.verifier.imports}
         on_done(len(questions) - sum(map(len, waiting.values())))
-        for answered in self._answers(tasks):
+        for answered in self._answers(tasks, {key: [key] for key in tasks}):
             for key, verdict in answered.items():
                 for index in waiting[key]:
                     verdicts[index] = verdict
@@ -87,12 +98,37 @@ class Scorer:
         assert None not in verdicts, "one verdict a question"
         return verdicts  # type: ignore[return-value]
 
-    def _answers(self, tasks: dict[bytes, Task]) -> Iterator[dict[bytes, Verdict]]:
+    def group_verdicts(
+        self,
+        questions: Sequence[GroupQuestion],
+        on_done: Callable[[int], None] = lambda count: None,
+    ) -> list[list[Verdict]]:
+        """The verdicts on each group's completions, in order."""
+        tasks: dict[bytes, Task] = {}
+        rows: dict[bytes, list[bytes]] = {}
+        keys = []
+        for index, question in enumerate(questions):
+            task = Task(question.spec, None, "", {}, question.verifier.limits, question.group)
+            key = _group_key(question) if self.cache else index.to_bytes(8, "big")
+            keys.append(key)
+            tasks.setdefault(key, task)
+            rows[key] = [key + n.to_bytes(4, "big") for n in range(len(question.group.completions))]
+        known: dict[bytes, Verdict] = {}
+        for answered in self._answers(tasks, rows):
+            known |= answered
+            on_done(len(answered))
+        return [[known[row] for row in rows[key]] for key in keys]
+
+    def _answers(
+        self, tasks: dict[bytes, Task], rows: dict[bytes, list[bytes]]
+    ) -> Iterator[dict[bytes, Verdict]]:
+        """The verdict of each row as they come; a task has one row, or those of its group."""
         if not tasks:
             return
-        known = self.cache.get(tasks) if self.cache else {}
-        yield known
-        keys = [key for key in tasks if key not in known]
+        known = self.cache.get(row for key in tasks for row in rows[key]) if self.cache else {}
+        keys = [key for key in tasks if not all(row in known for row in rows[key])]
+        asked = {row for key in keys for row in rows[key]}
+        yield {row: verdict for row, verdict in known.items() if row not in asked}
         if not keys:
             return
         if self._pool is None:
@@ -101,19 +137,26 @@ class Scorer:
             )
         new: dict[bytes, Verdict] = {}
         try:
-            for index, verdict in self._pool.run([tasks[key] for key in keys]):
-                new[keys[index]] = verdict
+            for index, answer in self._pool.run([tasks[key] for key in keys]):
+                own = rows[keys[index]]
+                verdicts = answer if isinstance(answer, list) else [answer] * len(own)
+                new |= (answered := dict(zip(own, verdicts, strict=True)))
                 self.asked += 1
-                yield {keys[index]: verdict}
+                yield answered
         finally:  # what was verified before an interruption is not verified again
             if self.cache:
                 self.cache.put(new)
 
 
-def bounded(verifier: Verifier, completion: str, answer: str, extra: dict[str, Any]) -> Verdict:
+def bounded(
+    verifier: Verifier, completion: str | None, answer: str, extra: dict[str, Any]
+) -> Verdict:
     """The verdict of a verifier that needs no process; an error if it raises all the same."""
     try:
-        return verifier(completion, answer=answer, extra=extra)
+        verdict = verifier(completion or "", answer=answer, extra=extra)
+        if completion is None and verdict.status == "ok":
+            return Verdict("no_answer", reward=0.0, correct=False)
+        return verdict
     except Exception as error:
         return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:_TEXT])
 
@@ -122,10 +165,16 @@ def _task(question: Question, verifier: Isolated) -> Task:
     extra = question.extra
     if verifier.reads != ("*",):
         extra = {name: extra[name] for name in verifier.reads if name in extra}
-    extracted = verifier.extract(question.completion, question.finished)
+    text = question.completion
+    extracted = None if text is None else verifier.extract(text, question.finished)
     return Task(question.spec, extracted, question.answer, extra, verifier.limits)
 
 
 def _key(task: Task, verifier: Isolated) -> bytes:
     identity = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()
+
+
+def _group_key(question: GroupQuestion) -> bytes:
+    identity = [question.spec, question.verifier.version, vars(question.group)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()

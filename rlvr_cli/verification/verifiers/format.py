@@ -7,6 +7,7 @@ from rlvr_cli.protocols import Equality, Verdict, Verifier
 from rlvr_cli.verification.parsing import boxed
 
 EQUALITY: Equality = "none"
+WHOLE_TEXT = True  # the form of a thought is what it looks at
 
 _THINK = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<rest>.*)", re.DOTALL)
 _TAGS = ("<think>", "</think>")

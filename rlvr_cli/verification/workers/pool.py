@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlvr_cli.protocols import Limits, Verdict
+from rlvr_cli.protocols import Group, Limits, Verdict
 from rlvr_cli.verification.workers import ending, wire
 from rlvr_cli.verification.workers.spawner import Forkserver
 
@@ -20,15 +20,19 @@ _AHEAD = 16  # tasks that wait in a worker's socket: sending one by one would co
 _GRACE_S = 1.0  # until a process that closed its socket has ended
 
 
+Answer = Verdict | list[Verdict]  # a list of a group's; a fault of the process is one verdict
+
+
 @dataclass(frozen=True)
 class Task:
-    """One question to a verifier."""
+    """One question to a verifier, of one completion or of a group of them."""
 
     spec: str
     extracted: str | None
     answer: str
     extra: dict[str, Any]
     limits: Limits
+    group: Group | None = None
 
 
 @dataclass
@@ -41,6 +45,7 @@ class _Worker:
     given: deque[int] = field(default_factory=deque)  # tasks it has not answered, in order
     deadline: float = 0.0  # of the first of them, on the monotonic clock
     served: int = 0
+    loaded: set[str] = field(default_factory=set)  # the specs of its earlier tasks
     cpu_s: float = 0.0  # that it had used when it took up the first of them
     is_gone: bool = False  # whether its socket is closed
 
@@ -85,8 +90,8 @@ class Pool:
             self._server.close()
             self._server = None
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Verdict]]:
-        """The verdict of each task with its index, as they come."""
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Answer]]:
+        """The verdict of each task, or those of its group, with its index, as they come."""
         queue = deque(range(len(tasks)))
         with selectors.DefaultSelector() as selector:
             try:
@@ -113,7 +118,7 @@ class Pool:
             while queue and len(worker.given) < ahead and worker.served < self._recycle:
                 index = queue.popleft()
                 if not worker.given:
-                    worker.deadline = time.monotonic() + tasks[index].limits.seconds
+                    worker.deadline = time.monotonic() + _allowed_s(worker, tasks[index])
                 worker.given.append(index)
                 worker.served += 1
                 worker.outbox += wire.pack(_message(tasks[index]))
@@ -121,7 +126,7 @@ class Pool:
 
     def _step(
         self, queue: deque[int], tasks: Sequence[Task], selector: selectors.BaseSelector
-    ) -> Iterator[tuple[int, Verdict]]:
+    ) -> Iterator[tuple[int, Answer]]:
         """What comes until the next deadline; the overdue are killed."""
         busy = [worker for worker in self._workers if worker.given]
         nearest = min((worker.deadline for worker in busy), default=time.monotonic())
@@ -142,8 +147,8 @@ class Pool:
                 yield from self._read(worker, queue, tasks, selector)
                 if worker not in self._workers or not worker.is_overdue():
                     continue
-                limits = tasks[worker.given[0]].limits
-                if (left := _starved(worker, limits.seconds)) > 0:
+                seconds = _allowed_s(worker, tasks[worker.given[0]])
+                if (left := _starved(worker, seconds)) > 0:
                     worker.deadline = time.monotonic() + left
                 else:
                     index = worker.given.popleft()
@@ -158,10 +163,10 @@ class Pool:
         queue: deque[int],
         tasks: Sequence[Task],
         selector: selectors.BaseSelector,
-    ) -> Iterator[tuple[int, Verdict]]:
+    ) -> Iterator[tuple[int, Answer]]:
         for index, verdict in _answers(worker, tasks):
             yield index, verdict
-            if verdict.status == "oom":
+            if isinstance(verdict, Verdict) and verdict.status == "oom":
                 self._drop(worker, queue, selector)
                 return
         if worker.is_gone:
@@ -173,7 +178,7 @@ class Pool:
         queue: deque[int],
         tasks: Sequence[Task],
         selector: selectors.BaseSelector,
-    ) -> Iterator[tuple[int, Verdict]]:
+    ) -> Iterator[tuple[int, Answer]]:
         """What a process that ended had still said, and the fault of the task that it was at."""
         yield from _answers(worker, tasks)
         index = worker.given.popleft() if worker.given else None
@@ -216,10 +221,17 @@ def _message(task: Task) -> dict[str, Any]:
         "answer": task.answer,
         "extra": task.extra,
         "memory_bytes": task.limits.memory_bytes,
+        "group": task.group and vars(task.group),
     }
 
 
-def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Verdict]]:
+def _allowed_s(worker: _Worker, task: Task) -> float:
+    """The seconds of a task; more for the first of its verifier in a process."""
+    is_first = task.spec not in worker.loaded
+    return task.limits.seconds + (task.limits.first_seconds if is_first else 0.0)
+
+
+def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Answer]]:
     """What a worker has said since it was last asked; the next task's clock starts with each."""
     while not worker.is_gone:
         try:
@@ -231,11 +243,12 @@ def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Verd
         worker.is_gone = not data
         for message in worker.inbox.feed(data):
             index = worker.given.popleft()
+            worker.loaded.add(tasks[index].spec)
             worker.cpu_s = message.pop("cpu_s")
             if worker.given:
-                limits = tasks[worker.given[0]].limits
-                worker.deadline = time.monotonic() + limits.seconds
-            yield index, Verdict(**message)
+                worker.deadline = time.monotonic() + _allowed_s(worker, tasks[worker.given[0]])
+            group = message.get("group")
+            yield index, Verdict(**message) if group is None else [Verdict(**v) for v in group]
 
 
 def _starved(worker: _Worker, seconds: float) -> float:

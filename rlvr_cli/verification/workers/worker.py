@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
-from rlvr_cli.protocols import Isolated, Verdict
+from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
+from rlvr_cli.specs import user_code
 from rlvr_cli.verification.workers import linux, wire
 
 TEXT = 200  # characters of an error that are stored
@@ -29,30 +30,38 @@ def main(descriptor: int) -> NoReturn:
     code = 1
     try:
         while (task := wire.receive(channel)) is not None:
-            verdict = _judge(task)
-            channel.sendall(wire.pack({**vars(verdict), "cpu_s": time.process_time()}))
-            if verdict.status == "oom":
+            answer = _judge(task)
+            if isinstance(answer, list):
+                message: dict[str, Any] = {"group": [vars(verdict) for verdict in answer]}
+            else:
+                message = vars(answer)
+            channel.sendall(wire.pack({**message, "cpu_s": time.process_time()}))
+            if isinstance(answer, Verdict) and answer.status == "oom":
                 break  # its heap is in pieces
         code = 0
     finally:
         os._exit(code)
 
 
-def _judge(task: dict[str, Any]) -> Verdict:
+def _judge(task: dict[str, Any]) -> Verdict | list[Verdict]:
     try:
         if sys.platform == "linux":  # macOS takes no limit on the memory of a process
             _, most = resource.getrlimit(resource.RLIMIT_AS)
             resource.setrlimit(resource.RLIMIT_AS, (task["memory_bytes"], most))
-        return verifier(task["spec"]).judge(task["extracted"], task["answer"], task["extra"])
+        built = verifier(task["spec"])
+        if isinstance(built, GroupVerifier):
+            return built.judge(Group(**task["group"]))
+        return built.judge(task["extracted"], task["answer"], task["extra"])
     except MemoryError:
         return Verdict("oom")
     except UserError as error:
         return Verdict("error", extracted=str(error)[:TEXT])
     except BaseException as error:  # math-verify's time-out is no Exception, nor is SystemExit
-        return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:TEXT])
+        text = f"{type(error).__name__}: {error}"[:TEXT]
+        return Verdict("error", extracted=text + user_code.raised_at(error))
 
 
 @functools.lru_cache(maxsize=64)
-def verifier(spec: str) -> Isolated:
-    built: Isolated = registry.build("verifiers", spec)
+def verifier(spec: str) -> Isolated | GroupVerifier:
+    built: Isolated | GroupVerifier = registry.build("verifiers", spec)
     return built

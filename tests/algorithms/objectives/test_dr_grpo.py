@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-DEFAULTS = "dr-grpo:clip_low=0.2,clip_high=0.2"
+DEFAULTS = "dr-grpo:clip_low=0.2,clip_high=0.2,longest=0"
 
 
 def estimate(batch):

@@ -29,12 +29,14 @@ def test_parts_of_one_name_have_columns_of_their_own():
 def test_a_function_of_a_file_is_a_verifier(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def score(completion, *, answer, extra): return 1")
+    other = tmp_path / "other.py"
+    other.write_text("def score(completion, *, answer, extra): return 0")
     spec = rewards.canonical(f"{path}:score,timeout_s=2")
     assert spec.startswith(f"custom:path={path},function=score,timeout_s=2.0,")
-    with user_code.trusting([path, __file__]):
+    with user_code.trusting([path, other]):
         (part,) = rewards.build(f"{path}:score")
         assert part.name == "score"
-        assert part.verifier.version != rewards.build(f"{__file__}:score")[0].verifier.version
+        assert part.verifier.version != rewards.build(f"{other}:score")[0].verifier.version
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,23 @@ def test_a_fault_of_any_part_is_a_fault_of_the_sum():
     broken = Verdict("timeout")
     for verdicts in ([Verdict("ok", 1.0, True), broken], [broken, Verdict("ok", 1.0, True)]):
         assert rewards.combine(parts, verdicts) == broken
+
+
+def test_a_weight_keeps_all_its_digits_and_may_have_a_large_exponent_sign():
+    third = rewards.canonical(f"{1 / 3}*number+1E-3*expression")
+    assert third == "0.3333333333333333*number+0.001*expression" == rewards.canonical(third)
+    assert rewards.build(third)[0].weight == 1 / 3
+
+
+def test_a_weight_that_was_stored_with_six_digits_is_the_one_that_was_meant():
+    stored = "0.333333*number+1*expression"
+    assert rewards.canonical(f"{1 / 3}*number+expression", stored) == stored
+    assert rewards.canonical("0.333334*number+expression", stored) != stored
+
+
+def test_a_part_that_skips_a_completion_adds_nothing_to_a_sum():
+    parts = rewards.build("0.9*number+0.1*expression")
+    skipped, right = Verdict("skipped"), Verdict("ok", 1.0, True, "5")
+    assert rewards.combine(parts, [skipped, right]) == Verdict("ok", 0.1, True, "5")
+    assert rewards.combine(parts, [right, skipped]) == Verdict("ok", 0.9, True, "5")
+    assert rewards.combine(parts, [skipped, skipped]) == skipped

@@ -50,9 +50,9 @@ def test_a_completion_is_correct_if_its_reward_is_the_highest_or_it_says_so(ask)
         ("1", "it returned '1', no reward"),
         ([1], r"it returned \[1\], no reward"),
         ({}, r"it returned {}, no reward"),
-        (float("nan"), "its reward nan is not from -1 to 2"),
-        (float("inf"), "its reward inf is not from -1 to 2"),
-        (-1.5, "its reward -1.5 is not from -1 to 2"),
+        (float("nan"), r"its reward nan is not from -1 to 2; say range=\[LOW,HIGH\]"),
+        (float("inf"), r"its reward inf is not from -1 to 2; say range=\[LOW,HIGH\]"),
+        (-1.5, r"its reward -1.5 is not from -1 to 2; say range=\[LOW,HIGH\]"),
     ],
 )
 def test_what_is_no_reward_is_an_error(ask, made, words):

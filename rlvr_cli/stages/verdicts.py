@@ -1,0 +1,137 @@
+"""The verdicts on rows of completions, by the rewards of their prompts."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
+from rlvr_cli.stages.prompt_rewards import Gold, PromptRewards
+from rlvr_cli.verification.parsing import thoughts
+from rlvr_cli.verification.parsing.thoughts import Markers
+from rlvr_cli.verification.scoring.rewards import Part
+from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
+
+_TOLD = ("error", "timeout", "oom")
+_NO_GOLD = Verdict("bad_gold")
+Scored = tuple[tuple[Part, ...], list[Verdict]]
+_Place = tuple[list[Verdict], int]  # where a verdict belongs
+
+
+class Judge:
+    """Asks the verifiers of rows, and tells of each verifier's first error."""
+
+    def __init__(
+        self,
+        golds: PromptRewards,
+        markers: Markers | None,
+        on_rows: Callable[[int], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._golds, self._markers = golds, markers
+        self._on_rows, self._on_failure = on_rows, on_failure
+        asked = [p.verifier for p in golds.parts if isinstance(p.verifier, GroupVerifier)]
+        self.reads_tokens = any(verifier.reads_tokens for verifier in asked)
+
+    def verdicts(self, rows: list[dict[str, Any]], scorer: Scorer) -> list[Scored | None]:
+        """The parts of each row's reward with their verdicts; None where sampling broke off."""
+        questions: list[Question] = []
+        places: list[_Place] = []  # of each question
+        groups: dict[tuple[str, str, int], list[int]] = {}  # the rows of a part's group
+        scored: list[Scored | None] = []
+        for number, row in enumerate(rows):
+            if row["finish_reason"] == "abort":
+                scored.append(None)
+                continue
+            gold = self._golds.of(row["prompt_id"])
+            own = [_NO_GOLD] * len(gold.parts)
+            scored.append((gold.parts, own))
+            for index, part in enumerate(gold.parts if gold.answer is not None else ()):
+                if isinstance(part.verifier, GroupVerifier):
+                    alone = "" if part.verifier.is_batched else str(number)
+                    groups.setdefault((row["prompt_id"], alone, index), []).append(number)
+                    continue
+                question = self._question(row, gold, part)
+                if isinstance(part.verifier, Isolated):
+                    questions.append(question)
+                    places.append((own, index))
+                else:
+                    own[index] = bounded(
+                        part.verifier, question.completion, question.answer, question.extra
+                    )
+        self._ask(rows, scored, questions, places, groups, scorer)
+        self._tell(rows, scored, scorer)
+        return scored
+
+    def _question(self, row: dict[str, Any], gold: Gold, part: Part) -> Question:
+        assert gold.answer is not None
+        text = row["completion"]
+        if not part.reads_whole:
+            is_open = thoughts.opens(gold.prefilled, self._markers)
+            text = thoughts.answer_of(text, self._markers, is_open=is_open)
+        finished = row["finish_reason"] != "length"
+        assert not isinstance(part.verifier, GroupVerifier)
+        return Question(part.spec, part.verifier, text, finished, gold.answer, gold.extra)
+
+    def _ask(
+        self,
+        rows: list[dict[str, Any]],
+        scored: list[Scored | None],
+        questions: list[Question],
+        places: list[_Place],
+        groups: dict[tuple[str, str, int], list[int]],
+        scorer: Scorer,
+    ) -> None:
+        """Puts the verdicts of worker processes where they belong."""
+        asked = len(questions) + sum(map(len, groups.values()))
+        if not asked:
+            self._on_rows(len(rows))
+        share, reported = len(rows) / max(asked, 1), 0.0
+
+        def report(count: int) -> None:
+            nonlocal reported
+            before, reported = reported, reported + count * share
+            self._on_rows(round(reported) - round(before))
+
+        for (own, index), verdict in zip(places, scorer.verdicts(questions, report), strict=True):
+            own[index] = verdict
+        asking = [self._group_question(rows, key, numbers) for key, numbers in groups.items()]
+        answers = scorer.group_verdicts(asking, report)
+        for (key, numbers), verdicts in zip(groups.items(), answers, strict=True):
+            for number, verdict in zip(numbers, verdicts, strict=True):
+                entry = scored[number]
+                assert entry is not None
+                entry[1][key[2]] = verdict
+
+    def _group_question(
+        self, rows: list[dict[str, Any]], key: tuple[str, str, int], numbers: list[int]
+    ) -> GroupQuestion:
+        gold = self._golds.of(key[0])
+        part = gold.parts[key[2]]
+        assert gold.answer is not None and isinstance(part.verifier, GroupVerifier)
+        chosen = [rows[number] for number in numbers]
+        tokens: list[Any] = [row.get("token_ids") for row in chosen]
+        group = Group(
+            tuple(row["completion"] for row in chosen),
+            None if None in tokens else tuple(tokens),
+            gold.answer,
+            gold.messages,
+            key[0],
+            gold.source,
+            {name: value for name, value in gold.extra.items() if name != "prompt"},
+        )
+        return GroupQuestion(part.spec, part.verifier, group)
+
+    def _tell(
+        self, rows: list[dict[str, Any]], scored: list[Scored | None], scorer: Scorer
+    ) -> None:
+        """Says the first error of each verifier, with its row, once in a scorer's life."""
+        for row, entry in zip(rows, scored, strict=True):
+            for part, verdict in zip(*(entry or ((), ())), strict=True):
+                if verdict.status in _TOLD and part.spec not in scorer.told:
+                    scorer.told.add(part.spec)
+                    why = verdict.extracted or {"timeout": "it took too long"}.get(
+                        verdict.status, "it took too much memory"
+                    )
+                    self._on_failure(
+                        f"`{part.name}` failed first at sample {row['sample_index']} of prompt "
+                        f"`{row['prompt_id']}`: {verdict.status}: {why}"
+                    )
