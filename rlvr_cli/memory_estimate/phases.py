@@ -28,6 +28,7 @@ from rlvr_cli.memory_estimate.requirement import (
     gib as gib,
     require as require,
 )
+from rlvr_cli.models import engine_choice
 from rlvr_cli.runtime.device import Device
 
 _SAMPLER_BYTES = 52  # of each logit: log-probs in float32, noise and its hash in 64 bits
@@ -68,6 +69,12 @@ def memory_model_bytes(shape: Shape, device: Device, *, trained: bool) -> int:
 
 def _bucket(shape: Shape) -> int:
     return min(BUCKET, shape.parameters)
+
+
+def _engine(options: RolloutOptions) -> tuple[str, dict[str, Any]]:
+    """The engine and its options; one that is not settled yet counts as transformers."""
+    is_open = options.engine == engine_choice.AUTO
+    return registry.parse("rollout", "transformers" if is_open else options.engine)
 
 
 def _named(weights: int, masters: int, moments: int) -> dict[str, int]:
@@ -163,7 +170,7 @@ def rollout(
     `reserved_bytes` is what a trainer on the same device keeps meanwhile: transformers and graph
     sample from its weights, vLLM has its own.
     """
-    name, chosen = registry.parse("rollout", options.engine)
+    name, chosen = _engine(options)
     length = prompt + options.max_new_tokens
     if name == "vllm":
         return _vllm(shape, chosen, device, length, reserved_bytes)
@@ -280,7 +287,7 @@ def run(
         prompt + sampling.max_new_tokens,
         sampling.max_new_tokens,
     )
-    if registry.parse("rollout", sampling.engine)[0] == "vllm" and device.kind == "cuda":
+    if _engine(sampling)[0] == "vllm" and device.kind == "cuda":
         extra_models["vLLM asleep"] = _VLLM_ASLEEP_BYTES
     remaining = dataclasses.replace(device, free=device.free - sum(extra_models.values()))
     update = training(shape, options, remaining, batch, size=size)

@@ -115,6 +115,7 @@ KINDS = {
     "tasks": "task", "verifiers": "verify", "similarities": "similar", "formats": "rows",
     "layouts": "layout", "trackers": "tracker",
 }  # fmt: skip
+TINY = ["-n2", "--max-new-tokens=4", "--model=builtin"]
 EVIL = """
 import pathlib
 pathlib.Path({mark!r}).touch()
@@ -175,7 +176,7 @@ def pipeline(rlvr, name):
     task = chosen if ".py:" in chosen else f"task:{chosen}"
     succeeded(rlvr("prompts", f"{task}:numbers=[5,7,9]", "--out", "o/prompts"))
     engine = name("rollout")
-    succeeded(rlvr("rollout", "o/prompts", "-n2", "--max-new-tokens=4", "--engine", engine))
+    succeeded(rlvr("rollout", "o/prompts", *TINY, "--engine", engine))
     verifier = f"0.5*{name('verifiers')}:reward=0.5+0.5*expression"
     succeeded(rlvr("score", "o/rollouts", "--verifier", verifier))
     algo = f"{name('objectives')}:clip=0.3,tags=[a,b]+{name('modifiers')}:times=3+entropy"
@@ -253,7 +254,7 @@ def test_a_run_trains_with_code_of_a_file_and_refuses_another_version_of_it(here
 
 def test_doctor_and_dry_runs_take_code_of_a_file(here, rlvr):
     name = lambda kind: f"own-code.py:{KINDS[kind]}"  # noqa: E731
-    assert 'algo = "own-code.py:build:clip=0.3' in succeeded(train(rlvr, name, "--dry-run")).err
+    assert 'algo = "own-code.py:build:clip=0.3' in succeeded(train(rlvr, name, "--dry-run")).out
     words = ["--model", "builtin", "--algo", name("objectives"), "--engine", name("rollout")]
     succeeded(rlvr("doctor", *words, "--trainer", name("training"), "--max-new-tokens=8"))
     succeeded(rlvr("doctor", "copy/prompts", "--verifier", name("verifiers")))
@@ -315,8 +316,9 @@ def test_code_that_a_column_names_runs_only_if_it_is_trusted(here, rlvr, refused
     (here / "evil.py").write_text(EVIL.format(mark=str(mark)))
     jsonl({"id": "a", "prompt": "5=", "answer": "5", "verifier": text})
     succeeded(rlvr("prompts", "rows.jsonl", "--out", "p"))
-    succeeded(rlvr("rollout", "p", "-n2", "--max-new-tokens=4", "--out", "r"))
-    small = ["--steps=1", "--prompts-per-step=1", "-n2", "--max-new-tokens=4", "--eval-every=0"]
+    succeeded(rlvr("rollout", "p", *TINY, "--out", "r"))
+    small = ["--model=builtin", "--steps=1", "--prompts-per-step=1", "-n2", "--max-new-tokens=4",
+             "--eval-every=0"]  # fmt: skip
     ways = [
         ["score", "r", "--out", "s"],
         ["score", "r", "--out", "s", "--dry-run"],

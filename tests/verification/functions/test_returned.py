@@ -78,7 +78,7 @@ def test_none_skips_a_completion_where_the_library_says_so():
         ({"score": [1, 2]}, "a list of 2 rewards was expected"),
         (torch.tensor(1.0), "a list of 2 rewards was expected"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_batch_of_another_length_is_an_error_of_every_row(values, words):
     verdicts = returned.verdicts(values, 2, UNIT, may_skip=True)
