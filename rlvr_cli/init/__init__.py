@@ -189,11 +189,6 @@ def _texts(
 def _remarks(model: ModelFacts, data: DataFacts, config: RunConfig, target: Machine) -> list[str]:
     """What a user should know before a run."""
     remarks = []
-    if data.is_text and model.has_template:
-        remarks.append(
-            "the prompts are raw text and the model has a chat template, which they do not use: "
-            "give it messages if it was trained on them"
-        )
     if not config.train.eval_every:
         remarks.append("too few rows to keep some for evaluation: name others with --heldout")
     needed = text.needed(config, target).items()

@@ -13,7 +13,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import readers
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models import chat, engine_choice, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import golds, score
 from rlvr_cli.stages.prompts import Source
@@ -21,7 +21,6 @@ from rlvr_cli.verification.scoring import rewards
 
 _SAMPLE = 256  # rows whose prompts are encoded and whose golds are read
 _LONGEST = 16  # prompts with most characters, encoded besides
-_STATIC = {"full_attention", "sliding_attention"}  # layers that the graph engine has caches for
 _NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")
 _LETTER = re.compile(r"[(\[]?[A-Z][)\].]?")
 _MARKED = re.compile(r"####|\\boxed|\\fbox")
@@ -56,7 +55,7 @@ class DataFacts:
 
     rows: int
     columns: str
-    is_text: bool  # raw text, not messages
+    kind: str  # how a prompt reaches the model
     median: float
     longest: int
     lengths: tuple[int, ...]  # of the prompts that were encoded, sorted
@@ -64,10 +63,9 @@ class DataFacts:
     why: str
 
     def __str__(self) -> str:
-        kind = "text" if self.is_text else "messages"
         return (
-            f"{self.rows:,} rows, {self.columns}; prompts are {kind} of {self.median:g} tokens "
-            f"(median) to {self.longest}"
+            f"{self.rows:,} rows, {self.columns}; prompts are {self.kind} of {self.median:g} "
+            f"(median) to {self.longest} tokens"
         )
 
 
@@ -78,7 +76,6 @@ def of_model(name: str) -> ModelFacts:
     policy = policies.resolve(name)
     parameters = shape_of(policy).parameters
     config = AutoConfig.from_pretrained((policy.base or policy).path)
-    text = config.get_text_config()
     names = getattr(config, "architectures", None) or [type(config).__name__]
     return ModelFacts(
         policy,
@@ -87,7 +84,7 @@ def of_model(name: str) -> ModelFacts:
         str(getattr(config, "dtype", None) or "float32").removeprefix("torch."),
         policies.context_length(policy),
         bool(getattr(policies.load_tokenizer(policy), "chat_template", None)),
-        set(getattr(text, "layer_types", None) or ["full_attention"]) <= _STATIC,
+        engine_choice.obstacle(config, "cuda") is None,
     )
 
 
@@ -113,13 +110,20 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
     return DataFacts(
         len(rows),
         _columns(name, source),
-        all(row["messages"][:1] == '"' for row in sample),
+        _kind(sample, has_template=model.has_template),
         statistics.median(lengths[0]),
         max(map(max, lengths)),
         tuple(sorted(lengths[0])),
         chosen,
         why,
     )
+
+
+def _kind(rows: list[dict[str, Any]], *, has_template: bool) -> str:
+    if not all(row["messages"][:1] == '"' for row in rows):
+        return "messages"
+    is_chat = has_template and not any(row["raw"] for row in rows)
+    return "questions, each a user's turn of the chat template," if is_chat else "text"
 
 
 def _columns(name: str, source: Source) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from rlvr_cli.layouts import _common
 from rlvr_cli.protocols import Layout, Unusable
 
-SAYS = "the gold is what follows #### in `answer`, the verifier math"
+SAYS = "the gold is what follows #### in `answer`, the verifier math:unanchored=true"
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:
@@ -21,7 +21,7 @@ def build() -> Layout:
         return {
             "prompt": question,
             "answer": gold.strip(),
-            "verifier": "math",
+            "verifier": "math:unanchored=true",  # the questions ask for no marked answer
             "used": {"question"},
         }
 

@@ -1,6 +1,7 @@
 """Prompts of a file or a data set: what stands in which column, by its layout or by name."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,7 @@ def from_file(
         made.append(_prompt(row, fields, prompt_id, data.name, verifier, {id_name, "verifier"}))
     if unusable and (not drop_unusable or not made):
         raise _unusable(source, len(data.rows), first, unusable)
-    remarks = [_described(chosen)] if chosen and not layout else []
+    remarks = [_described(chosen, verifier)] if chosen and not layout else []
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
     if chosen and (lacking := sum(row["verifier"] is None for row in made)):
@@ -99,8 +100,10 @@ def _layout(
     return next((name for name, module in modules if module.recognises(rows)), None)
 
 
-def _described(layout: str) -> str:
+def _described(layout: str, verifier: str | None) -> str:
     says = registry.module("layouts", layout).SAYS
+    if verifier:
+        says = re.sub(r", the verifier [^,]*", "", says)
     return f"taken as {layout}: {says} (--layout none reads the columns as they are)"
 
 
