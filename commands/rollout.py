@@ -47,9 +47,9 @@ def command(
     if dry_run:
         if not chosen.memory_model:
             begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
-        each = f"{chosen.num_generations} completions of `{policy.name}` would go to `{out}`"
+        made = f"{count} prompts x {rollout.described(chosen, policy)} would go to `{out}`"
         preview = rollout.preview(chosen, policy, source, selection)
-        return console.say(f"rollout: {count} prompts x {each}\n{preview}")
+        return console.say(f"rollout: {made}\n{preview}")
     options.spawn(nproc, prompts, source.path)
     asked = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
     console.remark("rollout", *said, *also, *asked, *rollout.remarks(source))

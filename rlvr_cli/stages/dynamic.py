@@ -66,7 +66,9 @@ def draw(
 
 def settled(verification: Verification, out: Path) -> Verification:
     """The verification of a directory's draws: what is not given is as it was begun."""
-    begun = begun_with(out) or begun_with(out / DRAWS / "0" / "scores")
+    begun = begun_with(out)
+    if "max_draws" not in begun:  # only its draws are there, and the first may have no scores yet
+        begun = begun_with(out / DRAWS / "0" / "scores") or ({} if "chat" in begun else begun)
     given = verification.verifier
     return replace(
         verification,

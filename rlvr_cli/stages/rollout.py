@@ -320,6 +320,12 @@ def prompt_remarks(
     return list(encoder.remarks(chosen["messages"].to_pylist(), chosen["raw"].to_pylist()))
 
 
+def described(options: RolloutOptions, policy: Policy) -> str:
+    """What is sampled of each prompt."""
+    draws = f", in {options.max_draws} draws at most," if options.max_draws > 1 else ""
+    return f"{options.num_generations} completions of `{policy.name}`{draws}"
+
+
 def preview(
     options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection = Selection()
 ) -> str:

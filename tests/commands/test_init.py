@@ -95,7 +95,7 @@ def test_an_existing_file_is_kept_without_force(rlvr, refused, questions):
     [
         (["7", "1,200", "-3.5"], "How many?", "number"),
         (["A", "(C)", "B."], "Which one? A, B, C or D", "choice"),
-        (["so 3 + 4 = 7\n#### 7", "#### 12", "#### 1"], "How many?", "math:unanchored=true"),
+        ([r"\frac12", "x^2+1", "3"], "How many?", "math:unanchored=true"),
         ([r"\frac12", "x^2+1", "3"], r"Answer in \boxed{}.", "math"),
     ],
 )
@@ -130,7 +130,9 @@ def test_messages_are_measured_by_the_chat_template_and_refused_without_one(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": template}))
     made = init(rlvr, "--model", model, "--data", data)
     assert "golds in `reward_model.ground_truth`" in made["data"]
-    assert "messages of 4 tokens" in made["data"] and "a chat template" in made["model"]
+    assert (
+        "messages of 4 (median) to 4 tokens" in made["data"] and "a chat template" in made["model"]
+    )
 
 
 def test_a_folder_of_parquet_files_with_splits_is_trained_and_evaluated_on_its_splits(

@@ -173,8 +173,10 @@ def test_prompts_keep_a_function_with_its_content(here, rlvr, refused, questions
     (stored,) = set(Shards.open(here / "p").table()["verifier"].to_pylist())
     assert "custom:path=rewards.py,function=Ends" in stored and ",sha256=" in stored
     assert Shards.open(here / "p").params["verifier"] == stored
-    assert rlvr("rollout", "p", "-n2", "--max-new-tokens=4", "--out", "r").code == 0
-    train = ["train", "--prompts", "p", *SMALL, "--out", "t", "--dry-run"]
+    assert (
+        rlvr("rollout", "p", "--model=builtin", "-n2", "--max-new-tokens=4", "--out", "r").code == 0
+    )
+    train = ["train", "--model=builtin", "--prompts", "p", *SMALL, "--out", "t", "--dry-run"]
     assert "is code that the `verifier` column of `p` names" in refused(2, *train)
     assert rlvr(*train, "--trust-file", "rewards.py").code == 0
     (here / "moved").mkdir()
@@ -200,7 +202,7 @@ def test_prompts_without_a_verifier_are_refused_before_a_model_is_loaded(
         err = refused(3, *train, *more)
         assert "prompt `a` names no verifier, as do 2 of 2" in err
     assert not (here / "t").exists()
-    ran = rlvr("rollout", "p", "-n2", "--max-new-tokens=4", "--out", "r")
+    ran = rlvr("rollout", "p", "--model=builtin", "-n2", "--max-new-tokens=4", "--out", "r")
     assert ran.code == 0 and "2 of 2 prompts name no verifier" in ran.err
     assert "names no verifier" in refused(3, "score", "r", "--out", "s")
     assert "executes what a model wrote" in refused(2, *train, "--verifier", "code", "--dry-run")
@@ -210,7 +212,16 @@ def test_a_run_verifies_with_a_function_and_is_resumed_with_it_alone(
     here, rlvr, refused, questions
 ):
     assert rlvr("prompts", questions, "--verifier", "number", "--out", "p").code == 0
-    train = ["train", "--prompts", "p", *SMALL, "--out", "t", "--max-error-rate=1"]
+    train = [
+        "train",
+        "--model=builtin",
+        "--prompts",
+        "p",
+        *SMALL,
+        "--out",
+        "t",
+        "--max-error-rate=1",
+    ]
     ran = rlvr(*train, "--verifier", "rewards.py:shorter")
     assert ran.code == 0, ran.err
     stored = Shards.open(here / "t/steps/000001/scores").params
@@ -240,7 +251,17 @@ def verify(completion, answer, extra):
 """
     (here / "rare.py").write_text(text)
     assert rlvr("prompts", questions, "--out", "p").code == 0
-    train = ["train", "--prompts", "p", *SMALL, "--out", "t", "--verifier", "rare.py:verify"]
+    train = [
+        "train",
+        "--model=builtin",
+        "--prompts",
+        "p",
+        *SMALL,
+        "--out",
+        "t",
+        "--verifier",
+        "rare.py:verify",
+    ]
     assert "the verifier failed on" in refused(4, *train, "--max-error-rate=0.5")
     ran = rlvr(*train[:-4], "--out", "u", *train[-2:], "--max-error-rate=1")
     assert ran.code == 0, ran.err
@@ -251,7 +272,7 @@ def test_draws_of_a_run_are_verified_as_its_steps_are(here, rlvr, questions):
     rows = [{"id": f"q{n}", "prompt": f"{n}+1=", "answer": str(n + 1)} for n in range(4)]
     (here / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert rlvr("prompts", "many.jsonl", "--out", "p").code == 0
-    train = ["train", "--prompts", "p", *SMALL, "--max-draws=2", "--out", "t"]
+    train = ["train", "--model=builtin", "--prompts", "p", *SMALL, "--max-draws=2", "--out", "t"]
     ran = rlvr(*train, "--verifier", "rewards.py:shorter")
     assert ran.code == 0, ran.err
     step = here / "t/steps/000001"

@@ -53,7 +53,7 @@ def test_a_plain_question_becomes_a_users_turn_and_that_is_said(rlvr, asked, ins
     assert "rollout: 1 question in plain text: each becomes a user's turn" in ran.err
     assert prompts_of(tmp_path / "rollouts") == {"text": "Q:24=;A:", "chat": "Q:36=;A:"}
     ran = rlvr("rollout", asked, "--model", instruct, *SMALL, "--no-chat", "--out", tmp_path / "b")
-    assert ran.code == 0 and "question" not in ran.err
+    assert ran.code == 0 and "in plain text" not in ran.err
     assert prompts_of(tmp_path / "b") == {"text": "24=", "chat": "Q:36=;A:"}
 
 

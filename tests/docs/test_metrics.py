@@ -14,7 +14,7 @@ PLACEHOLDERS = {"K": r"\d+", "N": r"\d+", "NAME": r".+"}
 SMALL = ["--steps=1", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=1"]
 ONLY_WITH_VLLM = {"sync_weights"}
 VARIANTS = {
-    "grpo": ["--prompts={root}/train", "--heldout={root}/heldout"],
+    "grpo": ["--model=builtin", "--prompts={root}/train", "--heldout={root}/heldout"],
     "grpo+dlc": ["--memory-model=auto"],
     "apo+is-correction": ["--max-draws=2"],
 }

@@ -26,7 +26,7 @@ def run(tmp_path_factory):
         assert app.run(["prompts", str(path), "--out", str(root / name)]) == 0
     words = [f"--prompts={root / 'train'}", f"--heldout={root / 'heldout'}", *WORDS]
     words += ["--eval-num-generations=2", f"--out={root / 'run'}"]
-    assert app.run(["train", *words]) == 0
+    assert app.run(["train", "--model=builtin", *words]) == 0
     return root / "run", words
 
 

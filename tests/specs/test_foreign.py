@@ -29,7 +29,8 @@ def test_a_name_of_another_trainer_leads_to_an_option_that_exists(name):
             if flag == "--algo":
                 objective.canonical(value)
             else:
-                registry.canonical({"--engine": "rollout", "--trainer": "training"}[flag], value)
+                folders = {"--engine": "rollout", "--trainer": "training", "--track": "trackers"}
+                registry.canonical(folders[flag], value)
 
 
 @pytest.mark.parametrize("name", sorted(foreign.OPTIONS))
