@@ -77,6 +77,19 @@ def test_the_behaviour_log_probs_are_the_policys_at_the_temperature(ready, own, 
         assert ended == (completion.finish_reason == "stop")
 
 
+def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_without(ready, own):
+    requests = requests_of(own, seeds=range(8))
+    whole = sample(ready, requests, SamplingParams(16, temperature=1.5))
+    stop = stops.StopStrings(own.tokenizer, ("+", "*2", "-1"))
+    stopped = sample(ready, requests, SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1")))
+    expected = [stop.cut(completion) for completion in whole]
+    assert [c.token_ids for c in stopped] == [c.token_ids for c in expected]
+    assert [c.finish_reason for c in stopped] == [c.finish_reason for c in expected]
+    assert [len(c.behaviour_logp) for c in stopped] == [len(c.token_ids) for c in stopped]
+    assert largest_gap(own, requests, stopped, 1.5) < 1e-4
+    assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))
+
+
 def test_log_probs_kept_a_step_at_a_time_are_vllms_own(own, monkeypatch):
     """Of more requests than rows, then with so little cache left that some start over."""
     engine = registry.build("rollout", "vllm:max_length=192,max_sequences=4")(own.policy)
@@ -185,16 +198,3 @@ def test_rows_behind_the_tokenizers_vocabulary_are_never_sampled(own, tmp_path):
     completions = sample(registry.build("rollout", "vllm:max_length=64")(padded.policy), requests)
     assert max(token for c in completions for token in c.token_ids) < 99
     assert largest_gap(padded, requests, completions, 0.7) < 1e-4
-
-
-def test_a_completion_ends_at_a_stop_string_and_is_the_beginning_of_the_one_without(ready, own):
-    requests = requests_of(own, seeds=range(8))
-    whole = sample(ready, requests, SamplingParams(16, temperature=1.5))
-    stop = stops.StopStrings(own.tokenizer, ("+", "*2", "-1"))
-    stopped = sample(ready, requests, SamplingParams(16, temperature=1.5, stop=("+", "*2", "-1")))
-    expected = [stop.cut(completion) for completion in whole]
-    assert [c.token_ids for c in stopped] == [c.token_ids for c in expected]
-    assert [c.finish_reason for c in stopped] == [c.finish_reason for c in expected]
-    assert [len(c.behaviour_logp) for c in stopped] == [len(c.token_ids) for c in stopped]
-    assert largest_gap(own, requests, stopped, 1.5) < 1e-4
-    assert any(len(a.token_ids) < len(b.token_ids) for a, b in zip(stopped, whole, strict=True))
