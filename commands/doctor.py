@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
@@ -42,7 +42,7 @@ def command(
     from rlvr_cli import doctor
 
     given = {"train": train, "rollout": rollout, "train_step": train_step}
-    run = config.load([configuration] if configuration else [], given, recipe)
+    run = run_config.load([configuration] if configuration else [], given, recipe)
     columns = {
         "verifier": run.train.verifier or None,
         "id_column": id_column,

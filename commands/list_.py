@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import config, registry, templates
+from rlvr_cli import registry, run_config, templates
 from rlvr_cli.errors import UsageError
 
 FOLDERS = (
@@ -39,7 +39,7 @@ def command(
 
 def _entries(folder: str, in_full: bool) -> dict[str, dict[str, Any]]:
     if folder == "recipes":
-        return {name: _recipe(name, in_full) for name in config.recipes()}
+        return {name: _recipe(name, in_full) for name in run_config.recipes()}
     if folder == "templates":
         return templates.entries()
     return registry.entries(folder, in_full=in_full)
@@ -52,7 +52,7 @@ def _entry(folder: str, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _recipe(name: str, in_full: bool) -> dict[str, Any]:
-    (summary, *notes), recipe = config.recipe(name)
+    (summary, *notes), recipe = run_config.recipe(name)
     tables = {table: vars(options) for table, options in vars(recipe).items()}
     more = {"spec": recipe.train.algo, "notes": "\n".join(notes).strip(), "options": tables}
     return {"summary": summary} | (more if in_full else {})

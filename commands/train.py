@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
@@ -51,7 +51,7 @@ def command(
     out, chosen = display.configuration(out, files, given, recipe)
     if not dry_run:
         options.spawn(nproc)
-    if config.is_builtin(chosen):
+    if run_config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
         setup.rehearse(setup.check(out, chosen))

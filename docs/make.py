@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.cli import app, options
 from rlvr_cli.report import glossary
 from rlvr_cli.storage import columns, schema
@@ -184,7 +184,7 @@ def recipe_examples() -> str:
         also = f" Of the same family: {others}." if others else ""
         made.append(
             f"### `{name}`\n\n{title[0].upper()}{title[1:]}.{also}\n\n"
-            f"```toml\n{config.recipe(name)[1].to_toml()}```"
+            f"```toml\n{run_config.recipe(name)[1].to_toml()}```"
         )
     return "\n\n".join(made)
 
@@ -192,7 +192,7 @@ def recipe_examples() -> str:
 def family(name: str) -> list[str]:
     """The recipes of one paper: those whose comment refers to the recipe of this name."""
     reference = f"as in the recipe `{name}`"
-    comments = {other: " ".join(config.recipe(other)[0]) for other in config.recipes()}
+    comments = {other: " ".join(run_config.recipe(other)[0]) for other in run_config.recipes()}
     return [other for other, text in comments.items() if reference in text]
 
 

@@ -3,7 +3,7 @@ from dataclasses import fields
 
 import pytest
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.config import RunConfig
 
 
@@ -86,14 +86,14 @@ def test_flags_go_before_the_file_and_the_file_before_the_defaults(rlvr, toml):
 
 
 def test_another_model_starts_from_the_defaults():
-    assert config.load([], {"train": {"model": "a/b"}}).rollout == config.RolloutOptions()
+    assert run_config.load([], {"train": {"model": "a/b"}}).rollout == config.RolloutOptions()
 
 
 def test_a_configuration_reads_back_as_it_was_written(toml):
-    loaded_config = config.load(
+    loaded_config = run_config.load(
         [], {"train": {"algo": 'quatro:delta=0.05+kl:on="x"', "model": "a/b"}}
     )
-    assert config.load([toml(loaded_config.to_toml())], {}) == loaded_config
+    assert run_config.load([toml(loaded_config.to_toml())], {}) == loaded_config
 
 
 def test_every_knob_has_a_help_text_and_one_place():
@@ -113,21 +113,21 @@ def test_every_knob_has_a_help_text_and_one_place():
 )
 def test_adapters_have_ten_times_the_learning_rate_unless_it_is_given(toml, given, rate):
     model = {"train": {"model": "a/b"}}
-    assert config.load([], model | {"train_step": given}).train_step.learning_rate == rate
+    assert run_config.load([], model | {"train_step": given}).train_step.learning_rate == rate
     lines = "".join(f"{name} = {value}\n" for name, value in given.items())
     path = toml(f"[train-step]\n{lines}")
-    assert config.load([path], model).train_step.learning_rate == rate
+    assert run_config.load([path], model).train_step.learning_rate == rate
 
 
 def test_adapters_that_were_begun_keep_their_learning_rate():
     stored = {"train_step": {"lora_rank": 8, "learning_rate": 1e-6}}
-    loaded = config.load([], {"train_step": {"lora_rank": 8}}, stored=stored)
+    loaded = run_config.load([], {"train_step": {"lora_rank": 8}}, stored=stored)
     assert loaded.train_step.learning_rate == 1e-6
 
 
 def test_a_recipe_of_full_weights_gives_adapters_its_own_rate():
     given = {"train": {"model": "builtin"}, "train_step": {"lora_rank": 8}}
-    assert config.load([], given, "quatro").train_step.learning_rate == 1e-6
+    assert run_config.load([], given, "quatro").train_step.learning_rate == 1e-6
 
 
 def test_what_a_dry_run_prints_is_a_file_for_the_same_run(rlvr, tmp_path):

@@ -23,6 +23,7 @@ LAYERS = """
     engines layouts stages
     fixtures lab memory_estimate viewer
     algorithms cli interop models tracking verification
+    run_config
     config registry runtime storage
     specs
     __version__ errors kernels protocols tasks templates terminal

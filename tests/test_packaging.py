@@ -97,9 +97,9 @@ def test_the_wheels_command_lists_what_it_holds(wheel, tmp_path):
 @pytest.mark.slow
 def test_the_wheels_policy_and_recipe_are_found(wheel, tmp_path):
     code = (
-        "from rlvr_cli import config; from rlvr_cli.models import policy;"
+        "from rlvr_cli import run_config; from rlvr_cli.models import policy;"
         " made = policy.resolve('builtin');"
-        "print(made.path, config.load([], {}).train.steps, sep='\\n')"
+        "print(made.path, run_config.load([], {}).train.steps, sep='\\n')"
     )
     path, steps = run(sys.executable, "-c", code, cwd=tmp_path, path=wheel).split()
     assert Path(path).is_relative_to(wheel) and (Path(path) / "model.safetensors").exists()

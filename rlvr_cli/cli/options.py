@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from rlvr_cli import config, registry
+from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import user_code
@@ -207,7 +207,7 @@ def _group(parameter: inspect.Parameter) -> str:
 
 def _of_the_builtin_run() -> dict[str, Any]:
     """Every option of a run that names no model and no prompts, by its name."""
-    tables = vars(config.recipe("builtin")[1]).values()
+    tables = vars(run_config.recipe("builtin")[1]).values()
     return {name: value for table in tables for name, value in vars(table).items()}
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.algorithms import objective
-from rlvr_cli.config import RunConfig, is_builtin
+from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
 from rlvr_cli.loop import by_source, setup
@@ -36,12 +36,12 @@ def configuration(
     """Where a run lies, and what decides it; one that was begun has its own for the defaults."""
     begun = RunDirectory(out).begun() if out else None
     if out and begun is not None:
-        chosen = resumed(config.load(files, given, recipe, stored=begun), begun)
+        chosen = resumed(run_config.load(files, given, recipe, stored=begun), begun)
         _say_begun(out, chosen, given)
         return out, chosen
-    chosen = config.load(files, given, recipe)
+    chosen = run_config.load(files, given, recipe)
     own = chosen.train.prompts if chosen.train.model == policies.BUILTIN else ""
-    if own and not config.names("model", files, given, recipe):
+    if own and not run_config.names("model", files, given, recipe):
         which.require_named(Shards.open(Path(own), "prompts"))
     if out:
         return out, chosen
@@ -49,7 +49,7 @@ def configuration(
     begun = RunDirectory(out).begun()
     if begun is None:
         return out, chosen
-    stored = resumed(config.load(files, given, recipe, stored=begun), begun)
+    stored = resumed(run_config.load(files, given, recipe, stored=begun), begun)
     if (stored.train.model, stored.train.prompts) != (chosen.train.model, chosen.train.prompts):
         raise UsageError(
             f"`{out}` holds a run of `{stored.train.model}` on "
@@ -234,7 +234,7 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
     if best_step:
         words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
         console.say(f"  rlvr {shlex.join(map(str, words))}")
-    if is_builtin(config):
+    if run_config.is_builtin(config):
         console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
     if config.train.steps:
         console.say(f"  rlvr check {shlex.quote(str(last))}")

@@ -16,9 +16,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import __version__, registry
+from rlvr_cli import __version__, registry, run_config
 from rlvr_cli.algorithms import objective
-from rlvr_cli.config import RunConfig, earlier, typed
+from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
@@ -250,7 +250,9 @@ def _read_config(path: Path, version: str) -> dict[str, dict[str, Any]]:
                 f"`{path}` lacks `{min(lacking)}` in [{table}]: it was changed since",
                 "bring the line back, or start another run with --out",
             )
-        values = {name: typed(path, named[name], value) for name, value in options.items()}
+        values = {
+            name: run_config.typed(path, named[name], value) for name, value in options.items()
+        }
         tables[table.replace("-", "_")] = values
     return tables
 

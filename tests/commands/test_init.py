@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rlvr_cli
-from rlvr_cli import config
+from rlvr_cli import run_config
 from rlvr_cli.models import policy as policies
 
 SMALL = ("--steps=1", "--max-new-tokens=12", "--prompts-per-step=4", "-n2", "--eval-every=1")
@@ -74,7 +74,7 @@ def test_what_is_given_or_chosen_is_set_and_the_rest_are_commented_defaults(rlvr
         line.removeprefix("# ") if " = " in line else line for line in text.splitlines()
     )
     (whole := questions.with_name("whole.toml")).write_text(uncommented)
-    assert config.load([whole], {}) == config.load([questions.with_name("run.toml")], {})
+    assert run_config.load([whole], {}) == run_config.load([questions.with_name("run.toml")], {})
     for line in text.splitlines():
         if " = " in line and not line.startswith("#"):
             assert "  # " in line, f"`{line}` says no reason"

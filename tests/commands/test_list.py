@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from rlvr_cli import config, registry, templates
+from rlvr_cli import registry, run_config, templates
 from rlvr_cli.algorithms import objective
 from rlvr_cli.terminal import console
 
@@ -48,9 +48,9 @@ def test_the_values_that_an_option_may_take_are_shown(rlvr):
 
 def test_recipes_show_their_first_line_and_their_objective(rlvr):
     lines = [line.strip() for line in rlvr("list", "recipes").out.splitlines()]
-    assert len(lines) == 1 + 2 * len(config.recipes())
-    (summary, *_), run_config = config.recipe("apo")
-    at = lines.index(run_config.train.algo)
+    assert len(lines) == 1 + 2 * len(run_config.recipes())
+    (summary, *_), recipe = run_config.recipe("apo")
+    at = lines.index(recipe.train.algo)
     assert lines[at - 1].split(maxsplit=1) == ["apo", summary]
 
 
@@ -58,7 +58,7 @@ def test_json_is_one_object_of_all_there_is(rlvr):
     summary = json.loads(rlvr("list", "--json").out)
     assert tuple(summary) == FOLDERS
     assert all(entry["summary"] for entries in summary.values() for entry in entries.values())
-    assert tuple(summary["recipes"]) == tuple(config.recipes())
+    assert tuple(summary["recipes"]) == tuple(run_config.recipes())
 
 
 def test_json_has_defaults_and_choices_with_their_types(rlvr):
@@ -82,7 +82,7 @@ def test_json_has_a_recipe_whole(rlvr):
 def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     lines = rlvr("list").out.splitlines()
-    recipes = len(config.recipes())
+    recipes = len(run_config.recipes())
     others = [f for f in FOLDERS if f not in ("recipes", "templates")]
     entries = recipes + len(templates.names()) + sum(len(registry.names(f)) for f in others)
     assert len(lines) == len(FOLDERS) + entries
@@ -97,7 +97,7 @@ def test_a_terminal_gets_lines_of_its_width(rlvr, terminal, width, folder):
     assert max(map(len, lines)) <= width
     indent = lines[1].index(lines[1].split()[1])
     names = [line.split()[0] for line in lines[1:] if line[2] != " "]
-    known = config.recipes() if folder == "recipes" else registry.names(folder)
+    known = run_config.recipes() if folder == "recipes" else registry.names(folder)
     assert names == known
     assert all(line[2] != " " or line[:indent].isspace() for line in lines[1:])
 

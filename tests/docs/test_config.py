@@ -2,7 +2,7 @@ import re
 import tomllib
 from dataclasses import fields
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 
 
 def test_the_page_is_made_from_the_code(up_to_date):
@@ -18,7 +18,7 @@ def test_every_key_is_on_the_page(reference):
 
 def test_every_family_of_recipes_has_an_example(reference):
     shown = {*reference.FAMILIES, *(r for f in reference.FAMILIES for r in reference.family(f))}
-    assert shown == set(config.recipes())
+    assert shown == set(run_config.recipes())
 
 
 def test_every_file_that_the_page_shows_can_be_loaded(reference, tmp_path):
@@ -26,7 +26,7 @@ def test_every_file_that_the_page_shows_can_be_loaded(reference, tmp_path):
     assert len(found) > len(reference.FAMILIES)
     for text in found:
         (tmp_path / "run.toml").write_text(text)
-        loaded = tomllib.loads(config.load([tmp_path / "run.toml"], {}).to_toml())
+        loaded = tomllib.loads(run_config.load([tmp_path / "run.toml"], {}).to_toml())
         for table, values in tomllib.loads(text).items():
             assert loaded[table].items() >= values.items()
 
@@ -36,4 +36,4 @@ def test_an_example_is_its_recipe_whole(reference, tmp_path):
     for name in reference.FAMILIES:
         shown = re.search(rf"### `{name}`\n.*?```toml\n(.*?)```", text, re.S)[1]
         (tmp_path / "run.toml").write_text(shown)
-        assert config.load([tmp_path / "run.toml"], {}) == config.recipe(name)[1]
+        assert run_config.load([tmp_path / "run.toml"], {}) == run_config.recipe(name)[1]

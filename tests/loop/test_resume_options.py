@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import config
+from rlvr_cli import config, run_config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import preflight, setup
 from rlvr_cli.models import policy
@@ -20,7 +20,7 @@ def chosen(**flags):
     train = {"steps": 3, "eval_every": 0, "keep": 9, "prompts_per_step": 4, **flags}
     sampling = {"num_generations": 4, "max_new_tokens": 16}
     given = {"train": train, "rollout": sampling, "train_step": {"learning_rate": 1e-3}}
-    return config.load([], given)
+    return run_config.load([], given)
 
 
 def interrupted(out: Path, after: int, **flags) -> None:

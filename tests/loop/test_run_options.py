@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli import config
+from rlvr_cli import run_config
 from rlvr_cli.cli import app
 from rlvr_cli.loop import setup
 from rlvr_cli.models import policy
@@ -161,7 +161,7 @@ def test_steps_between_checkpoints_are_made_again_after_a_crash_from_the_newest_
         "rollout": {"num_generations": 4, "max_new_tokens": 16},
         "train_step": {"learning_rate": 1e-3},
     }
-    chosen = config.load([], given)
+    chosen = run_config.load([], given)
 
     def checkpoints(out):
         return sorted(path.parent.parent.name for path in out.glob("steps/*/update/_checkpoint"))

@@ -5,11 +5,11 @@ import tomllib
 
 import pytest
 
-from rlvr_cli import config, registry
+from rlvr_cli import config, registry, run_config
 from rlvr_cli.algorithms import objective
-from rlvr_cli.config import RECIPES
+from rlvr_cli.run_config import RECIPES
 
-PAPERS = [name for name in config.recipes() if name != "builtin"]
+PAPERS = [name for name in run_config.recipes() if name != "builtin"]
 every_recipe = pytest.mark.parametrize("name", PAPERS)
 
 # Family: model, steps, prompts a step, prompts a mini-batch, completions a prompt, longest
@@ -84,7 +84,7 @@ def test_the_table_has_every_recipe():
 
 @every_recipe
 def test_the_numbers_are_those_of_the_paper(name):
-    _, made = config.recipe(name)
+    _, made = run_config.recipe(name)
     family, parts = TABLE[name]
     run, rollout, update = made.train, made.rollout, made.train_step
     found = (run.model, run.steps, run.prompts_per_step, update.mini_batch_prompts)
@@ -104,7 +104,7 @@ def test_the_numbers_are_those_of_the_paper(name):
 
 @every_recipe
 def test_every_option_is_written_out(name):
-    _, made = config.recipe(name)
+    _, made = run_config.recipe(name)
     objective.build(made.train.algo)
     given, whole = (
         re.findall(r"[a-z-]+(?=[:+]|$)|\w+(?==)", spec)
@@ -130,7 +130,7 @@ def test_every_knob_that_shapes_the_updates_is_written_out(name):
 
 @every_recipe
 def test_the_summary_names_paper_and_place(name):
-    (summary, *notes), _ = config.recipe(name)
+    (summary, *notes), _ = run_config.recipe(name)
     papers = r"arXiv:\d{4}\.\d{5}|Anchored Policy Optimization|When Sharpening Becomes Collapse"
     assert re.search(rf"\(({papers}), (sec\.|Table|appendix|Fig\.).*\)\.$", summary), summary
     assert len(summary) <= 98
@@ -139,9 +139,9 @@ def test_the_summary_names_paper_and_place(name):
 
 @every_recipe
 def test_what_a_note_refers_to_is_there(name):
-    notes = " ".join(config.recipe(name)[0])
+    notes = " ".join(run_config.recipe(name)[0])
     for other in re.findall(r"(?:recipe|is) `([a-z-]+)`", notes):
-        assert other in config.recipes()
+        assert other in run_config.recipes()
     for modifier in re.findall(r"`\+([^`]+)`", notes):
         registry.canonical("modifiers", modifier)
 
@@ -151,7 +151,7 @@ SMALL = ["--model=builtin", "--max-new-tokens=16", "--steps=1", "--prompts-per-s
 
 @every_recipe
 def test_a_dry_run_of_the_builtin_policy_shows_the_recipe(rlvr, tmp_path, name):
-    algo = config.recipe(name)[1].train.algo.replace("buffer=819", "buffer=4")
+    algo = run_config.recipe(name)[1].train.algo.replace("buffer=819", "buffer=4")
     words = [*SMALL, "--mini-batch-prompts=1", "--out", tmp_path / "run", "--dry-run"]
     if "overlong" in algo:
         words += ["--algo", algo]
@@ -175,20 +175,20 @@ def test_a_recipe_trains(rlvr, tmp_path):
 
 def test_a_recipe_lies_under_the_file_and_the_flags(tmp_path):
     (tmp_path / "run.toml").write_text("[train]\nsteps = 7\nseed = 3\nmodel = 'builtin'\n")
-    made = config.load([tmp_path / "run.toml"], {"train": {"seed": 4}}, "apo")
+    made = run_config.load([tmp_path / "run.toml"], {"train": {"seed": 4}}, "apo")
     assert (made.train.steps, made.train.seed, made.train.prompts_per_step) == (7, 4, 512)
     assert made.train_step.mini_batch_prompts == 32
 
 
 def test_a_recipe_means_what_it_says():
-    made = config.load([], {"train": {"model": "builtin"}}, "quatro")
-    assert config.is_builtin(made)
+    made = run_config.load([], {"train": {"model": "builtin"}}, "quatro")
+    assert run_config.is_builtin(made)
     assert made.train.eval_every == config.RunOptions().eval_every  # 10 in `builtin`
     assert made.rollout.num_generations == 8  # 16 in `builtin`
 
 
 def test_the_recipe_of_the_builtin_run_is_builtin():
-    assert config.load([], {}) == config.load([], {}, "builtin")
+    assert run_config.load([], {}) == run_config.load([], {}, "builtin")
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)], ids=["run", "dry-run"])
