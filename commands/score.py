@@ -43,6 +43,7 @@ def command(
         score.check(source, prompts, how.get("verifier"), allow_code=allow_code_execution)
         options.rehearse(score.run, source, out, **how)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
+    score.discard_failed(out, max_error_rate)
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
     if kind:
         console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")

@@ -100,7 +100,7 @@ def _parameter(parameter: inspect.Parameter) -> tuple[str, str, str, str]:
     kind, _ = _without_none(kind)
     is_repeated = get_origin(kind) is list
     words = _type_of(get_args(kind)[0] if is_repeated else kind)
-    text, _, default = (info.help or "").partition(" \\[default: ")
+    text, _, default = (info.help or "").replace("\\<", "<").partition(" \\[default: ")
     default = default.removesuffix("]").strip("'") or _default_of(parameter)
     if type(info).__name__ == "ArgumentInfo":
         name = info.metavar or parameter.name.upper() + "..." * is_repeated

@@ -57,6 +57,7 @@ class Isolated:
     reads: tuple[str, ...] = ()  # the keys of `extra` that `judge` reads; "prompt" is the text
     imports: tuple[str, ...] = ()  # modules worth loading before its process is forked
     runs_code: bool = False  # whether it executes what a model wrote
+    is_pure: bool = True  # whether `version` is all, so that a verdict of another run stands
 
 
 @dataclass(frozen=True)

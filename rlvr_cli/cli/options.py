@@ -76,7 +76,7 @@ AnswerFrom = Annotated[
     str | None,
     typer.Option(
         help="thoughts, which hold no answer, as OPEN...CLOSE; or what the answer follows; or none "
-        "\\[default: <think>...</think>]"
+        "\\[default: \\<think>...\\</think>]"
     ),
 ]
 Workers = Annotated[
@@ -189,7 +189,7 @@ def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Param
     group = config.group(kind, field)
     option = typer.Option(
         *flags,
-        help=f"{field.metadata['help']} \\[default: {default}]",
+        help=f"{field.metadata['help']} \\[default: {default}]".replace("<", "\\<"),
         rich_help_panel=group or None,
     )
     return inspect.Parameter(

@@ -15,6 +15,7 @@ from rlvr_cli.init import choosing, facts, text
 from rlvr_cli.init.choosing import Machine
 from rlvr_cli.init.facts import DataFacts, ModelFacts
 from rlvr_cli.runtime import device
+from rlvr_cli.specs import user_code
 from rlvr_cli.stages import prompts
 from rlvr_cli.stages.prompts import Source
 from rlvr_cli.storage import atomic
@@ -105,6 +106,8 @@ def propose(request: Request, target: Machine) -> Proposal:
     config = dataclasses.replace(config, train=named)
     train = ["rlvr", "train", "--config", str(request.out)]
     train += ["--out", str(request.out.parent / "runs" / request.out.stem)]
+    for file in user_code.named_in([data.verifier or ""]):
+        train += ["--trust-file", file]
     given = {"model": "as given", "prompts": "made by `rlvr prompts`"}
     if evaluates:
         given["heldout"] = f"not trained on{f': the first {kept} rows' if kept else ''}"

@@ -20,6 +20,7 @@ from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
+from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
 from rlvr_cli.stages.score import Verification
@@ -125,9 +126,13 @@ class Run:
         return record
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:
+        limit = self.config.train.max_error_rate
+        if self.world.is_main_process:
+            score.discard_failed(out, limit)
+        distributed.barrier()
         scores = self.verification.run(rollouts, out, self._share)
         complete = self._complete(scores, out)
-        score.check_error_rate(complete, self.config.train.max_error_rate)
+        score.check_error_rate(complete, limit)
         return complete
 
     def _reference_logprobs(self, rollouts: Shards, out: Path, columns: tuple[str, ...]) -> Shards:

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
@@ -55,14 +54,16 @@ class Inputs:
 def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
     """The configuration for this machine and these processes, and what there is to say of it."""
     policy, size = policies.resolve(config.train.model), distributed.current().size
-    prompts, trainer = config.train.prompts_per_step, config.train_step.trainer
-    sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=trainer)
-    return replace(config, rollout=sampling), said
+    update, of_trainer = train_step.settle(config.train_step)
+    prompts = config.train.prompts_per_step
+    sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=update.trainer)
+    return replace(config, rollout=sampling, train_step=update), [*of_trainer, *said]
 
 
 def check(path: Path, config: RunConfig) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
+    config, _ = settled(config)
     objective = objectives.build(config.train.algo)
     sampling = memory_model.sampling(
         config.rollout, config.train.algo, decoupled=objective.decoupled
@@ -74,19 +75,15 @@ def check(path: Path, config: RunConfig) -> Setup:
     advantage.check_length(objective, config.rollout.max_new_tokens)
     initial_policy = policies.resolve(config.train.model)
     train_step.check(config.train_step, objective, initial_policy)
-    config, _ = settled(config)
-    sampling = replace(sampling, **_of_the_machine(config.rollout))
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
     prompt_remarks(config, initial_policy)
+    if config.train.prompts:
+        first.of(Shards.open(Path(config.train.prompts)).table()["prompt_id"].to_pylist())
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
     directory.require_same(config)
     return Setup(config, directory, world, objective, sampling, initial_policy)
-
-
-def _of_the_machine(options: RolloutOptions) -> dict[str, Any]:
-    return {"engine": options.engine, "prompts_per_part": options.prompts_per_part}
 
 
 def rehearse(setup: Setup) -> None:

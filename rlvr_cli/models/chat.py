@@ -119,10 +119,7 @@ class Encoder:
             shapes.refuse_answer(prompt, name)
             turns = _asking(prompt, self._worded(shapes.question(prompt)))  # type: ignore[assignment]
         if not self.has_template:
-            raise DataError(
-                f"prompt `{name}` is a list of messages, the policy has no chat template",
-                "give the prompt as text, or a chat template with --template FILE",
-            )
+            raise _no_template(name)
         return self._in_template(name, self._with_system(name, turns))
 
     def _worded(self, question: str) -> str:
@@ -205,6 +202,20 @@ class Encoder:
             )
         if strings := stops.read(self._options.stop):
             yield f"a completion ends at {' or '.join(map(json.dumps, strings))} too"
+
+
+def refuse_messages(prompts: pa.Table) -> None:
+    """An error if one of the prompts is a list of messages, for a policy without a template."""
+    for name, text in zip(prompts["prompt_id"], prompts["messages"], strict=True):
+        if text.as_py()[:1] != '"':
+            raise _no_template(name.as_py())
+
+
+def _no_template(name: str) -> DataError:
+    return DataError(
+        f"prompt `{name}` is a list of messages, the policy has no chat template",
+        "give the prompt as text, or a chat template with --template FILE",
+    )
 
 
 def _asking(prompt: Prompt, question: str) -> Prompt:

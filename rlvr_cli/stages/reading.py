@@ -136,7 +136,7 @@ def _prompt(
     used: set[str | None],
 ) -> dict[str, Any]:
     """A row of the prompts schema of a data set's row and what its layout says of it."""
-    answer, used = fields["answer"], used | fields.get("used", set())
+    answer, used = _gold(fields["answer"]), used | fields.get("used", set())
     asked, shape = messages.read(fields["prompt"], prompt_id)
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")
@@ -150,6 +150,14 @@ def _prompt(
         "source": source if isinstance(source, str) else name,
         "extra": json_or_none(rest | fields.get("extra", {})),
     }
+
+
+def _gold(answer: Any) -> Any:
+    """The gold; of messages, as completions are stored, the text of the last one."""
+    is_chat = isinstance(answer, list) and all(
+        isinstance(turn, dict) and isinstance(turn.get("content"), str) for turn in answer
+    )
+    return answer[-1]["content"] if is_chat and answer else answer
 
 
 def _unusable(source: str, rows: int, first: int, reasons: Counter[str]) -> DataError:

@@ -312,6 +312,8 @@ def prompt_remarks(
     if out and (out / MANIFEST).exists():
         return []
     if not prompt_options.given(options) and not policies.has_chat_template(policy):
+        if prompts:
+            chat.refuse_messages(_chosen(prompts, selection))
         return []  # without a tokenizer, which takes seconds to load
     encoder = chat.Encoder(policies.load_tokenizer(policy), options)
     if prompts is None:

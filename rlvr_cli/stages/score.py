@@ -14,9 +14,9 @@ from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.stages import common, prompt_rewards
 from rlvr_cli.stages.prompt_rewards import PromptRewards
 from rlvr_cli.stages.verdicts import Judge, Scored
-from rlvr_cli.storage import schema
+from rlvr_cli.storage import atomic, schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.sandbox import launch
@@ -236,14 +236,25 @@ def summarise(scores: Shards) -> dict[str, Any]:
     }
 
 
+def discard_failed(out: Path, limit: float) -> None:
+    """Removes scores on which the verifier failed too often, so that it is asked again."""
+    if (out / MANIFEST).exists() and _error_rate(Shards.open(out, "scores"))[1] > limit:
+        atomic.remove(out)
+
+
+def _error_rate(scores: Shards) -> tuple[dict[str, int], float]:
+    """The faults of the verifier by their status, and the share of all rows that they are."""
+    status = scores.summary["status"]
+    faults: dict[str, int] = {str(name): status[name] for name in FAULTS if name in status}
+    return faults, sum(faults.values()) / max(scores.rows, 1)
+
+
 def check_error_rate(scores: Shards, limit: float) -> None:
     """An error if the verifier failed on a larger share of the rows than the limit."""
-    status = scores.summary["status"]
-    faults = {name: status[name] for name in FAULTS if name in status}
-    rate = sum(faults.values()) / max(scores.rows, 1)
+    faults, rate = _error_rate(scores)
     if rate > limit:
         listed = ", ".join(f"{count} {name}" for name, count in faults.items())
         raise TooManyErrors(
             f"`{scores.path}` is done, but the verifier failed on {rate:.1%} of its rows: {listed}",
-            "look at the rows by status; allow more with --max-error-rate",
+            "the same command asks it again; allow more with --max-error-rate",
         )

@@ -1,5 +1,6 @@
 """The stage that updates a policy on advantages."""
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
+_OF_MANY = "deepspeed:zero=2"
 _SPECS: dict[str, Callable[[str], str]] = {  # the params that are specs, in their canonical form
     "algo": lambda spec: objectives.canonical(spec, spec),
     "trainer": lambda spec: registry.canonical("training", spec, spec),
@@ -137,6 +139,16 @@ def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine
     """The policy with its optimizer, in the engine that the options name."""
     engine: TrainingEngine = registry.build("training", options.trainer)(loaded, options, seed)
     return engine
+
+
+def settle(options: UpdateOptions) -> tuple[UpdateOptions, list[str]]:
+    """The options for these processes, and what there is to say: local trains in one."""
+    size = distributed.current().size
+    is_local = options.trainer.partition(":")[0] == "local"
+    if size == 1 or not is_local or importlib.util.find_spec("deepspeed") is None:
+        return options, []
+    said = f"the trainer is {_OF_MANY}, as local is for one process and {size} were started"
+    return replace(options, trainer=_OF_MANY), [said]
 
 
 def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:

@@ -219,9 +219,9 @@ def _incomplete(path: Path) -> DataError:
         return DataError(f"`{path}` does not exist", "check the path")
     partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
     if not partials:
-        return DataError(
-            f"`{path}` is not a shard directory: it has no {MANIFEST}", "check the path"
-        )
+        data = path.is_file() or not (path / "config.toml").exists()
+        hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"
+        return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     done = len({part["name"] for m in partials for part in m["parts"]})
     stage, planned = partials[0]["stage"], partials[0]["planned_parts"]
     return DataError(

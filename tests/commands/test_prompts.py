@@ -4,6 +4,8 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr_cli.storage.shards import Shards
+
 
 def rows_of(path):
     return pq.read_table(path).to_pylist()
@@ -400,3 +402,10 @@ def test_leaving_out_all_rows_is_refused(refused, jsonl, tmp_path):
     data = jsonl({"question": "4=", "answer": "4"})
     said = refused(2, "prompts", data, "--skip", 1, "--out", tmp_path / "made")
     assert "--skip is 1" in said and "has 1 rows" in said and not (tmp_path / "made").exists()
+
+
+def test_a_gold_that_is_stored_as_messages_is_their_text(rlvr, jsonl, tmp_path):
+    row = {"prompt": "1 + 1?", "completion": [{"role": "assistant", "content": "2"}]}
+    words = ("--answer-column", "completion", "--verifier", "number")
+    assert rlvr("prompts", jsonl(row), *words, "--out", tmp_path / "p").code == 0
+    assert Shards.open(tmp_path / "p").table()["answer"].to_pylist() == ["2"]

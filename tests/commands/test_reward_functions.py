@@ -279,3 +279,36 @@ def test_draws_of_a_run_are_verified_as_its_steps_are(here, rlvr, questions):
     spec = Shards.open(step / "scores").params["verifier"]
     assert Shards.open(step / "rollouts/_draws/0/scores").params["verifier"] == spec
     assert Shards.open(step / "rollouts").params["verifier"] == spec
+
+
+def test_a_function_imports_what_lies_beside_it_and_no_verdict_outlives_that(here, rlvr, questions):
+    (here / "rewards_of_helper.py").write_text(
+        "from helper_beside import K\ndef f(completion, answer, extra): return K\n"
+    )
+    assert rlvr("prompts", questions, "--verifier", "number", "--out", "p").code == 0
+    words = ["rollout", "p", "--model=builtin", "-n2", "--max-new-tokens=4", "--out", "r"]
+    assert rlvr(*words).code == 0
+    for value in (0.25, 0.75):
+        (here / "helper_beside.py").write_text(f"K = {value}\n")
+        out = here / f"s{value}"
+        ran = rlvr("score", "r", "--verifier", "rewards_of_helper.py:f", "--out", out)
+        assert ran.code == 0 and Shards.open(out).summary["reward"] == value
+
+
+def test_a_run_that_the_verifier_stopped_goes_on_once_it_works(here, rlvr, refused, questions):
+    text = """
+from pathlib import Path
+def f(completion, answer, extra):
+    if not Path(__file__).with_name("up").exists():
+        raise ConnectionError("the judge is down")
+    return 1.0
+"""
+    (here / "judged.py").write_text(text)
+    assert rlvr("prompts", questions, "--out", "p").code == 0
+    train = ["train", "--model=builtin", "--prompts", "p", *SMALL, "--out", "t"]
+    train += ["--verifier", "judged.py:f"]
+    assert "the same command asks it again" in refused(4, *train)
+    (here / "up").touch()
+    ran = rlvr(*train)
+    assert ran.code == 0, ran.err
+    assert Shards.open(here / "t/steps/000001/scores").summary["missing"] == 0

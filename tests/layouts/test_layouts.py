@@ -121,7 +121,10 @@ def test_gsm8k_as_verl_prepares_it_keeps_its_splits_apart(rlvr, jsonl, tmp_path)
         ran = rlvr("prompts", jsonl(row, name=f"{split}.jsonl"), "--out", tmp_path / split)
         assert ran.code == 0 and "taken as verl" in ran.err
     words = ("--model", "builtin", "--prompts", tmp_path / "train", "--heldout", tmp_path / "test")
-    assert rlvr("train", *words, "--dry-run").code == 0
+    (tmp_path / "chat.jinja").write_text("{{ messages[-1]['content'] }}")
+    words += ("--template", tmp_path / "chat.jinja", "--prompts-per-step", 1)
+    ran = rlvr("train", *words, "--dry-run")
+    assert ran.code == 0, ran.err
 
 
 def test_prompts_of_a_layout_that_have_no_verifier_are_counted(rlvr, samples, jsonl, tmp_path):

@@ -78,6 +78,7 @@ class Scorer:
         verdicts: list[Verdict | None] = [None] * len(questions)
         waiting: dict[bytes, list[int]] = {}
         tasks: dict[bytes, Task] = {}
+        lasting: set[bytes] = set()
         for index, question in enumerate(questions):
             if not isinstance(question.verifier, Isolated):
                 verdicts[index] = bounded(
@@ -85,12 +86,14 @@ class Scorer:
                 )
                 continue
             task = _task(question, question.verifier)
-            key = _key(task, question.verifier) if self.cache else index.to_bytes(8, "big")
+            key = index.to_bytes(8, "big")
+            if self.cache and question.verifier.is_pure:
+                lasting.add(key := _key(task, question.verifier))
             waiting.setdefault(key, []).append(index)
             tasks.setdefault(key, task)
             self._imports |= {*question.verifier.imports}
         on_done(len(questions) - sum(map(len, waiting.values())))
-        for answered in self._answers(tasks, {key: [key] for key in tasks}):
+        for answered in self._answers(tasks, {key: [key] for key in tasks}, lasting):
             for key, verdict in answered.items():
                 for index in waiting[key]:
                     verdicts[index] = verdict
@@ -103,29 +106,35 @@ class Scorer:
         questions: Sequence[GroupQuestion],
         on_done: Callable[[int], None] = lambda count: None,
     ) -> list[list[Verdict]]:
-        """The verdicts on each group's completions, in order."""
+        """The verdicts on each group's completions, in order.
+
+        None is kept for another run: what a user's function imports or asks may have changed.
+        """
         tasks: dict[bytes, Task] = {}
         rows: dict[bytes, list[bytes]] = {}
         keys = []
         for index, question in enumerate(questions):
             task = Task(question.spec, None, "", {}, question.verifier.limits, question.group)
-            key = _group_key(question) if self.cache else index.to_bytes(8, "big")
+            key = index.to_bytes(8, "big")
             keys.append(key)
             tasks.setdefault(key, task)
             rows[key] = [key + n.to_bytes(4, "big") for n in range(len(question.group.completions))]
         known: dict[bytes, Verdict] = {}
-        for answered in self._answers(tasks, rows):
+        for answered in self._answers(tasks, rows, set()):
             known |= answered
             on_done(len(answered))
         return [[known[row] for row in rows[key]] for key in keys]
 
     def _answers(
-        self, tasks: dict[bytes, Task], rows: dict[bytes, list[bytes]]
+        self, tasks: dict[bytes, Task], rows: dict[bytes, list[bytes]], lasting: set[bytes]
     ) -> Iterator[dict[bytes, Verdict]]:
-        """The verdict of each row as they come; a task has one row, or those of its group."""
+        """The verdict of each row as they come; a task has one row, or those of its group.
+
+        Those of `lasting` tasks may be known from another run, and are kept for the next.
+        """
         if not tasks:
             return
-        known = self.cache.get(row for key in tasks for row in rows[key]) if self.cache else {}
+        known = self.cache.get(lasting) if self.cache else {}
         keys = [key for key in tasks if not all(row in known for row in rows[key])]
         asked = {row for key in keys for row in rows[key]}
         yield {row: verdict for row, verdict in known.items() if row not in asked}
@@ -145,7 +154,7 @@ class Scorer:
                 yield answered
         finally:  # what was verified before an interruption is not verified again
             if self.cache:
-                self.cache.put(new)
+                self.cache.put({key: new[key] for key in lasting & new.keys()})
 
 
 def bounded(
@@ -172,9 +181,4 @@ def _task(question: Question, verifier: Isolated) -> Task:
 
 def _key(task: Task, verifier: Isolated) -> bytes:
     identity = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()
-
-
-def _group_key(question: GroupQuestion) -> bytes:
-    identity = [question.spec, question.verifier.version, vars(question.group)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()

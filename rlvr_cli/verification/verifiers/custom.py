@@ -7,6 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import UsageError, UserError, first_line
@@ -72,6 +73,7 @@ def build(
         limits=limits,
         version=version,
         reads=("*",),
+        is_pure=False,  # what it imports or asks may change, and its version does not
     )
 
 
@@ -116,6 +118,8 @@ def _load(path: str, function: str) -> tuple[Callable[..., Any], returned.Bounds
         raise UsageError(f"`{path}` is no Python file", "its name must end with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look there
+    if (folder := str(Path(path).parent)) not in sys.path:
+        sys.path.append(folder)  # what lies beside the file can be imported, as where it is run
     spec.loader.exec_module(module)
     call = getattr(module, function, None)
     if not callable(call):
