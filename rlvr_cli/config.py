@@ -182,6 +182,7 @@ class RunOptions:
         False,
         "train on prompts that stand in the held-out set too, and say how many",
         earlier=True,  # nobody looked
+        group=EVALUATION,
     )
     steps: int = option(100, "optimizer rounds of rollout and update", least=0)
     prompts_per_step: int = option(32, "prompts in one step", least=1)
@@ -214,7 +215,6 @@ class RunOptions:
         "",
         "verify with this instead of each prompt's own, as in reward.py:function",
         earlier="",
-        group=EVALUATION,
     )
     answer_from: str = option(
         "<think>...</think>",

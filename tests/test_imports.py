@@ -116,8 +116,10 @@ def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):
     assert users <= set(home.split())
 
 
-def test_no_module_touches_the_import_path():
+def test_no_module_touches_the_import_path_but_for_what_lies_beside_a_users_file():
     for path in modules():
+        if path == ROOT / "verification/verifiers/custom.py":
+            continue
         for node in ast.walk(tree_of(path)):
             reads = isinstance(node, ast.Attribute) and node.attr == "path"
             assert not (reads and isinstance(node.value, ast.Name) and node.value.id == "sys"), path

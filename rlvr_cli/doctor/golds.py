@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from rlvr_cli import registry
 from rlvr_cli.doctor.finding import Finding, Level
 from rlvr_cli.models import messages
 from rlvr_cli.stages import golds, score
+from rlvr_cli.verification.scoring import rewards
 
 PromptRow = dict[str, Any]
 _COMMANDS = (
@@ -53,7 +53,7 @@ def _verifiers(rows: list[PromptRow]) -> Iterator[Finding]:
             "note",
             "verifiers",
             f"{missing} of {len(rows)} prompts name no verifier, so their golds were not read",
-            f"name one with --verifier: {', '.join(registry.names('verifiers'))}",
+            f"name one with --verifier: {', '.join(rewards.names())}",
         )
     if counts:
         listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import readers
@@ -164,7 +163,7 @@ def _verifier(name: str, rows: list[dict[str, Any]], given: str | None) -> tuple
         return _read_by(name, rows, "math:unanchored=true"), why
     raise DataError(
         f"`{name}` has golds that no verifier is known to read, such as `{_cut(others[0])}`",
-        f"name one with --verifier: {', '.join(registry.names('verifiers'))}, or FILE.py:FUNCTION",
+        f"name one with --verifier: {', '.join(rewards.names())}, or FILE.py:FUNCTION",
     )
 
 

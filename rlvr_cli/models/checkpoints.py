@@ -34,12 +34,22 @@ def optimizer_state(policy: Path) -> Path | None:
 
 def policy_in(path: Path) -> Path | None:
     """The policy of a train-step directory, of a step, or of a run's newest checkpoint."""
+    path = padded(path)
     if held := _held(path):
         return held
     if is_model(path):
         return path
     updates = (path / "update", *sorted(path.glob("steps/*/update"), reverse=True))
     return next((held for update in updates if (held := _held(update))), None)
+
+
+def padded(path: Path) -> Path:
+    """The path with the number of a step as runs write it: `steps/2` is `steps/000002`."""
+    parts = list(path.parts)
+    for i, part in enumerate(parts[1:], 1):
+        if parts[i - 1] == "steps" and part.isdigit():
+            parts[i] = f"{int(part):06d}"
+    return Path(*parts)
 
 
 def _held(update: Path) -> Path | None:
@@ -49,6 +59,7 @@ def _held(update: Path) -> Path | None:
 
 def missing(path: Path) -> DataError | None:
     """Why a run, its step, or the checkpoint of it has no policy, and where there are others."""
+    path = padded(path)
     update = path.parent if path.name in (CHECKPOINT, WEIGHTS) else path
     update = update / "update" if (update / "update" / MANIFEST).exists() else update
     manifest = read_sealed(update / MANIFEST) or {}

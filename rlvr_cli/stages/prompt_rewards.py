@@ -90,7 +90,7 @@ class PromptRewards:
             raise DataError(
                 f"prompt `{unnamed[0]}` names no verifier, as do {len(unnamed)} of {count} "
                 f"of `{self._path}`",
-                f"name one with --verifier: {', '.join(registry.names('verifiers'))}, or your own, "
+                f"name one with --verifier: {', '.join(rewards.names())}, or your own, "
                 "reward.py:function",
             )
         taking = {

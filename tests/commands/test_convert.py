@@ -222,3 +222,11 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_nothing(refused, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert f"cannot write `{tmp_path / 'made'}`: File too large" in err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_step_is_found_by_its_number_without_zeros(rlvr, trained, tmp_path):
+    last = max(int(path.name) for path in (trained / "steps").iterdir())
+    for name in (f"steps/{last}", f"steps/{last}/update"):
+        out = tmp_path / name.replace("/", "-")
+        assert rlvr("convert", trained / name, "--out", out).code == 0
+        assert (out / "model.safetensors").exists()

@@ -73,6 +73,11 @@ def _short_name(spec: str) -> str:
     return Path(read.path).stem if read.function == "build" else read.function
 
 
+def names() -> list[str]:
+    """The verifiers that can be named alone: `custom` is what a file's function becomes."""
+    return [name for name in registry.names(_FOLDER) if name != "custom"]
+
+
 def check(text: str) -> None:
     """An error if a part's name is known to nobody; nothing is imported or run for it."""
     for _, spec in _weighted(text):
