@@ -103,6 +103,10 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
         console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
     else:
         console.say(f"train: {len(trained)} steps in {seconds:.1f} s")
+        if not any(record.get("tokens") for record in trained):
+            console.say(
+                "warning: no completion had a reward to learn from: the policy is as it was"
+            )
     summary = _report(out, config) if config.train.eval_every else {}
     console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
 

@@ -312,3 +312,13 @@ def f(completion, answer, extra):
     ran = rlvr(*train)
     assert ran.code == 0, ran.err
     assert Shards.open(here / "t/steps/000001/scores").summary["missing"] == 0
+
+
+def test_a_run_that_learned_nothing_says_so_at_its_end(here, rlvr, questions):
+    (here / "silent.py").write_text(
+        "def f(completions, **columns): return [None] * len(completions)\n"
+    )
+    assert rlvr("prompts", questions, "--out", "p").code == 0
+    train = ["train", "--model=builtin", "--prompts", "p", *SMALL, "--out", "t"]
+    ran = rlvr(*train, "--verifier", "silent.py:f")
+    assert ran.code == 0 and "warning: no completion had a reward to learn from" in ran.err
