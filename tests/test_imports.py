@@ -158,7 +158,7 @@ def test_verifiers_and_metrics_load_no_torch(tmp_path):
         ["train", "--dry-run", "--out", "{tmp}/run"],
         ["train", "--recipe=dapo-iac-dlc", "--engine=graph", "--prompts={known}/prompts",
          "--heldout={known}/prompts", "--allow-overlap", "--model=builtin",
-         "--verifier=expression", "--dry-run", "--out", "{tmp}/run"],
+         "--verifier=expression", "--prompts-per-step=2", "--dry-run", "--out", "{tmp}/run"],
         ["prompts", "task:expression", "--out", "{tmp}/prompts"],
         ["score", "{known}/rollouts", "--verifier=0.9*expression+0.1*format", "--out", "{tmp}/s"],
         ["list", "objectives"],

@@ -79,10 +79,12 @@ def check(path: Path, config: RunConfig) -> Setup:
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     preflight.check_prompts(config)
     prompt_remarks(config, initial_policy)
-    if config.train.prompts:
-        first.of(Shards.open(Path(config.train.prompts)).table()["prompt_id"].to_pylist())
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
     directory.require_same(config)
+    if config.train.prompts:
+        given = Shards.open(Path(config.train.prompts))
+        chat.refuse_answers(given)
+        first.of(given.table()["prompt_id"].to_pylist())
     return Setup(config, directory, world, objective, sampling, initial_policy)
 
 

@@ -289,7 +289,7 @@ def test_a_function_imports_what_lies_beside_it_and_no_verdict_outlives_that(her
     words = ["rollout", "p", "--model=builtin", "-n2", "--max-new-tokens=4", "--out", "r"]
     assert rlvr(*words).code == 0
     for value in (0.25, 0.75):
-        (here / "helper_beside.py").write_text(f"K = {value}\n")
+        (here / "helper_beside.py").write_text(f"K = {value}\n" + "#" * int(100 * value))
         out = here / f"s{value}"
         ran = rlvr("score", "r", "--verifier", "rewards_of_helper.py:f", "--out", out)
         assert ran.code == 0 and Shards.open(out).summary["reward"] == value
