@@ -31,7 +31,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.models import memory_model, which
-    from rlvr_cli.stages import common, rollout
+    from rlvr_cli.stages import common, prompt_rewards, rollout
     from rlvr_cli.storage.shards import Shards
 
     source = Shards.open(options.source(prompts), "prompts")
@@ -52,7 +52,7 @@ def command(
         return console.say(f"rollout: {made}\n{preview}")
     options.spawn(nproc, prompts, source.path)
     asked = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
-    console.remark("rollout", *said, *also, *asked, *rollout.remarks(source))
+    console.remark("rollout", *said, *also, *asked, *prompt_rewards.remarks(source))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,

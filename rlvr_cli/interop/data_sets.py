@@ -98,11 +98,15 @@ def _saved(folder: Path) -> splits.Splits | None:
         if one.is_file() and (folder / "dataset_info.json").is_file():
             return {json.loads(one.read_text()).get("_split") or splits.WHOLE: ["."]}
     except (ValueError, KeyError) as error:
-        raise DataError(
-            f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
-            "save it again",
-        ) from error
+        raise _not_saved(folder, error) from error
     return None
+
+
+def _not_saved(folder: Path, error: Exception) -> DataError:
+    return DataError(
+        f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
+        "save it again",
+    )
 
 
 def _load_saved(folder: Path) -> list[dict[str, Any]]:
@@ -111,10 +115,7 @@ def _load_saved(folder: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = load_from_disk(str(folder)).to_list()
     except Exception as error:
-        raise DataError(
-            f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
-            "save it again",
-        ) from error
+        raise _not_saved(folder, error) from error
     if not rows:
         raise readers.no_rows(folder)
     return rows

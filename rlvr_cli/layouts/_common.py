@@ -30,6 +30,17 @@ def answered(row: Row, name: str = "answer") -> str:
     return answer
 
 
+def problem_and_answer(row: Row) -> dict[str, Any]:
+    """A problem of mathematics with its gold in `answer`."""
+    gold = answered(row)
+    return {
+        "prompt": value(row, "problem"),
+        "answer": gold,
+        "verifier": "math",
+        "used": {"problem", "answer"},
+    }
+
+
 def boxed_in(row: Row, name: str) -> str:
     r"""The content of the last `\boxed{}` in a column."""
     box = boxed.last_box(str(value(row, name)))

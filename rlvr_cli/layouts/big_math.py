@@ -13,13 +13,4 @@ def recognises(rows: list[dict[str, Any]]) -> bool:
 
 
 def build() -> Layout:
-    def read(row: dict[str, Any]) -> dict[str, Any]:
-        gold = _common.answered(row)
-        return {
-            "prompt": _common.value(row, "problem"),
-            "answer": gold,
-            "verifier": "math",
-            "used": {"problem", "answer"},
-        }
-
-    return read
+    return _common.problem_and_answer

@@ -337,11 +337,6 @@ def preview(
     return encoder.preview(first[0]) if first else "there is no prompt"
 
 
-def remarks(prompts: Shards) -> Iterator[str]:
-    """What one who samples these prompts would like to know before it starts."""
-    yield from prompt_rewards.remarks(prompts)
-
-
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:
     given = f"--max-draws is {options.max_draws}"
     if selection.prompts_per_step is None:
