@@ -1,4 +1,5 @@
 import json
+import shutil
 
 
 def test_a_run_is_sent_and_its_summary_is_json(rlvr, trained, tmp_path):
@@ -10,8 +11,9 @@ def test_a_run_is_sent_and_its_summary_is_json(rlvr, trained, tmp_path):
         "    def finish(self): pass\n"
         "def build(): return Own()\n"
     )
-    ran = rlvr("track", trained, "--to", f"{tmp_path}/own.py:build", "--once", "--json")
-    assert json.loads(ran.out) == {"path": str(trained), "sent": 2, "known": 1, "last": 2}
+    run = shutil.copytree(trained, tmp_path / "run")
+    ran = rlvr("track", run, "--to", f"{tmp_path}/own.py:build", "--once", "--json")
+    assert json.loads(ran.out) == {"path": str(run), "sent": 2, "known": 1, "last": 2}
 
 
 def test_a_folder_that_is_no_run_is_refused(refused, known, tmp_path):
