@@ -1,6 +1,7 @@
-"""Spider: `question`, `db_id` and `query`, on SQLite databases that lie in a folder.
+"""Spider and BIRD: `question`, `db_id` and a query, on SQLite databases that lie in a folder.
 
 The prompt has the tables of the database above the question: nothing else says what can be asked.
+BIRD's query is `SQL`; its `evidence`, which says what words of the question mean, goes below it.
 """
 
 import contextlib
@@ -15,12 +16,12 @@ from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.specs import grammar
 from rlvr_cli.verification.verifiers import sql
 
-SAYS = "tables stand above the question, the gold is `query`, `db` is `db_id`, the verifier sql"
+SAYS = "tables stand above the question, the gold is `query` or `SQL`, the verifier sql on `db_id`"
 _ASK = "{tables}\n\n-- Write one SQLite query that answers: {question}\n"
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:
-    return _common.has(rows[0], "question", "db_id", "query")
+    return _common.has(rows[0], "question", "db_id") and ("query" in rows[0] or "SQL" in rows[0])
 
 
 def build(*, databases: str = "") -> Layout:
@@ -38,11 +39,14 @@ def build(*, databases: str = "") -> Layout:
         if name not in files:
             raise Unusable(f"there is no database `{name}` in `{databases}`")
         question = str(_common.value(row, "question")).strip()
+        if row.get("evidence"):
+            question += f"\n-- {' '.join(str(row['evidence']).split())}"
+        gold = "query" if "query" in row else "SQL"
         return {
             "prompt": _ASK.format(tables=_tables(files[name]), question=question),
-            "answer": str(_common.value(row, "query")),
+            "answer": str(_common.value(row, gold)),
             "verifier": f"sql:databases={grammar.quoted(databases, within='+')}",
-            "used": {"question", "query"},
+            "used": {"question", gold, "evidence"},
             "extra": {"db": name},
         }
 

@@ -222,6 +222,133 @@ ARC = table(  # allenai/ai2_arc, some of whose labels are numbers
         "answerKey": "2",
     },
 )
+AIME = table(  # HuggingFaceH4/aime_2024
+    [("id", pa.int64()), *texts("problem", "solution", "answer", "url", "year")],
+    {
+        "id": 60,
+        "problem": "Find the remainder of $7^2$ divided by 10.",
+        "solution": "It is $49 \\equiv 9$.",
+        "answer": "9",
+        "url": "https://artofproblemsolving.com/",
+        "year": "2024",
+    },
+)
+OLYMPIAD = table(  # Hothan/OlympiadBench, OE_TO_maths_en_COMP
+    [
+        ("id", pa.int64()),
+        ("question", pa.string()),
+        ("solution", TEXTS),
+        ("final_answer", TEXTS),
+        *texts("context", "image_1", "modality", "difficulty"),
+        ("is_multiple_answer", pa.bool_()),
+        *texts("unit", "answer_type", "error", "question_type", "subfield", "subject", "language"),
+    ],
+    {
+        "id": 1606,
+        "question": "Which two integers have the square 4?",
+        "solution": ["They are $2$ and $-2$."],
+        "final_answer": ["$2$", "$-2$"],
+        "context": "All numbers are integers.",
+        "modality": "Text-only",
+        "is_multiple_answer": True,
+        "answer_type": "Numerical",
+        "question_type": "OE",
+    },
+)
+GPQA = table(  # Idavidrein/gpqa, some of whose columns
+    texts("Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3)), "Subdomain"),
+    {
+        "Question": "Which of these is a noble gas?\n",
+        "Correct Answer": "Neon\n",
+        "Incorrect Answer 1": "Iron",
+        "Incorrect Answer 2": "Zinc",
+        "Incorrect Answer 3": "Lead",
+        "Subdomain": "Chemistry (general)",
+    },
+)
+HUMAN_EVAL = table(  # openai/openai_humaneval
+    texts("task_id", "prompt", "canonical_solution", "test", "entry_point"),
+    {
+        "task_id": "HumanEval/0",
+        "prompt": 'from typing import List\n\n\ndef first(xs: List[int]) -> int:\n    """One."""\n',
+        "canonical_solution": "    return xs[0]\n",
+        "test": "\n\nMETADATA = {}\n\n\ndef check(candidate):\n    assert candidate([3, 4]) == 3\n",
+        "entry_point": "first",
+    },
+)
+_SUM = "n = int(input())\nprint(sum(map(int, input().split())))"
+APPS = table(  # codeparrot/apps; BAAI/TACO has these and others
+    [
+        ("problem_id", pa.int64()),
+        *texts("question", "solutions", "input_output", "difficulty", "url", "starter_code"),
+    ],
+    {
+        "problem_id": 0,
+        "question": "Print the sum of the n numbers of the second line.",
+        "solutions": "[]",
+        "input_output": '{"inputs": ["2\\n3 4\\n", "1\\n5\\n"], "outputs": ["7\\n", "5\\n"]}',
+        "starter_code": "",
+    },
+    {
+        "problem_id": 1,
+        "question": "Return the double of a number.",
+        "solutions": "[]",
+        "input_output": '{"fn_name": "double", "inputs": [[2], [5]], "outputs": [[4], [10]]}',
+        "starter_code": "def double(n):\n    ",
+    },
+)
+PAIRS = pa.struct([("input", TEXTS), ("output", TEXTS)])
+CODE_CONTESTS = table(  # deepmind/code_contests, some of whose columns
+    [
+        *texts("name", "description"),
+        *((n, PAIRS) for n in ("public_tests", "private_tests", "generated_tests")),
+        ("source", pa.int64()),
+    ],
+    {
+        "name": "1_A. Sum",
+        "description": "Print the sum of the n numbers of the second line.",
+        "public_tests": {"input": ["2\n3 4\n"], "output": ["7\n"]},
+        "private_tests": {"input": [], "output": []},
+        "generated_tests": {"input": ["1\n9\n"], "output": ["9\n"]},
+        "source": 2,
+    },
+)
+_TWO = "class Solution:\n    def double(self, n: int) -> int:\n        "
+LIVE_CODE_BENCH = table(  # livecodebench/code_generation_lite; the private tests are packed there
+    texts(
+        *("question_title", "question_content", "platform", "question_id", "starter_code"),
+        *("difficulty", "public_test_cases", "private_test_cases", "metadata"),
+    ),
+    {
+        "question_title": "Sum",
+        "question_content": "Print the sum of the n numbers of the second line.",
+        "platform": "atcoder",
+        "starter_code": "",
+        "public_test_cases": '[{"input": "2\\n3 4\\n", "output": "7", "testtype": "stdin"}]',
+        "private_test_cases": '[{"input": "1\\n9\\n", "output": "9", "testtype": "stdin"}]',
+        "metadata": "{}",
+    },
+    {
+        "question_title": "Double",
+        "question_content": "Return the double of a number.",
+        "platform": "leetcode",
+        "starter_code": _TWO,
+        "public_test_cases": '[{"input": "2", "output": "4", "testtype": "functional"}]',
+        "private_test_cases": '[{"input": "-3", "output": "-6", "testtype": "functional"}]',
+        "metadata": '{"func_name": "double"}',
+    },
+)
+BIRD = table(  # birdsql/bird_mini_dev
+    [("question_id", pa.int64()), *texts("db_id", "question", "evidence", "SQL", "difficulty")],
+    {
+        "question_id": 1,
+        "db_id": "pets",
+        "question": "How many young pets are there?",
+        "evidence": "young refers to age < 4",
+        "SQL": "SELECT count(*) FROM pet WHERE age < 4",
+        "difficulty": "simple",
+    },
+)
 
 # Of each: its rows, the layout and verifier that are recognised, and right completions.
 SAMPLES = {
@@ -238,6 +365,19 @@ SAMPLES = {
     "spider": (SPIDER, "spider", "sql", ["```sql\nSELECT count(name) FROM pet\n```"]),
     "mmlu-pro": (MMLU_PRO, "multiple-choice", "choice", ["The answer is (I)."]),
     "mmlu": (MMLU, "multiple-choice", "choice", ["The answer is (C)."]),
+    "aime": (AIME, "competition", "math", ["So it is \\boxed{9}."]),
+    "olympiad": (OLYMPIAD, "competition", "math", ["\\boxed{-2, 2}"]),
+    "gpqa": (GPQA, "gpqa", "choice", ["The answer is Neon."]),
+    "human-eval": (HUMAN_EVAL, "human-eval", "code", ["    return xs[0]\n"]),
+    "apps": (APPS, "programming-contest", "code", [_SUM, "def double(n):\n    return 2 * n"]),
+    "code-contests": (CODE_CONTESTS, "programming-contest", "code", [f"```python\n{_SUM}\n```"]),
+    "live-code-bench": (
+        LIVE_CODE_BENCH,
+        "programming-contest",
+        "code",
+        [_SUM, f"```python\n{_TWO}return 2 * n\n```"],
+    ),
+    "bird": (BIRD, "spider", "sql", ["SELECT count(*) FROM pet WHERE age <= 3"]),
     "arc": (ARC, "multiple-choice", "choice", ["The answer is (B)."]),
 }
 

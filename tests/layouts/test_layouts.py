@@ -11,7 +11,8 @@ from rlvr_cli import registry
 
 NAMES = (
     *("gsm8k", "math", "dapo", "numina-cot", "numina-1.5", "open-r1", "deepscaler", "big-math"),
-    *("mbpp", "mbpp-sanitized", "spider", "mmlu-pro", "mmlu", "arc"),
+    *("mbpp", "mbpp-sanitized", "spider", "mmlu-pro", "mmlu", "arc", "aime", "olympiad", "gpqa"),
+    *("human-eval", "apps", "code-contests", "live-code-bench", "bird"),
 )
 
 
@@ -37,7 +38,7 @@ def made(rlvr, tmp_path, databases, samples):
             pq.write_table(table, path)
         else:
             path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-        if name == "spider":
+        if name in ("spider", "bird"):
             words = (*words, "--layout", f"spider:databases={databases}")
         ran = rlvr("prompts", path, *words, "--out", tmp_path / "prompts")
         assert ran.code == 0, ran.err
@@ -57,7 +58,7 @@ def test_json_lines_give_the_prompts_of_the_parquet_file(rlvr, tmp_path, made, n
 def test_a_public_data_set_is_scored_as_it_is(rlvr, tmp_path, samples, made, name):
     table, layout, verifier, right = samples.SAMPLES[name]
     ran, rows = made(name)
-    if name != "spider":
+    if name not in ("spider", "bird"):
         assert f"taken as {layout}: " in ran.err
     assert len(rows) == len(table)
     assert {row["verifier"].partition(":")[0] for row in rows} == {verifier}
