@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 _OPENING = re.compile(r"^([ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(`{3,}|~{3,})[ \t]*([^`\n]*?)[ \t]*$")
 _ON_ONE_LINE = re.compile(r"^[ \t]*```(?:([\w+#-]+)[ \t]+)?([^`\n]+)```[ \t]*$", re.MULTILINE)
+_TRIES = 10  # fences within one string
 _LANGUAGE = re.compile(r"[\w+#-]+")
 
 
@@ -49,13 +50,15 @@ def _end(lines: list[str], start: int, fence: str) -> tuple[int, bool]:
     """The line that ends a block, and whether it is the block's own closing fence."""
     closing = re.compile(rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$")
     first = None
+    tries = 0
     for number in range(start, len(lines)):
         opened = _OPENING.match(lines[number])
         is_another = bool(opened and opened[3] and opened[2][0] == fence[0] and first is None)
         is_closing = closing.match(lines[number]) is not None
         if not is_closing and not is_another:
             continue
-        if not _ends_in_string("\n".join(lines[start:number])):
+        tries += 1
+        if tries > _TRIES or not _ends_in_string("\n".join(lines[start:number])):
             return number, is_closing
         first = number if first is None and is_closing else first
     return (len(lines), False) if first is None else (first, True)
@@ -63,7 +66,7 @@ def _end(lines: list[str], start: int, fence: str) -> tuple[int, bool]:
 
 def _ends_in_string(text: str) -> bool:
     """Whether Python is within triple quotes at the end of a text."""
-    if '"""' not in text and "'''" not in text:
+    if text.count('"""') % 2 == 0 and text.count("'''") % 2 == 0:
         return False
     try:
         parsed(text)

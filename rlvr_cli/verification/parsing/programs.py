@@ -4,6 +4,7 @@ What `read` returns is Python, or what was meant as such. Where several blocks m
 or parts of it they are kept apart by `BETWEEN`, until `chosen` is told what is asked for.
 """
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -13,11 +14,13 @@ from rlvr_cli.verification.parsing.names import Names
 
 BETWEEN = "\n\f\n"  # white space for Python
 _MOST = 100_000  # characters of a program
+_BLOCKS = 30  # the last blocks that are looked at
+_TRIES = 20  # places where code may end and prose begin
 _PYTHON = {"python", "py", "python3", "py3", "ipython", "ipython3"}
 _TAGS = (
     re.compile(r"<(answer|code|python)>(?P<text>.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE),
     re.compile(r"\[PYTHON\](?P<text>.*?)(?:\[/PYTHON\]|\Z)", re.DOTALL),
-    re.compile(r"(?:\[BEGIN\])?(?P<text>.*?)\[DONE\]", re.DOTALL),
+    re.compile(r"\A(?:.*?\[BEGIN\])?(?P<text>.*?)\[DONE\]", re.DOTALL),
 )
 _CODE = re.compile(
     r"(?:def|class|async def) \w+.*:|@\w+|import \w|from [\w.]+ import |"
@@ -41,7 +44,7 @@ def read(completion: str, is_finished: bool = True) -> str | None:
     if not found:
         return _bounded([text]) if (text := _unfenced(completion)) else None
     parts = _parts(found)
-    if not parts and (text := _unfenced(_outside(completion))):
+    if not parts and (text := _unfenced(_outside(completion, found))):
         parts = [text]
     return _bounded(parts)
 
@@ -73,7 +76,7 @@ def _bounded(parts: list[str]) -> str | None:
         size += len(part)
         if size > _MOST:
             break
-        kept.insert(0, part.replace("\f", ""))
+        kept.insert(0, part.replace("\f", "").replace("\r\n", "\n"))
     text = BETWEEN.join(kept)
     return text if text.strip() else None
 
@@ -104,7 +107,8 @@ def _is_program(text: str) -> bool:
 
 def _parts(found: list[Block]) -> list[str]:
     """The blocks that may be the program or parts of it, in order."""
-    filled = [block for block in found if block.text.strip() and not _is_session(block.text)]
+    filled = [b for b in found if 0 < len(b.text.strip()) <= _MOST and not _is_session(b.text)]
+    filled = filled[-_BLOCKS:]
     own = [b for b in filled if b.language in _PYTHON]
     plain = [b for b in filled if not b.language]
     if own:
@@ -122,13 +126,15 @@ def _readable(blocks: list[Block]) -> list[str]:
 
     One that goes on where another ends, as the body of its function, is joined with that.
     """
+    if len(blocks) == 1:
+        return [blocks[0].text]
     parts: list[str] = []
     broken: Block | None = None
     for block in blocks:
         if names.of(block.text) is not None:
             parts.append(block.text)
             broken = None
-        elif parts and _is_indented(block.text) and names.of(parts[-1] + block.text) is not None:
+        elif parts and _goes_on(parts[-1], block.text):
             parts[-1] += block.text
         else:
             broken = block
@@ -138,6 +144,15 @@ def _readable(blocks: list[Block]) -> list[str]:
     if not parts or is_meant:
         return [*parts, broken.text]
     return parts
+
+
+def _goes_on(part: str, text: str) -> bool:
+    """Whether a text is more of a body that does not end where its block does."""
+    if not _is_indented(text) or text.strip() in part:
+        return False
+    last = part.rstrip().rpartition("\n")[2].split()
+    is_over = last[:1] in (["return"], ["raise"]) and not _DEFINES.match(text.lstrip())
+    return not is_over and names.of(part + text) is not None
 
 
 def _is_session(text: str) -> bool:
@@ -153,11 +168,10 @@ def _is_code(text: str) -> bool:
     return any(_CODE.match(line.strip()) for line in text.split("\n"))
 
 
-def _outside(completion: str) -> str:
+def _outside(completion: str, found: list[Block]) -> str:
     """A text without its fenced blocks."""
-    for block in fences.blocks(completion):
-        completion = completion.replace(block.text, "\n") if block.text.strip() else completion
-    lines = completion.split("\n")
+    inside = {line.strip() for block in found for line in block.text.split("\n")}
+    lines = (line for line in completion.split("\n") if line.strip() not in inside)
     return "\n".join(line for line in lines if not line.lstrip().startswith(("```", "~~~")))
 
 
@@ -186,11 +200,15 @@ def _unfenced(text: str) -> str | None:
 
 def _without_prose(lines: list[str]) -> str:
     """Lines of code, up to the first that is a sentence at the margin."""
-    for number, line in enumerate(lines):
-        is_prose = line[:1].strip() and _SENTENCE.match(line) and not _CODE.match(line)
-        if number and is_prose and names.of("\n".join(lines[:number])) is not None:
+    ends = (n for n, line in enumerate(lines) if n and line[:1].strip() and _is_prose(line))
+    for number in itertools.islice(ends, _TRIES):
+        if names.of("\n".join(lines[:number])) is not None:
             return "\n".join(lines[:number]) + "\n"
     return "\n".join(lines)
+
+
+def _is_prose(line: str) -> bool:
+    return bool(_SENTENCE.match(line)) and not _CODE.match(line)
 
 
 def _with_needs(known: list[Names], picked: set[int]) -> set[int]:
