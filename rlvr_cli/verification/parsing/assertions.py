@@ -70,11 +70,11 @@ def _imported(tree: ast.Module) -> set[str]:
     return found
 
 
-def parts(text: str, entry: str | None) -> tuple[str, list[str]]:
-    """Tests as what goes before them, and in pieces that pass or fail on their own.
+def counted(text: str, entry: str | None, seconds: float | None, *, counts: bool) -> str:
+    """Tests in pieces that pass or fail on their own, each within its own limit of time.
 
     A statement at the top that asserts or calls is a piece, with what stands above it; so is each
-    of `check(candidate)`, with `entry` as the candidate. They run in turn, in one scope.
+    of `check(candidate)`, with `entry` as the candidate. Other tests are as they are.
     """
     body = fences.parsed(text).body
     if entry and (check := _uncalled(body)):
@@ -90,10 +90,23 @@ def parts(text: str, entry: str | None) -> tuple[str, list[str]]:
         if _is_test(node):
             pieces.append(waiting)
             waiting = []
-    if pieces:
-        pieces[-1] += waiting
-        waiting = []
-    return _unparsed(waiting), [_unparsed(piece) for piece in pieces]
+    if not pieces:
+        return text
+    pieces[-1] += waiting
+    return counting([_unparsed(piece) for piece in pieces], seconds, counts=counts)
+
+
+def counting(pieces: list[str], seconds: float | None, *, counts: bool) -> str:
+    """Pieces of tests as one text, in which each is counted and has a limit of time."""
+    lines = ["from rlvr_cli.verification.sandbox import counting as _counting"]
+    if counts:
+        lines.append(f"_counting.expect({len(pieces)})")
+    head = ast.parse(f"with _counting.test({seconds}): pass").body[0]
+    assert isinstance(head, ast.With)
+    for piece in pieces:
+        head.body = fences.parsed(piece).body
+        lines.append(_unparsed([head]))
+    return "\n".join(lines)
 
 
 def _uncalled(body: list[ast.stmt]) -> ast.FunctionDef | None:

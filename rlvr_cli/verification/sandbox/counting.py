@@ -1,4 +1,4 @@
-"""Runs tests one after the other, and says how many passed.
+"""How many tests passed, and how long each may take.
 
 It runs inside the sandbox and imports the standard library alone.
 """
@@ -9,47 +9,48 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlvr_cli.verification.sandbox.child import OutOfTime
-from rlvr_cli.verification.sandbox.messages import Gone
+
+_COUNT = {"tests": 0, "passed": 0}  # of the one program that this process tests
 
 
-def outcome(tests: Sequence[Callable[[], str | None]], rest: dict[str, Any]) -> dict[str, Any]:
-    """What came of tests, each of which returns why it failed, or raises.
+def expect(tests: int) -> None:
+    """Says how many tests there are; from then on `reached` knows the share that passed."""
+    _COUNT.update(tests=tests, passed=0)
 
-    The first that fails ends it, unless `rest` says with `counts` that the share that passes is
-    wanted. `test_seconds` of it limits each.
+
+def reached() -> dict[str, float]:
+    """The share of the tests that passed until now, where it is counted."""
+    return {"share": _COUNT["passed"] / _COUNT["tests"]} if _COUNT["tests"] else {}
+
+
+@contextmanager
+def test(seconds: float | None) -> Iterator[None]:
+    """One test, which may take so many seconds of the clock, or any number where that is None.
+
+    Where tests are counted the others go on behind one that fails.
     """
-    passed, reason = 0, None
-    counts = bool(rest.get("counts"))
-    for test in tests:
-        why = _why(test, rest.get("test_seconds"))
-        if isinstance(why, BaseException):
-            if not counts:
-                raise why
-            return {**_ended(why), "share": passed / len(tests)}
-        passed += why is None
-        reason = reason or why
-        if why is not None and not counts:
-            break
-    share = {"share": passed / len(tests)} if counts else {}
-    is_right = passed == len(tests) > 0
-    return {"passed": is_right, **share, **({} if is_right else {"reason": reason})}
-
-
-def _why(test: Callable[[], str | None], seconds: float | None) -> str | BaseException | None:
-    """Why a test failed; an exception if no other can follow it."""
     try:
         with limited(seconds):
-            return test()
-    except (Gone, OutOfTime, MemoryError) as error:
-        return error
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"[:200]
+            yield
+        _COUNT["passed"] += 1
+    except Exception:
+        if not _COUNT["tests"]:
+            raise
 
 
-def _ended(error: BaseException) -> dict[str, Any]:
-    if isinstance(error, Gone):
-        return {"passed": False, "reason": str(error)}
-    return {"status": "oom" if isinstance(error, MemoryError) else "timeout"}
+def outcome(tests: Sequence[Callable[[], str | None]]) -> dict[str, Any]:
+    """What came of tests, each of which returns why it failed.
+
+    The first that fails ends it, unless they are counted.
+    """
+    reason = None
+    for run in tests:
+        why = run()
+        _COUNT["passed"] += why is None
+        reason = reason or why
+        if why is not None and not _COUNT["tests"]:
+            break
+    return {"passed": True} if reason is None else {"passed": False, "reason": reason}
 
 
 @contextmanager

@@ -118,7 +118,8 @@ def _open_input() -> None:
     plain = builtins.open
 
     def opens(file: Any, *arguments: Any, **named: Any) -> Any:
-        is_input = isinstance(file, str) and file in ("/dev/stdin", "/proc/self/fd/0")
+        path = os.fspath(file) if isinstance(file, str | os.PathLike) else None
+        is_input = path in ("/dev/stdin", "/proc/self/fd/0")
         return plain(os.dup(0) if is_input else file, *arguments, **named)
 
     builtins.open = io.open = opens  # type: ignore[assignment]

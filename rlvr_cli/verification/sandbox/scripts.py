@@ -8,9 +8,11 @@ import contextlib
 import os
 import selectors
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from rlvr_cli.verification.sandbox import comparing, counting, environment, messages
@@ -21,6 +23,10 @@ _OUT_OF_MEMORY = 99  # the exit code of a program that ran out of it
 _ERROR_BYTES = 2048  # of the end of stderr
 
 
+class _BadJudge(Exception):
+    """A gold's own judge cannot judge."""
+
+
 def serve(job: dict[str, Any], asks: int, answers: int) -> None:
     """The child: a process of the program's own for each input."""
     while (request := messages.get(asks)) is not None:
@@ -29,30 +35,31 @@ def serve(job: dict[str, Any], asks: int, answers: int) -> None:
 
 def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
     """Inputs on stdin and what a program must write on stdout for each."""
-    judge = _judge(rest)
-    pairs = enumerate(zip(rest["inputs"], rest["outputs"], strict=True), 1)
-    exceeded: list[str] = []
+    try:
+        judge = _judge(rest)
+    except Exception as error:
+        return {"status": "bad_gold", "reason": f"its checker cannot be loaded: {error!r}"[:160]}
+    late: list[str] = []
 
     def tested(number: int, given: str, wanted: str) -> str | None:
         answer = child.ask({"input": given, "seconds": rest.get("test_seconds")})
-        status = _exceeded(answer)
-        if status and rest.get("goes_on"):
-            exceeded.append(status)
+        if status := _exceeded(answer):
+            if not rest.get("goes_on"):
+                raise MemoryError if status == "oom" else OutOfTime
+            late.append(status)
             return f"input {number}: {status}"
-        if status:
-            raise MemoryError if status == "oom" else OutOfTime
-        why = _failed(answer)
-        return (
-            f"input {number}: {why}"
-            if (why := why or judge(given, answer["output"], wanted))
-            else None
-        )
+        why = _failed(answer) or judge(given, answer["output"], wanted)
+        return None if why is None else f"input {number}: {why}"
 
-    tests = [lambda n=n, pair=pair: tested(n, *pair) for n, pair in pairs]  # type: ignore[misc]
-    result = counting.outcome(tests, {**rest, "test_seconds": None})
-    if exceeded and "status" not in result:
-        return {"status": exceeded[0], "share": result.get("share", 0.0)}
-    return result
+    pairs = enumerate(zip(rest["inputs"], rest["outputs"], strict=True), 1)
+    tests = [partial(tested, number, *pair) for number, pair in pairs]
+    if rest.get("counts"):
+        counting.expect(len(tests))
+    try:
+        result = counting.outcome(tests)
+    except _BadJudge as error:
+        return {"status": "bad_gold", "reason": str(error)}
+    return {"status": late[0], "reason": result["reason"]} if late else result
 
 
 def _exceeded(answer: dict[str, Any]) -> str | None:
@@ -88,14 +95,17 @@ def _judge(rest: dict[str, Any]) -> Callable[[str, str, str], str | None]:
 
         return compare
     scope: dict[str, Any] = {"__name__": "checker"}
-    exec(compile(rest["checker"], "checker", "exec"), scope)
+    exec(compile(rest["checker"], "tests", "exec"), scope)
     own = scope["check"]
 
     def ask(given: str, output: str, wanted: str) -> str | None:
         try:
             is_right = own(given, output, wanted)
         except Exception as error:
-            own(given, wanted, wanted)  # a checker that fails on what is expected is at fault
+            try:
+                own(given, wanted, wanted)
+            except Exception as same:
+                raise _BadJudge(f"its checker fails on what is expected: {same!r}"[:160]) from same
             return f"its judge refused {_short(output)}: {type(error).__name__}: {error}"[:160]
         return None if is_right else f"its judge refused {_short(output)}"
 
@@ -208,6 +218,9 @@ def _run_main(job: dict[str, Any], seconds: float | None) -> NoReturn:
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if code and not isinstance(error.code, int):
+            with contextlib.suppress(BaseException):
+                print(error.code, file=sys.stderr)
     except MemoryError:
         code = _OUT_OF_MEMORY
     except BaseException:

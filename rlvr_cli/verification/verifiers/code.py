@@ -76,7 +76,7 @@ def build(
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
-        style, tests = _tests(gold, entry, tolerance)
+        style, tests = _tests(gold, entry, options)
         outcome = launch.run(
             kind,
             {"program": program, "style": style},
@@ -84,7 +84,7 @@ def build(
             seconds=timeout_s,
             memory_bytes=memory_mib << 20,
         )
-        return _verdict(outcome, exceeding, credit)
+        return _verdict(outcome, exceeding)
 
     return Isolated(
         extract=programs.read,
@@ -102,28 +102,33 @@ def _gold(answer: str, extra: str) -> golds.Gold:
     return golds.read(answer, json.loads(extra))
 
 
-def _tests(gold: golds.Gold, entry: str | None, tolerance: float) -> tuple[str, dict[str, Any]]:
+def _tests(
+    gold: golds.Gold, entry: str | None, options: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """The style of the tests, and what the process that holds them is given."""
     if isinstance(gold, Script):
         given = {"inputs": gold.inputs, "outputs": gold.outputs, "checker": gold.checker}
         return "outputs", given
+    seconds, counts = options["test_seconds"], bool(options["counts"])
     if isinstance(gold, Calls):
-        setup = whole.calling(gold, str(entry), tolerance)
-        parts = [f"_passes({number})" for number in range(len(gold.arguments))]
-        text = "\n".join([setup, *parts])
-        return "tests", {"tests": text, "setup": setup, "parts": parts, "entry_point": entry}
-    setup, parts = assertions.parts(gold.text, entry)
-    given = {"tests": gold.text, "setup": setup, "parts": parts, "entry_point": entry}
-    return "tests", given
+        calls = [f"_passes({number})" for number in range(len(gold.arguments))]
+        if seconds or counts:
+            calls = [assertions.counting(calls, seconds, counts=counts)]
+        text = "\n".join([whole.calling(gold, str(entry), options["tolerance"]), *calls])
+    elif seconds or counts:
+        text = assertions.counted(gold.text, entry, seconds, counts=counts)
+    else:
+        text = gold.text
+    return "tests", {"tests": text, "entry_point": entry}
 
 
-def _verdict(outcome: dict[str, Any], exceeding: str, credit: str) -> Verdict:
+def _verdict(outcome: dict[str, Any], exceeding: str) -> Verdict:
     reason = outcome.get("reason")
     text = None if reason is None else str(reason)[:_REASON_LENGTH]
-    share = float(outcome.get("share") or 0.0) if credit == "share" else 0.0
+    share = min(float(outcome.get("share", 0.0)), 1.0)
     if "passed" in outcome:
-        passed = outcome["passed"] is True
-        return Verdict("ok", 1.0 if passed else min(share, 1.0), passed, reason=text)
+        passed = outcome["passed"] is True and outcome.get("share", 1.0) == 1.0
+        return Verdict("ok", 1.0 if passed else share, passed, reason=text)
     status = outcome["status"]
     if status in ("timeout", "oom") and exceeding == "wrong":
         return Verdict(status, share, False, reason=text)
