@@ -167,15 +167,14 @@ def test_a_judge_that_fails_on_what_is_expected_is_a_bad_gold(judged):
 
 
 def test_no_judge_is_within_reach_of_a_program(judged):
-    checker = f"SECRET = 'XYLOPHON'\n{CHECKER}"
-    gold = json.dumps({"inputs": ["5"], "outputs": ["1 4"], "checker": checker})
-    word = "word = ''.join(['XYLO', 'PHON'])\n"
+    gold = json.dumps({"inputs": ["5"], "outputs": ["1 4"], "checker": CHECKER})
     cheats = (
-        f"import gc\n{word}print('1 4' if any(word in str(o) for o in gc.get_objects() if 'word' not in str(o)) else '0 0')",
-        f"import sys\n{word}print('1 4' if word in str(sys._getframe(1).f_locals) else '0 0')",
+        "import gc\nkeys = [set(o) for o in gc.get_objects() if isinstance(o, dict)]\n"
+        "print('1 4' if any({'checker', 'inputs'} <= one for one in keys) else '0 0')",
         "def check(*_): return True\nimport builtins\nbuiltins.check = check\nprint('0 0')",
     )
-    assert not any(v.correct for v in judged([(text, gold, {}) for text in cheats]))
+    verdicts = judged([(text, gold, {}) for text in cheats])
+    assert [v.reason for v in verdicts] == ["input 1: its judge refused `0 0`"] * 2
 
 
 FOUR = json.dumps({"inputs": ["1", "2", "3", "4"], "outputs": ["1", "2", "3", "4"]})
