@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from rlvr_cli.verification.sandbox import calls, namespaces, scripts
+from rlvr_cli.verification.sandbox import calls, counting, namespaces, scripts
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
 
@@ -41,7 +41,7 @@ def main(job: dict[str, Any], tests: Callable[[], dict[str, Any]]) -> None:
         result = {"status": "oom" if isinstance(error, MemoryError) else "timeout"}
     except BaseException as error:
         result = {"passed": False, "reason": f"{type(error).__name__}: {error}"[:200]}
-    os.write(out, json.dumps(result).encode())
+    os.write(out, json.dumps({**result, **counting.reached()}).encode())
     os._exit(0)
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from rlvr_cli.verification.parsing import golds, programs, whole
 from rlvr_cli.verification.sandbox import launch
-from rlvr_cli.verification.verifiers import code
 from rlvr_cli.verification.verifiers.code import build
 
 PROMPT = "def helper(): pass\n\ndef f(x):\n    '''Doubles.'''\n"
@@ -16,21 +16,22 @@ PROMPT = "def helper(): pass\n\ndef f(x):\n    '''Doubles.'''\n"
     [
         ("    return 2 * x", "    return 2 * x"),
         ("So:\n```python\ndef f(x): return 1\n```\nor\n```\ndef f(x): return 2\n```\n", None),
-        ("```python\nnever closed", "```python\nnever closed"),
+        ("```python\nnever closed", "never closed\n"),
         (" \n", ""),
         ("x" * 100_001, ""),
     ],
 )
 def test_the_last_block_is_the_program_or_else_the_completion(completion, program):
     expected = "def f(x): return 2\n" if program is None else program or None
-    assert build().extract(completion, True) == expected
+    read = build().extract(completion, True)
+    assert (read and programs.chosen(read, {"f"}, is_script=False)) == expected
 
 
 @pytest.mark.parametrize(
     "gold",
     [
         "assert f(1) == 2",
-        "def check(candidate):\n    assert candidate(1) == 2",
+        "def check(candidate):\n    assert candidate(1) == 2\ncheck(f)",
         json.dumps(["assert f(1) == 2"]),
         json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]}),
         json.dumps({"inputs": [[1]], "outputs": [2], "fn_name": "f"}),
@@ -68,25 +69,27 @@ def test_a_gold_that_holds_no_tests_is_a_fault(gold):
 
 
 def test_a_program_without_the_function_goes_after_the_prompt():
-    tests = code._tests("assert f(1) == 2", {"prompt": PROMPT})
-    assert tests["entry_point"] == "f"
-    assert code._complete_program("    return 2 * x", tests) == PROMPT + "    return 2 * x"
+    gold = golds.read("assert f(1) == 2", {"prompt": PROMPT})
+    program = whole.program_of("    return 2 * x", gold, PROMPT, "auto")
+    assert program == (PROMPT + "    return 2 * x", "f")
+
+
+FUTURE = "from __future__ import annotations\n"
 
 
 @pytest.mark.parametrize(
-    ("prompt", "program", "given"),
+    ("prompt", "program", "made"),
     [
-        (PROMPT, "def f(x): return 2", "def helper(): pass\n\n"),
-        ("from typing import List\ndef f(x: List): pass", "def f(x: List): 1", None),
-        ("Complete this:\ndef f(x):", "def f(x): return 2", ""),
-        ("Doubles a number.", "def f(x): return 2", ""),
-        (PROMPT, "from __future__ import annotations\ndef f(x): return 2", ""),
+        (PROMPT, "def f(x): return 2", "def helper(): pass\n\ndef f(x): return 2"),
+        ("from a import List\ndef f(x): pass", "def f(x): 1", "from a import List\ndef f(x): 1"),
+        ("Complete this:\ndef f(x):", "def f(x): return 2", "def f(x): return 2"),
+        ("Doubles a number.", "def f(x): return 2", "def f(x): return 2"),
+        (PROMPT, f"{FUTURE}def f(x): 1", f"{FUTURE}def helper(): pass\n\ndef f(x): 1"),
     ],
 )
-def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, given):
-    tests = code._tests("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
-    given = "from typing import List\n" if given is None else given
-    assert code._complete_program(program, tests) == given + program
+def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, made):
+    gold = golds.read("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
+    assert whole.program_of(program, gold, prompt, "auto") == (made, "f")
 
 
 def test_limits_out_of_bounds_are_refused():
