@@ -97,7 +97,7 @@ class Shared:
     def get(self, key: int) -> Any:
         return self._known[key][0]
 
-    def __contains__(self, key: int) -> bool:
+    def __contains__(self, key: int | None) -> bool:
         return key in self._known
 
     def keep(self, key: int) -> list[Any]:
@@ -114,29 +114,59 @@ class Shared:
 
     def unused(self) -> list[int]:
         """Those that nothing here refers to any more."""
-        count = sys.getrefcount
-        # Referred to by the tuple that is unpacked, the variable, and the argument.
-        return [key for key, (value, _, _) in self._known.items() if count(value) <= 3]
+        counts = _references(self._known.values())
+        return [key for key, n in zip(self._known, counts, strict=True) if n <= _REFERENCES]
+
+    def drop_unused(self, keys: list[int]) -> list[int]:
+        """Forgets those of `keys`, and then what only they held; returns all of them."""
+        gone, todo = [], keys
+        while todo:
+            parts: dict[int, None] = {}
+            for key in todo:
+                value, _, held = self._known.pop(key)
+                del self._keys[id(value)]
+                parts.update((self._keys[id(item)], None) for item in held if id(item) in self._keys)
+                del value, held
+            gone += todo
+            left = [key for key in parts if key in self._known]
+            counts = _references([self._known[key] for key in left])
+            todo = [key for key, n in zip(left, counts, strict=True) if n <= _REFERENCES]
+        return gone
 
     def changed(self) -> list[int]:
         """Those that hold something else than when a message last went."""
         found = []
         for key, (value, base, held) in self._known.items():
-            now = contents(value, base)
+            now = value if base is list else contents(value, base)
             if len(now) != len(held) or not all(map(operator.is_, now, held)):
                 found.append(key)
         return found
 
 
+def _references(entries: Iterable[tuple[Any, type, list[Any]]]) -> list[int]:
+    return [sys.getrefcount(value) for value, _, _ in entries]
+
+
+_REFERENCES = _references([([], list, [])])[0]  # to what nothing but its entry refers to
+
+
 class Encoder:
     """One message: the nodes that a value takes."""
 
-    def __init__(self, shared: Shared, name: Callable[["Encoder", Any, bool], list[Any]]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        name: Callable[["Encoder", Any, bool], list[Any]],
+        *,
+        is_result: bool = False,
+    ) -> None:
         self._shared = shared
         self._name = name  # the node of what is no plain data
+        self._is_result = is_result  # so that what nothing else here refers to is given away
         self._places: dict[int, int] = {}
         self._held: list[Any] = []  # as an id is one's own only while it lives
-        self._todo: list[tuple[int, Any, bool]] = []
+        self._todo: list[tuple[int, Any, bool, bool]] = []
+        self._is_given = False  # whether the node that is being written is
         self.nodes: list[Any] = []
 
     def message(self, root: Any, *, is_settled: bool = True) -> dict[str, Any]:
@@ -144,15 +174,18 @@ class Encoder:
 
         Not while another message is being read, whose containers are not filled yet.
         """
-        gone = self._shared.unused() if is_settled else []
+        unused = self._shared.unused() if is_settled else []
         for key in self._shared.changed() if is_settled else []:
             self._place(self._shared.get(key), whole=True)
-        item = self.item(root)
+        self._is_given = self._is_result
+        item = [self._place(root)]
+        self.nodes[item[0]] = ["tuple", self.items(root)]
         while self._todo:
-            place, value, whole = self._todo.pop()
-            self.nodes[place] = self._node(value, whole)
-        self._shared.drop(gone)
-        return {"nodes": self.nodes, "root": item, "gone": gone}
+            place, value, whole, is_given = self._todo.pop()
+            if self.nodes[place] is None:
+                self._is_given = is_given and self._is_only_here(value)
+                self.nodes[place] = self._node(value, whole)
+        return {"nodes": self.nodes, "root": item, "gone": self._shared.drop_unused(unused)}
 
     def item(self, value: Any) -> Any:
         """A scalar as it is; else the number of its node, which is written later."""
@@ -166,6 +199,12 @@ class Encoder:
         return [self._place(value)]
 
     def items(self, values: Iterable[Any]) -> list[Any]:
+        values = list(values)
+        kinds = set(map(type, values))
+        if kinds == {int} and -_SMALL < min(values) and max(values) < _SMALL:
+            return values
+        if kinds == {float} or (kinds == {str} and all(map(str.isascii, values))):
+            return values
         return [self.item(value) for value in values]
 
     def _place(self, value: Any, whole: bool = False) -> int:
@@ -174,8 +213,11 @@ class Encoder:
             place = self._places[id(value)] = len(self.nodes)
             self._held.append(value)
             self.nodes.append(None)
-            self._todo.append((place, value, whole))
+            self._todo.append((place, value, whole, self._is_given))
         return place
+
+    def _is_only_here(self, value: Any) -> bool:
+        return sys.getrefcount(value) <= _ONLY_HERE
 
     def _node(self, value: Any, whole: bool) -> list[Any]:
         kind = type(value)
@@ -199,16 +241,41 @@ class Encoder:
         return self._name(self, value, whole)
 
     def container(self, value: Any, whole: bool, own: Any) -> list[Any]:
-        """A container: its key, and what it holds unless the other side has that."""
-        key = self._shared.key_of(value)
+        """A container: its key, and what it holds unless the other side has that.
+
+        One without a key is the other side's alone from then on.
+        """
+        key, base = self._shared.key_of(value), plain_base(type(value)) or list
         if key is not None and not whole:
             return ["same", key]
-        key = self._shared.add(value) if key is None else key
-        held, base = self._shared.keep(key), plain_base(type(value)) or list
-        node = [_TAGS[base], key, self.items(held), own]
+        if key is None and self._is_given and own is None:
+            node = [_TAGS[base], None, self.items(contents(value, base)), own]
+        else:
+            self._is_given = False
+            key = self._shared.add(value) if key is None else key
+            node = [_TAGS[base], key, self.items(self._shared.keep(key)), own]
         if isinstance(value, defaultdict):
             return [*node, self.item(value.default_factory)]
         return [*node, value.maxlen] if isinstance(value, deque) else node
+
+
+class _Counting(Encoder):
+    """Finds how many references there are to what one container alone refers to."""
+
+    count = 0
+
+    def _is_only_here(self, value: Any) -> bool:
+        self.count = sys.getrefcount(value)
+        return True
+
+
+def _references_to_a_part() -> int:
+    encoder = _Counting(Shared(0), lambda *_: [], is_result=True)
+    encoder.message(("value", [[]]))
+    return encoder.count
+
+
+_ONLY_HERE = _references_to_a_part()
 
 
 class Decoder:
@@ -231,16 +298,25 @@ class Decoder:
         fills = []
         for place, node in enumerate(nodes):
             if node[0] in _MUTABLE:
-                self._make(place)
-                fills.append((self._values[place], int(node[1]), node[2]))
+                if node[3] is None and len(node) == 4:
+                    self._values[place] = self._container(node)
+                else:
+                    self._make(place)
+                fills.append((self._values[place], node[1], node[2]))
         for place in range(len(nodes)):
-            self._make(place)
+            if place not in self._values:
+                self._make(place)
         for value, key, items in fills:
-            base = plain_base(type(value)) or list
-            replace(value, base, [self.value(item) for item in items])
-            self._shared.keep(key)
+            replace(value, plain_base(type(value)) or list, self.values(items))
+            if key is not None:
+                self._shared.keep(key)
         self._shared.drop(data["gone"])
         return self.value(data["root"])
+
+    def values(self, items: list[Any]) -> list[Any]:
+        if not {list, dict} & set(map(type, items)):
+            return items
+        return [self.value(item) for item in items]
 
     def value(self, item: Any) -> Any:
         """What an item stands for; its node must have been read."""
@@ -291,7 +367,7 @@ class Decoder:
             return self._shared.get(node[1])
         if tag in ("tuple", "frozenset"):
             kind = tuple if tag == "tuple" else frozenset
-            return kind(self.value(item) for item in node[1])
+            return kind(self.values(node[1]))
         if tag == "int":
             return int(node[1], 16)
         if tag == "str":
@@ -301,14 +377,17 @@ class Decoder:
         if tag == "constant":
             return _CONSTANTS[node[1]]
         if tag == "record":
-            return records.made(node[1], [self.value(item) for item in node[2]])
+            return records.made(node[1], self.values(node[2]))
         return self._named(self, node)
 
     def _container(self, node: list[Any]) -> Any:
         """The one of this key, or a new one that is still empty."""
         tag, key, _, own = node[:4]
         base = _MUTABLE[tag]
-        if key in self._shared:
+        if key is not None and type(key) is not int:
+            raise ValueError("no key")
+        is_known = key in self._shared
+        if is_known:
             value = self._shared.get(key)
         elif own is not None:
             value = self._named(self, ["container", base, *own])
@@ -316,7 +395,7 @@ class Decoder:
             value = base.__new__(base)
         if plain_base(type(value)) is not base:
             raise ValueError("a container of another type")
-        if key in self._shared:
+        if is_known:
             return value
         if tag == "deque":
             deque.__init__(value, (), node[4])
@@ -325,7 +404,8 @@ class Decoder:
             defaultdict.__init__(value, factory if callable(factory) else None)
         elif tag == "OrderedDict":
             OrderedDict.__init__(value)
-        self._shared.add(value, int(key))
+        if key is not None:
+            self._shared.add(value, key)
         return value
 
 
