@@ -6,90 +6,169 @@ It runs inside the sandbox and imports the standard library alone.
 import ast
 import builtins
 import contextlib
-import importlib
+import io
+import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from rlvr_cli.verification.sandbox import messages, values
-from rlvr_cli.verification.sandbox.child import NAME, Child, limit
+from rlvr_cli.verification.sandbox import assertions, program_side, suites
+from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
+from rlvr_cli.verification.sandbox.tests_side import (
+    TESTS,
+    ProgramFinder,
+    Scope,
+    TestsSide,
+    Untestable,
+    Words,
+    reflect,
+)
 
-
-def serve(job: dict[str, Any], asks: int, answers: int) -> None:
-    """The child: runs the program, says what it defines, and calls what it is asked to."""
-    scope: dict[str, Any] = {"__name__": NAME, "__builtins__": builtins}
-    program = job["program"]
-    limit(job)
-    try:
-        exec(compile(program, NAME, "exec"), scope)
-        names = [name for name, value in scope.items() if callable(value)]
-        messages.send(answers, {"names": names})
-    except BaseException as error:
-        messages.send(answers, _raised(error))
-        return
-    while (request := messages.get(asks)) is not None:
-        try:
-            arguments, named = values.decode(request["arguments"]), values.decode(request["named"])
-            result = scope[request["name"]](*arguments, **named)
-            messages.send(answers, {"value": values.encode(result)})
-        except BaseException as error:
-            messages.send(answers, _raised(error))
-
-
-def _raised(error: BaseException) -> dict[str, str]:
-    try:
-        text = str(error)[:200]
-    except BaseException:
-        text = ""
-    return {"raised": type(error).__name__, "text": text}
+serve = program_side.serve
+_DEEP = 10_000  # calls within calls, as those of two processes take several each
 
 
 def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
-    """Assertions, or a function `check(candidate)`, that call what the program defines."""
+    """What came of tests that call the program; `bad_gold` unless an assertion of them ran."""
+    source = rest["tests"]
     try:
-        tree = ast.parse(rest["tests"])
-        tests = compile(tree, "tests", "exec")
-    except (SyntaxError, ValueError) as error:
-        return {"status": "bad_gold", "reason": f"the tests do not compile: {error}"[:200]}
-    names, entry = child.receive()["names"], rest["entry_point"]
-    scope = _defined_by(rest["prompt"])
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name in names:
-        if name == entry or (name in used and name not in scope and not hasattr(builtins, name)):
-            scope[name] = _proxy(child, name)
-    if entry and entry not in names:
-        return {"passed": False, "reason": f"it defines no {entry}"}
-    for name in _modules(tree) - scope.keys():
-        with contextlib.suppress(ImportError):
-            scope[name] = importlib.import_module(name)
-    exec(tests, scope)
-    if entry and callable(scope.get("check")):
-        scope["check"](scope[entry])
-    return {"passed": True}
+        tree = ast.parse(source)
+        words = Words(tree)
+        asserted = assertions.rewrite(tree)
+        code = compile(tree, "tests", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return _bad(f"the tests do not compile: {error}")
+    if not asserted:
+        return _bad("the tests assert nothing")
+    side = TestsSide(child, words)
+    ledger = assertions.Ledger(source, lambda: side.was_called)
+    _prepare(side, words)
+    scope = Scope(side, words, _defined_by(rest["prompt"], side))
+    scope[assertions.LEDGER] = ledger
+    try:
+        entry = _entry(side, rest["entry_point"], scope)
+        suites.run(code, scope, entry, ledger)
+        failure: BaseException | None = None
+    except suites.BadGold as error:
+        return _bad(str(error))
+    except (MemoryError, OutOfTime, Gone):
+        raise
+    except BaseException as error:
+        failure = error
+    return _outcome(side, ledger, failure)
 
 
-def _modules(tree: ast.AST) -> set[str]:
-    """The standard library's modules in tests that count on the imports of a program."""
-    nodes = (node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return {node.id for node in nodes if isinstance(node, ast.Name)} & sys.stdlib_module_names
+def _outcome(
+    side: TestsSide, ledger: assertions.Ledger, failure: BaseException | None
+) -> dict[str, Any]:
+    """What the tests say in the end, and what they swallowed."""
+    if side.ended is not None and not isinstance(side.ended, Untestable):
+        raise side.ended
+    if isinstance(side.ended, Untestable):
+        return {"status": "error", "reason": str(side.ended)[:200]}
+    if isinstance(failure, ModuleNotFoundError) and side.last_error is not failure:
+        return {"status": "error", "reason": f"the tests import {failure.name}, which is not here"}
+    if failure is not None:
+        return {"passed": False, "reason": _described(failure, ledger)}
+    if ledger.swallowed is not None:
+        text = ledger.text(ledger.swallowed)
+        return {"passed": False, "reason": f"it failed, and the tests went on: {text}"[:200]}
+    if ledger.passed:
+        return {"passed": True}
+    if side.last_error is not None:
+        return {"passed": False, "reason": _described(side.last_error, ledger)}
+    if not side.was_called:
+        return _bad("the tests never call the program")
+    return _bad("no assertion of the tests ran")
 
 
-def _proxy(child: Child, name: str) -> Callable[..., Any]:
-    def call(*arguments: Any, **named: Any) -> Any:
-        request = {"arguments": values.encode(arguments), "named": values.encode(named)}
-        answer = child.ask({"name": name, **request})
-        try:
-            return values.decode(answer["value"])
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-            raise Gone("it answered what is no value") from error
-
-    return call
+def _bad(reason: str) -> dict[str, Any]:
+    return {"status": "bad_gold", "reason": reason[:200]}
 
 
-def _defined_by(prompt: str) -> dict[str, Any]:
-    """What a prompt defines, for tests that use its helpers; it may be an incomplete program."""
-    scope: dict[str, Any] = {"__name__": "tests"}
+def _described(error: BaseException, ledger: assertions.Ledger) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    if isinstance(error, AssertionError) and ledger.line is not None:
+        line = ledger.text(ledger.line)
+        text = f"{line} ({text})" if text and text not in line else line
+    return f"{name}: {text}"[:200]
+
+
+def _prepare(side: TestsSide, words: Words) -> None:
+    """Gives this process what tests expect of one: streams, the modules that they import."""
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), _nowhere(), _nowhere()
+    side.printed_to(sys.stdout)
+    sys.setrecursionlimit(_DEEP)
+    sys.argv = [TESTS]
+    for name in ("exit", "quit"):
+        setattr(builtins, name, sys.exit)
+    modules = {module.partition(".")[0] for module in (*words.imported, *words.imports)}
+    if "pytest" in modules:
+        from rlvr_cli.verification.sandbox import pytest_shim
+
+        sys.modules["pytest"] = pytest_shim.module()
+    if "unittest" in modules:
+        import unittest
+
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment, misc]
+    if words.is_async:
+        from rlvr_cli.verification.sandbox import loops
+
+        loops.install()
+    reflect(side, modules | words.bases)
+    sys.meta_path.append(ProgramFinder(side, words))  # type: ignore[arg-type]
+
+
+def _nowhere() -> Any:
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: SIM115
+
+
+def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
+    """What is tested: a function, or a method as in `Solution().f`; None if nothing says."""
+    if not name:
+        return None
+    first = name.partition("(")[0].partition(".")[0]
+    if first not in side.names:
+        raise Gone(f"it defines no {first}")
+    scope[first] = side.program_global(first)
+    try:
+        return eval(name, scope)  # noqa: S307
+    except AttributeError:
+        raise Gone(f"it defines no {name}") from None
+
+
+def _defined_by(prompt: str, side: TestsSide) -> dict[str, Any]:
+    """The functions of a prompt, for tests that use its helpers, which no program may replace.
+
+    A prompt may be an incomplete program. Its classes are the program's, whose objects they are
+    the classes of; what it only begins is the program's as well.
+    """
+    scope: dict[str, Any] = {"__name__": "prompt"}
+    try:
+        tree = ast.parse(prompt)
+    except (SyntaxError, ValueError):
+        return {}
+    kept = [node for node in tree.body if not _is_begun(node, side.names)]
+    tree.body = kept
     with contextlib.suppress(Exception):
-        exec(compile(prompt, "prompt", "exec"), scope)
-    return scope
+        exec(compile(tree, "prompt", "exec", dont_inherit=True), scope)
+    return {name: value for name, value in scope.items() if not name.startswith("__")}
+
+
+def _is_begun(node: ast.stmt, names: set[str]) -> bool:
+    """Whether a definition of a prompt is left to the program."""
+    if isinstance(node, ast.ClassDef):
+        return node.name in names
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    return all(isinstance(part, ast.Pass | ast.Raise) or _is_ellipsis(part) for part in body)
+
+
+def _is_ellipsis(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+

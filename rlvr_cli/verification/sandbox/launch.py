@@ -27,8 +27,11 @@ from rlvr_cli.verification.sandbox import seccomp
 VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
 # What runs inside, each after the modules that it imports.
-_MODULES = ("seccomp", "namespaces", "values", "messages", "child", "comparing", "environment",
-            "counting", "calls", "scripts", "runner")  # fmt: skip
+_MODULES = (
+    "seccomp", "namespaces", "messages", "child", "records", "values", "mirrors", "objects",
+    "streams", "loops", "comparing", "environment", "counting", "program_side", "tests_side",
+    "assertions", "pytest_shim", "suites", "calls", "scripts", "runner",
+)  # fmt: skip
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 _FILE_BYTES = 1 << 20
 _ANSWER_BYTES = 1 << 16

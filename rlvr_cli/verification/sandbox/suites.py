@@ -1,0 +1,196 @@
+"""Runs what tests define: assertions, test functions and classes, `check(candidate)`, unittest.
+
+It runs inside the sandbox and imports the standard library alone.
+"""
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rlvr_cli.verification.sandbox.assertions import Ledger
+
+
+class BadGold(Exception):
+    """Why tests decide nothing."""
+
+
+def run(code: types.CodeType, scope: dict[str, Any], entry: Any, ledger: Ledger) -> None:
+    """Runs the tests' text, and then what it defines and has not called itself."""
+    try:
+        exec(code, scope)
+    except SystemExit as error:
+        if error.code not in (None, 0) or getattr(error, "_rlvr_ref", None) is not None:
+            raise
+    check = dict.get(scope, "check")
+    if callable(check) and "check" not in ledger.entered and _takes(check) == 1:
+        if entry is None:
+            raise BadGold("its check(candidate) needs an entry_point")
+        _finish(check(entry))
+    defined = [(name, value) for name, value in scope.items() if _is_own(value)]
+    for name, value in defined:
+        if isinstance(value, type):
+            _run_class(name, value, scope, entry)
+        elif name.startswith("test") and name not in ledger.entered:
+            _run_test(value, scope, entry)
+
+
+def _is_own(value: Any) -> bool:
+    is_definition = isinstance(value, type | types.FunctionType)
+    return is_definition and value.__module__ == "__main__"
+
+
+def _takes(function: Callable[..., Any]) -> int:
+    parameters = inspect.signature(function).parameters.values()
+    return sum(p.default is p.empty and p.kind in (0, 1) for p in parameters)
+
+
+def _run_class(name: str, kind: type, scope: dict[str, Any], entry: Any) -> None:
+    unittest = sys.modules.get("unittest")
+    if unittest and issubclass(kind, unittest.TestCase):
+        _run_unittest(kind)
+    elif name.startswith("Test") and "__init__" not in vars(kind):
+        _call_if_any(kind, "setup_class")
+        for method in [m for m in dir(kind) if m.startswith("test")]:
+            if not callable(getattr(kind, method)):
+                continue
+            _run_test(getattr(kind, method), scope, entry, make=kind, name=method)
+        _call_if_any(kind, "teardown_class")
+
+
+def _call_if_any(owner: Any, name: str, *arguments: Any) -> None:
+    function = getattr(owner, name, None)
+    if function is not None:
+        function(*arguments[: _takes(function)])
+
+
+def _run_unittest(kind: Any) -> None:
+    import unittest
+
+    class Result(unittest.TestResult):
+        first: BaseException | None = None
+
+        def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+            self.first = self.first or err[1]
+            self.stop()
+
+        addFailure = addError  # noqa: N815
+
+        def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+            if err is not None:
+                self.addError(test, err)
+
+        def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+            self.first = self.first or AssertionError("unexpected success")
+
+    result = Result()
+    loader = unittest.TestLoader()
+    unittest.TestSuite([loader.loadTestsFromTestCase(kind)]).run(result)
+    if result.first is not None:
+        raise result.first
+
+
+def _run_test(
+    test: Any, scope: dict[str, Any], entry: Any, make: Any = None, name: str = ""
+) -> None:
+    """A test function or method, once for each of its cases."""
+    from rlvr_cli.verification.sandbox import pytest_shim
+
+    if make is not None:
+        test.__dict__.setdefault("pytestmark", [])
+    marks = [*getattr(make, "pytestmark", []), *getattr(test, "pytestmark", [])]
+    holder = types.SimpleNamespace(pytestmark=marks)
+    for case in pytest_shim.cases(holder):
+        fixtures = _Fixtures(scope, case, entry)
+        function = test
+        owner = None
+        if make is not None:
+            owner = fixtures.owner = make()
+            function = getattr(owner, name)
+            _call_if_any(owner, "setup_method", function)
+        try:
+            fixtures.start()
+            arguments = {n: fixtures.get(n) for n in _names(function)}
+            _finish(function(**arguments))
+        except pytest_shim.Skipped:
+            pass
+        finally:
+            fixtures.end()
+            if owner is not None:
+                _call_if_any(owner, "teardown_method", function)
+
+
+def _names(function: Any) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            and p.default is p.empty]  # fmt: skip
+
+
+def _finish(result: Any) -> None:
+    """Awaits what an asynchronous test returns."""
+    if inspect.iscoroutine(result):
+        import asyncio
+
+        from rlvr_cli.verification.sandbox import loops
+
+        loops.install()
+        asyncio.run(result)
+
+
+class _Fixtures:
+    """What one test names as its parameters."""
+
+    def __init__(self, scope: dict[str, Any], case: dict[str, Any], entry: Any) -> None:
+        self._scope, self._entry = scope, entry
+        self._values = dict(case)
+        self._open: list[Any] = []
+        self.owner: Any = None
+
+    def start(self) -> None:
+        for holder in (self._scope, vars(type(self.owner)) if self.owner else {}):
+            for name, value in list(holder.items()):
+                options = getattr(value, "options", {})
+                if hasattr(value, "function") and isinstance(options, dict):
+                    if options.get("autouse"):
+                        self.get(name)
+
+    def get(self, name: str) -> Any:
+        if name not in self._values:
+            self._values[name] = self._made(name)
+        return self._values[name]
+
+    def _made(self, name: str) -> Any:
+        from rlvr_cli.verification.sandbox import pytest_shim
+
+        found = getattr(type(self.owner), name, None) if self.owner is not None else None
+        bound = (self.owner,) if isinstance(found, pytest_shim.Fixture) else ()
+        if not bound:
+            found = dict.get(self._scope, name)
+        if not isinstance(found, pytest_shim.Fixture):
+            for value in self._scope.values():
+                if isinstance(value, pytest_shim.Fixture) and value.options.get("name") == name:
+                    found = value
+        if isinstance(found, pytest_shim.Fixture):
+            if "params" in found.options:
+                raise BadGold(f"its fixture `{name}` has params, which are not supported")
+            names = _names(found.function)[len(bound) :]
+            value = found.function(*bound, **{n: self.get(n) for n in names})
+            if isinstance(value, Iterator) and inspect.isgenerator(value):
+                self._open.append(value)
+                return next(value)
+            return value
+        if name in pytest_shim.BUILT_IN:
+            value = pytest_shim.BUILT_IN[name]()
+            self._open.append(value)
+            return value
+        if name == "candidate" and self._entry is not None:
+            return self._entry
+        raise BadGold(f"a test needs the fixture `{name}`, which is not supported")
+
+    def end(self) -> None:
+        for value in reversed(self._open):
+            if inspect.isgenerator(value):
+                next(value, None)
+            elif hasattr(value, "end"):
+                value.end()
