@@ -2,11 +2,11 @@
 
 import re
 
-_END = re.compile(r"[.!?…]+[\"'”’)\]*_]{0,4}(?=\s|$)|[。！？]+|\n+")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]{0,4}(?=\s|$)|[。！？]+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*$")
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr st jr sr prof rev gen col lt capt sgt gov sen rep hon inc ltd co corp bros "
-    "vs no nos vol mt ft ave blvd dept fig approx e.g i.e cf ca u.s u.k u.n a.m p.m".split()
+_ABBREVIATIONS = re.compile(
+    r"mr|mrs|ms|dr|st|jr|sr|prof|rev|gen|col|lt|capt|sgt|gov|sen|rep|hon|inc|ltd|co|corp|bros|vs|no"
+    r"|nos|vol|mt|ft|ave|blvd|dept|fig|approx|e\.g|i\.e|cf|ca|u\.s|u\.k|u\.n|a\.m|p\.m"
 )
 
 
@@ -32,4 +32,4 @@ def _is_abbreviation(before: str) -> bool:
     if word is None:
         return False
     text = word[0].lower()
-    return (len(text) == 1 and text.isalpha()) or text in _ABBREVIATIONS
+    return (len(text) == 1 and text.isalpha()) or bool(_ABBREVIATIONS.fullmatch(text))

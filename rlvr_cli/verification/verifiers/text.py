@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict, Verifier
-from rlvr_cli.verification.parsing import golds as gold_texts, sentences as sentence_ends
-from rlvr_cli.verification.parsing import short_answer
+from rlvr_cli.verification.parsing import (
+    golds as gold_texts,
+    sentences as sentence_ends,
+    short_answer,
+)
 
 EQUALITY: Equality = "text"
 

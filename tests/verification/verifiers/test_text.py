@@ -68,6 +68,7 @@ LENGTHS = [
     ("text:sentences=[2,2]", "# Title\n\nOne sentence", True, None),
     ("text:sentences=[2,2]", "你好。再见。", True, None),
     ("text:sentences=[1,1]", "What?! ...", True, None),
+    ("text:sentences=[1,1]", "." * 100_000 + "x", True, None),
     ("text:lines=[2,2]", "a\n\n\nb\n", True, None),
     ("text:paragraphs=[2,2]", "a\nb\n \nc", True, None),
     ("text:words=[1,5],lines=[2,none]", "one line", False, "it has 1 lines"),
