@@ -94,8 +94,8 @@ def _check_installed() -> None:
     except LookupError as error:  # lm-eval would download it when it is imported
         raise UsageError(
             "`ifeval` counts sentences with punkt_tab of nltk, which is not on this machine",
-            "`python -m nltk.downloader punkt_tab` downloads it; without a network copy it, and set "
-            "NLTK_DATA to the folder that has tokenizers/",
+            "`python -m nltk.downloader punkt_tab` downloads it; without a network copy it, and "
+            "set NLTK_DATA to the folder that has tokenizers/",
         ) from error
 
 

@@ -14,18 +14,7 @@ pytest.importorskip("lm_eval", reason="needs lm-eval")
 pytest.importorskip("langdetect")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def punkt(tmp_path_factory):
-    """A model of sentences that knows one abbreviation, where nltk looks first."""
-    folder = tmp_path_factory.mktemp("nltk_data")
-    model = folder / "tokenizers" / "punkt_tab" / "english"
-    model.mkdir(parents=True)
-    for name in ("collocations.tab", "sent_starters.txt", "ortho_context.tab"):
-        (model / name).write_text("")
-    (model / "abbrev_types.txt").write_text("mr\n")
-    nltk.data.path.insert(0, str(folder))
-    yield
-    nltk.data.path.remove(str(folder))
+pytestmark = pytest.mark.usefixtures("punkt")
 
 
 def verdict(gold, completion, extra=None, options=""):
