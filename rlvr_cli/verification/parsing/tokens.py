@@ -21,14 +21,19 @@ _IDEOGRAPHS = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
 
 
 def of(text: str) -> list[str]:
-    """The tokens of an answer; none where it holds only punctuation."""
+    """The tokens of an answer without articles; none where it holds only punctuation."""
+    every = words(text)
+    kept = [word for word in every if word not in _ARTICLES]
+    if not kept:
+        return every
+    return [*kept, "a"] if every[-1] == "a" else kept
+
+
+def words(text: str) -> list[str]:
+    """The tokens of an answer, articles included."""
     text = unicodedata.normalize("NFC", text).translate(_SPELLINGS).casefold()
     text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    words = _IDEOGRAPHS.sub(r" \1 ", _SIGNS.sub(_sign, text)).split()
-    kept = [word for word in words if word not in _ARTICLES]
-    if not kept:
-        return words
-    return [*kept, "a"] if words[-1] == "a" else kept
+    return _IDEOGRAPHS.sub(r" \1 ", _SIGNS.sub(_sign, text)).split()
 
 
 def _sign(match: re.Match[str]) -> str:

@@ -49,6 +49,8 @@ LENIENT = [
     ("json:lists=lenient", '[1, {"a": [2, 3]}]', '[{"a": [3, 2]}, 1]', True),
     ("json:lists=lenient", "[1, 1, 2]", "[1, 2, 2]", False),
     ("json:strings=lenient", '"New York, NY"', '"new york ny"', True),
+    ("json:strings=lenient", '"THE_SCREAM"', '"The Scream"', True),
+    ("json:strings=lenient", '"Scream"', '"The Scream"', False),
     ("json:strings=lenient", '"1.5"', '"15"', False),
 ]
 
