@@ -85,7 +85,7 @@ def of_value(value: Any) -> list[Call]:
 
 
 def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    given = next((call[name] for name in _ARGUMENTS if call.get(name) is not None), {})
+    given: Any = next((call[name] for name in _ARGUMENTS if call.get(name) is not None), {})
     if isinstance(given, str):
         given = json_text.read(given) if given.strip() else {}
     if not isinstance(given, dict):
