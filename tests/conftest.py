@@ -190,3 +190,18 @@ def jsonl(tmp_path):
 def files_of():
     """The files of a directory and their bytes; the empty lock of shared work is none of them."""
     return lambda path: {p.name: p.read_bytes() for p in path.glob("*.*")}
+
+
+@pytest.fixture
+def punkt(tmp_path, monkeypatch):
+    """A model of sentences that knows one abbreviation, where nltk looks first."""
+    import nltk
+
+    folder = tmp_path / "nltk_data"
+    model = folder / "tokenizers" / "punkt_tab" / "english"
+    model.mkdir(parents=True)
+    for name in ("collocations.tab", "sent_starters.txt", "ortho_context.tab"):
+        (model / name).write_text("")
+    (model / "abbrev_types.txt").write_text("mr\n")
+    monkeypatch.setattr(nltk.data, "path", [str(folder), *nltk.data.path])
+    monkeypatch.setenv("NLTK_DATA", str(folder))  # for worker processes

@@ -109,6 +109,11 @@ def test_kernels_import_torch_and_triton_alone():
         ("tensorboard", "tracking/trackers/tensorboard.py"),
         ("trackio", "tracking/trackers/trackio.py"),
         ("wandb", "tracking/trackers/wandb.py"),
+        ("jsonschema", "verification/verifiers/json.py"),
+        ("referencing", "verification/verifiers/json.py"),
+        ("lm_eval", "verification/verifiers/ifeval.py"),
+        ("langdetect", "verification/verifiers/ifeval.py"),
+        ("nltk", "verification/verifiers/ifeval.py"),
     ],
 )
 def test_an_optional_package_is_imported_in_its_own_file_alone(name, home):

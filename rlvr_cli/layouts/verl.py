@@ -1,4 +1,7 @@
-"""verl's data sets, as DAPO-Math-17k: `prompt`, `data_source`, `ability` and `reward_model`."""
+"""verl's data sets, as DAPO-Math-17k's and Search-R1's.
+
+They have `prompt`, `data_source`, `ability` and `reward_model`.
+"""
 
 from typing import Any
 
@@ -6,10 +9,10 @@ from rlvr_cli.layouts import _common
 from rlvr_cli.protocols import Layout, Unusable
 
 SAYS = (
-    "the gold is `reward_model.ground_truth`, the verifier math or code as `ability` says, "
+    "the gold is `reward_model.ground_truth`, the verifier math or code or qa as `ability` says, "
     "the source `data_source`"
 )
-_VERIFIERS = {"math": "math", "code": "code", "coding": "code"}
+_VERIFIERS = {"math": "math", "code": "code", "coding": "code", "fact-reasoning": "qa"}
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:

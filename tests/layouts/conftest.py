@@ -350,6 +350,125 @@ BIRD = table(  # birdsql/bird_mini_dev
     },
 )
 
+SEARCH_R1 = table(  # PeterGriffinJin/Search-R1, scripts/data_process/nq_search.py
+    [
+        ("data_source", pa.string()),
+        ("prompt", MESSAGES),
+        ("ability", pa.string()),
+        (
+            "reward_model",
+            pa.struct([("ground_truth", pa.struct([("target", TEXTS)])), ("style", pa.string())]),
+        ),
+        ("extra_info", pa.struct([("index", pa.int64()), ("split", pa.string())])),
+    ],
+    {
+        "data_source": "nq",
+        "prompt": turns("Answer the question, as in <answer> Beijing </answer>. Who wrote Emma?"),
+        "ability": "fact-reasoning",
+        "reward_model": {"ground_truth": {"target": ["Austen", "Jane Austen"]}, "style": "rule"},
+        "extra_info": {"index": 0, "split": "train"},
+    },
+)
+FLASH_RAG = table(  # RUC-NLPIR/FlashRAG_datasets, nq
+    [*texts("id", "question"), ("golden_answers", TEXTS)],
+    {"id": "test_0", "question": "who wrote emma", "golden_answers": ["Austen", "Jane Austen"]},
+)
+NQ_OPEN = table(  # google-research-datasets/nq_open
+    [("question", pa.string()), ("answer", TEXTS)],
+    {"question": "when was emma published", "answer": ["1815", "23 December 1815"]},
+)
+HOTPOT_QA = table(  # hotpotqa/hotpot_qa, distractor
+    [
+        *texts("id", "question", "answer", "type", "level"),
+        ("supporting_facts", pa.struct([("title", TEXTS), ("sent_id", pa.list_(pa.int32()))])),
+        ("context", pa.struct([("title", TEXTS), ("sentences", pa.list_(TEXTS))])),
+    ],
+    {
+        "id": "5a7a06935542990198eaf050",
+        "question": "Were Emma and Persuasion written by one person?",
+        "answer": "yes",
+        "type": "comparison",
+        "level": "medium",
+        "supporting_facts": {"title": ["Emma", "Persuasion"], "sent_id": [0, 0]},
+        "context": {
+            "title": ["Emma", "Persuasion"],
+            "sentences": [["Emma is by Jane Austen.", " It is long."], ["So is Persuasion."]],
+        },
+    },
+)
+TRIVIA_QA = table(  # mandarjoshi/trivia_qa, rc.nocontext
+    [
+        *texts("question", "question_id", "question_source"),
+        (
+            "answer",
+            pa.struct([("aliases", TEXTS), ("normalized_aliases", TEXTS), *texts("value", "type")]),
+        ),
+    ],
+    {
+        "question": "Which city has the Eiffel Tower?",
+        "question_id": "tc_1",
+        "question_source": "http://www.triviacountry.com/",
+        "answer": {
+            "aliases": ["Paris", "Paris, France"],
+            "normalized_aliases": ["paris", "paris france"],
+            "value": "Paris",
+            "type": "WikipediaEntity",
+        },
+    },
+)
+SQUAD = table(  # rajpurkar/squad
+    [
+        *texts("id", "title", "context", "question"),
+        ("answers", pa.struct([("text", TEXTS), ("answer_start", pa.list_(pa.int32()))])),
+    ],
+    {
+        "id": "5733be284776f41900661182",
+        "title": "Emma",
+        "context": "Emma was published in December 1815.",
+        "question": "When was Emma published?",
+        "answers": {"text": ["December 1815", "1815"], "answer_start": [22, 31]},
+    },
+)
+NUMBERS = {"num_words": pa.int64(), "num_sentences": pa.int64()}
+IFEVAL = table(  # google/IFEval
+    [
+        ("key", pa.int64()),
+        ("prompt", pa.string()),
+        ("instruction_id_list", TEXTS),
+        ("kwargs", pa.list_(pa.struct([*NUMBERS.items(), ("relation", pa.string())]))),
+    ],
+    {
+        "key": 1000,
+        "prompt": "Greet me in less than 3 words, and without commas.",
+        "instruction_id_list": ["length_constraints:number_words", "punctuation:no_comma"],
+        "kwargs": [
+            {"num_words": 3, "num_sentences": None, "relation": "less than"},
+            {"num_words": None, "num_sentences": None, "relation": None},
+        ],
+    },
+)
+RLVR_IFEVAL = table(  # allenai/RLVR-IFeval
+    [
+        ("messages", MESSAGES),
+        *texts("ground_truth", "dataset", "constraint_type", "constraint"),
+    ],
+    {
+        "messages": turns("Greet me. Your entire response should be in lowercase letters."),
+        "ground_truth": '{"func_name": "validate_lowercase", "N": null, "quantifier": null}',
+        "dataset": "ifeval",
+        "constraint_type": "All Lowercase",
+        "constraint": "Your entire response should be in English, and in all lowercase letters.",
+    },
+)
+RLVR_GSM = table(  # allenai/RLVR-GSM, with the lists of one that newer data sets have
+    [("messages", MESSAGES), ("ground_truth", TEXTS), ("dataset", TEXTS)],
+    {
+        "messages": turns("Question: What is 6 * 7?\nAnswer:"),
+        "ground_truth": ["42"],
+        "dataset": ["gsm8k"],
+    },
+)
+
 # Of each: its rows, the layout and verifier that are recognised, and right completions.
 SAMPLES = {
     "gsm8k": (GSM8K, "gsm8k", "math", ["So it is \\boxed{21}.", "... #### 1500"]),
@@ -379,6 +498,15 @@ SAMPLES = {
     ),
     "bird": (BIRD, "spider", "sql", ["SELECT count(*) FROM pet WHERE age <= 3"]),
     "arc": (ARC, "multiple-choice", "choice", ["The answer is (B)."]),
+    "search-r1": (SEARCH_R1, "verl", "qa", ["<think>...</think> <answer> Jane Austen </answer>"]),
+    "flash-rag": (FLASH_RAG, "question-answering", "qa", ["The answer is Jane Austen."]),
+    "nq-open": (NQ_OPEN, "question-answering", "qa", ["Final answer: 1815"]),
+    "hotpot-qa": (HOTPOT_QA, "question-answering", "qa", ["Yes."]),
+    "trivia-qa": (TRIVIA_QA, "question-answering", "qa", ["\\boxed{\\text{Paris}}"]),
+    "squad": (SQUAD, "question-answering", "qa", ["December 1815"]),
+    "ifeval": (IFEVAL, "ifeval", "ifeval", ["Good morning!"]),
+    "rlvr-ifeval": (RLVR_IFEVAL, "open-instruct", "ifeval", ["good morning"]),
+    "rlvr-gsm": (RLVR_GSM, "open-instruct", "math", ["So the answer is 42."]),
 }
 
 

@@ -13,6 +13,8 @@ NAMES = (
     *("gsm8k", "math", "dapo", "numina-cot", "numina-1.5", "open-r1", "deepscaler", "big-math"),
     *("mbpp", "mbpp-sanitized", "spider", "mmlu-pro", "mmlu", "arc", "aime", "olympiad", "gpqa"),
     *("human-eval", "apps", "code-contests", "live-code-bench", "bird"),
+    *("search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
+    *("ifeval", "rlvr-ifeval", "rlvr-gsm"),
 )
 
 
@@ -55,8 +57,11 @@ def test_json_lines_give_the_prompts_of_the_parquet_file(rlvr, tmp_path, made, n
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_data_set_is_scored_as_it_is(rlvr, tmp_path, samples, made, name):
+def test_a_public_data_set_is_scored_as_it_is(request, rlvr, tmp_path, samples, made, name):
     table, layout, verifier, right = samples.SAMPLES[name]
+    if verifier == "ifeval":
+        pytest.importorskip("lm_eval", reason="needs lm-eval")
+        request.getfixturevalue("punkt")
     ran, rows = made(name)
     if name not in ("spider", "bird"):
         assert f"taken as {layout}: " in ran.err
@@ -90,6 +95,47 @@ def test_the_options_are_in_the_prompt_and_for_the_verifier(made):
     assert lines[:3] == ["Which of these is a prime number?", "", "A. 1"]
     assert lines[-2:] == ["I. 13", "J. 15"] and row["answer"] == "I"
     assert len(json.loads(row["extra"])["options"]) == 10
+
+
+def test_a_context_stands_above_the_question(made):
+    _, (row,) = made("squad")
+    lines = json.loads(row["messages"]).split("\n\n")
+    assert lines == ["Emma was published in December 1815.", "When was Emma published?"]
+    assert "context" not in json.loads(row["extra"])
+
+
+def test_paragraphs_stand_above_the_question_if_one_asks_for_them(made, tmp_path):
+    _, (row,) = made("hotpot-qa")
+    assert json.loads(row["messages"]).startswith("Were Emma")
+    (tmp_path / "prompts").rename(tmp_path / "without")
+    _, (row,) = made("hotpot-qa", "--layout", "question-answering:paragraphs=true")
+    assert json.loads(row["messages"]).startswith(
+        "Emma\nEmma is by Jane Austen. It is long.\n\nPersuasion\nSo is Persuasion.\n\nWere Emma"
+    )
+
+
+def test_a_question_without_an_answer_is_refused(samples, refused, jsonl, tmp_path):
+    (row,) = samples.SQUAD.to_pylist()
+    path = jsonl(row | {"answers": {"text": [], "answer_start": []}}, name="squad_v2.jsonl")
+    assert "it has no answer" in refused(3, "prompts", path, "--out", tmp_path / "made")
+
+
+def test_instructions_without_their_arguments_are_refused(samples, refused, jsonl, tmp_path):
+    (row,) = samples.IFEVAL.to_pylist()
+    path = jsonl(row | {"kwargs": [{}]}, name="ifeval.jsonl")
+    err = refused(3, "prompts", path, "--out", tmp_path / "made")
+    assert "it has 2 instructions and 1 `kwargs`" in err
+
+
+def test_messages_that_end_with_an_answer_are_read_up_to_it(samples, rlvr, jsonl, tmp_path):
+    (row,) = samples.RLVR_GSM.to_pylist()
+    row["messages"].append({"role": "assistant", "content": "It is 42."})
+    path = jsonl(row, row | {"dataset": "tulu"}, name="gsm.jsonl")
+    ran = rlvr("prompts", path, "--out", tmp_path / "made")
+    assert ran.code == 0 and "1 prompts have no verifier" in ran.err
+    rows = pq.read_table(tmp_path / "made").to_pylist()
+    assert all("It is 42" not in r["messages"] for r in rows)
+    assert [r["verifier"] for r in rows] == ["math:unanchored=true", None]
 
 
 def test_the_tables_of_its_database_are_in_the_prompt_of_a_query(made):

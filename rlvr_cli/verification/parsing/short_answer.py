@@ -1,0 +1,59 @@
+r"""The short answer that a text gives: `<answer>`, `\boxed{}`, after "the answer is", or all of it.
+
+Linear in the text's length.
+"""
+
+import re
+
+from rlvr_cli.verification.parsing import boxed, plain, sentences
+
+_TAG = re.compile(r"<(/?)(answer|finish)>", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"\banswers?\b(?:\*\*|__)?[ \t]{0,3}(?:(?:is|are|was|were)\b[ \t]{0,3}:?|[:=])|^A:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_EDGES = "*_ \t\n"
+_TAIL = 2000  # characters after "the answer is" that are read
+
+
+def read(text: str, most_words: int) -> tuple[str | None, str | None]:
+    """The answer, or why there is none.
+
+    Of several marks of a kind the last one counts, and tags before a box before words. A text that
+    marks nothing is its own answer if it is one paragraph of at most `most_words` words.
+    """
+    if not text.strip():
+        return None, "it is empty"
+    if tags := list(_TAG.finditer(text)):
+        return _tagged(text, tags)
+    if (box := boxed.last_box(text)) is not None:
+        inside = plain.unwrapped(box)
+        return (inside, None) if inside else (None, "its box is empty")
+    phrases = list(_PHRASE.finditer(text))
+    if phrases and (answer := _after(text[phrases[-1].end() :][:_TAIL])):
+        return answer, None
+    words, whole = len(text.split()), text.strip()
+    if words <= most_words and "\n\n" not in whole:
+        return whole, None
+    paragraphs = " in several paragraphs" if words <= most_words else ""
+    return None, f"it marks no answer and has {words} words{paragraphs}"
+
+
+def _tagged(text: str, tags: list[re.Match[str]]) -> tuple[str | None, str | None]:
+    """What the last pair of tags holds."""
+    last, before = tags[-1], tags[-2] if len(tags) > 1 else None
+    name = last[2].lower()
+    if not last[1]:
+        return None, f"its last <{name}> is not closed"
+    if before is None or before[1] or before[2].lower() != name:
+        return None, f"its last </{name}> closes no <{name}>"
+    inside = text[before.end() : last.start()].strip()
+    box = boxed.last_box(inside)
+    answer = inside if box is None else plain.unwrapped(box)
+    return (answer, None) if answer else (None, f"its <{name}> is empty")
+
+
+def _after(tail: str) -> str | None:
+    """The sentence that follows "the answer is", without its full stop and its emphasis."""
+    pieces = sentences.split(tail.lstrip(_EDGES))
+    return pieces[0].strip(_EDGES).rstrip(".").strip(_EDGES) or None if pieces else None
