@@ -1,38 +1,298 @@
-"""The option that a text chooses, as a letter; linear in the text's length."""
+"""How a text names one option: by its label, alone or beside its text, or by its text alone.
 
+Labels stand alone: they are no part of a word, a formula or an enumeration. What is also a word
+(the article "a", the pronoun "I", a number) counts only where a sentence or a bracket ends behind
+it. Each function looks at a few hundred characters at most.
+"""
+
+import functools
 import re
+import unicodedata
+from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import boxed
+from rlvr_cli.verification.parsing import answer_words
+from rlvr_cli.verification.parsing.options import Options
 
-_TAIL = 20_000  # characters at the end of a text that are read
-_OPEN = r"(?:[\(\[\{\"'`*_$]|\\(?:text|mathbf|mathrm|boxed)\{){0,4}"
-_CLOSE = r"[\)\]\}\"'`*_$]"
-_ANOTHER = r"(?![ \t]{0,2}(?:,|/|&|and\b|or\b)[ \t]{0,2}" + _OPEN + r"[A-Z]\b)"
-_LETTER = _OPEN + rf"([A-Z])(?:{_CLOSE}{{1,4}}|(?=[.,:;!?\s]|$)){_ANOTHER}(?![A-Za-z'’])"
-_HEAD = r"\b(?:[Aa]nswer|ANSWER|(?:[Cc]orrect|[Rr]ight|[Bb]est)[ \t](?:option|choice|letter))"
-_IS = (
-    r"(?:\*\*)?[ \t]{0,3}(?:(?:is|IS|(?:should|would|must|will|seems to|appears to) be)\b)?"
-    r"[ \t]{0,3}(?:likely[ \t]|therefore[ \t])?[:=]?(?:\*\*)?[ \t\n]{0,3}"
+_NAME = answer_words.alternation(answer_words.NAMES)
+_NOUN = rf"(?i:(?:(?:the|la|le|el|die|der|o|a)[ \t])?(?:(?:{_NAME})[ \t]{{0,2}}[:#]?[ \t]{{0,2}})?)"
+_CALLED = re.compile(r"(?:option|choice|number|选项|번호)[ \t]{0,2}$", re.IGNORECASE)
+SPAN = 400  # characters in which an answer is looked for behind what introduces it
+_WRAPS = r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|mathsf|boldsymbol|boxed|fbox|bf|rm)"
+OPEN = (
+    rf"(?:[(\[{{<\"'“‘«「『【《`*_$#]|\\[(\[]|{_WRAPS}\s?\{{?|<\|[a-z_]{{1,20}}\|>"
+    r"|[ \t](?=[(\[{<\"'“‘«「『【《`*_$\\])){0,8}"
 )
-_NOUN = r"(?:(?:[Tt]he[ \t])?(?:option|choice|letter|answer)?[ \t]{0,3})"
-_ANCHORED = re.compile(_HEAD + _IS + _NOUN + _LETTER)
-_BARE = re.compile(rf"{_OPEN}([A-Z]){_CLOSE}{{0,4}}[.:]?")
+CLOSE = r"(?:[)\]}>\"'”’»」』】》`*_$]|\\[)\]]|<\|[a-z_]{1,20}\|>|[ \t](?=[)\]}*$])){0,8}"
+_LATIN = r"A-Za-z0-9À-ɏЀ-ӿ"
+_STRICT = re.compile(
+    r"[ \t]*(?:$|[\n\r;:!。，；：！、)]|번|입니다|です|项|項|號|号|[.,?？](?!\w)|[-–—][ \t\n]"
+    r"|\((?!\w\))|(?:because|since|as|for|due|based|given|is|was)\b)"
+)
+_FORMULA = re.compile(
+    r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
+)
+_JOIN = (
+    r"(?:,|/|&|;|\+|and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
+)
+_NEGATED = re.compile(
+    r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
+    r"(?:(?:also|clearly|definitely|therefore|obviously|just|simply|indeed)[ \t]+)?"
+    r"(?:not|wrong|incorrect|false|invalid|out|impossible|ruled|eliminated|excluded|unlikely)\b"
+    r"|(?:isn|wasn|won|can|doesn|couldn|wouldn)['’]?t\b|cannot\b|does[ \t]not\b|fails?\b"
+    r"|(?:是)?(?:不|错|錯))"
+)
+_DROPPED = re.compile(rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b")
+_SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
+_BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
+_OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
+                  "د": "d"}  # fmt: skip
+_FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
 
 
-def last(text: str, allowed: str) -> str | None:
-    """The last anchored letter among `allowed`; a bare one only if the text is nothing else.
+@dataclass(frozen=True)
+class Named:
+    """What is named at a place: an option, or something that is none, with the reason."""
 
-    Anchors are a box and words such as "the answer is"; a box that holds no option is none. The
-    letter stands alone: the article "a" and the pronoun "I" of running text are no choices, and
-    neither are several letters at once.
-    """
-    text = text.strip()[-_TAIL:]
-    if (bare := _BARE.fullmatch(text)) and bare[1] in allowed:
-        return bare[1]
-    if len(text) == 1 and text.upper() in allowed:
-        return text.upper()
-    box = boxed.last_box(text)
-    if box is not None and (inside := _BARE.fullmatch(box.strip())) and inside[1] in allowed:
-        return inside[1]
-    letters = [letter for letter in _ANCHORED.findall(text) if letter in allowed]
-    return letters[-1] if letters else None
+    place: int | None
+    end: int
+    reason: str = ""
+
+
+def plain(text: str) -> str:
+    """The text with full-width letters, digits and signs as the usual ones, of equal length."""
+    return text if text.isascii() else text.translate(_FULL_WIDTH)
+
+
+class Labels:
+    """The patterns that find the labels of a set of options."""
+
+    def __init__(self, options: Options) -> None:
+        self.places = options.names
+        is_lettered = all(len(name) == 1 and name.isalpha() for name in self.places)
+        if is_lettered and len(self.places) <= 4:
+            self.places = {**_in_other_scripts(self.places), **self.places}
+        names = "|".join(sorted(map(re.escape, self.places), key=len, reverse=True))
+        others = "|[A-Z]" if is_lettered else ""
+        label = f"((?i:{names}){others})(?![{_LATIN}]|['’][A-Za-z])"
+        self.at = re.compile(f"({OPEN}){label}({CLOSE})")
+        self.another = re.compile(
+            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and)[ \t]+)?{_NOUN}({OPEN}){label}{CLOSE}"
+            r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
+        )
+        self.or_later = re.compile(
+            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?\b(?:or|oder|ou|或)[ \t]*"
+            rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ]|$)(?![ \t]*(?:is|was|would)\b)"
+        )
+        self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]?{CLOSE}")
+        self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
+        self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
+        self.line = re.compile(rf"^[ \t]*{OPEN}{label}({CLOSE}[.:,]?)", re.MULTILINE)
+        self.beside = re.compile(
+            rf"{_NOUN}{OPEN}{label}(?:{CLOSE}[ \t]*[.:,](?!\d)|[)\]}}*]{{1,4}}"
+            rf"|{CLOSE}[ \t]+[-–—→]+(?=[ \t])|{CLOSE}(?=[ \t](?:because|since|as)\b))"
+            r"\**[ \t]*(?!(?:is|was|are|can|does|has|would|could|states|says)\b)(\S.*)"
+        )
+        self.after_text = re.compile(
+            rf"([^\n]{{1,160}}?)[,:]?[ \t]*(?:[(\[*]{{1,3}}{_NOUN}{label}[)\]*]{{1,3}}"
+            rf"|\b(?:[Oo]ption|[Cc]hoice|[Ll]etter)[ \t]{label})[ \t]*[.!]?[*_]{{0,2}}"
+            r"(?=[ \t]*(?:$|\n)|[ \t]+[A-Z])"
+        )
+        named = rf"((?i:(?:option|choice|answer|letter|选项)[ \t]?)?{OPEN}{label}{CLOSE}"
+        self.called = [
+            re.compile(rf"(?:^|[\s,;:(—*]){named}{beside})$")
+            for beside in ("", r"[ \t]\([^()\n]{0,80}\)", r"[.):][ \t][^\n.;:?]{0,60}")
+        ]
+        self.joined = re.compile(
+            rf"(?:\b(?:or|and|nor|neither|either|both)|[/&]|{label}{CLOSE},)[ \t]*$"
+        )
+
+
+class Reader:
+    """Reads what a text says of these options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.labels = _labels(options.labels)
+        self._texts = _unique([_folded(text) for text in options.texts])
+
+    def whole(self, text: str, *, is_marked: bool = True) -> Named | None:
+        """What a text names that should be one answer and no more, as the content of a box.
+
+        Of a text that nothing marks as an answer, `is_marked` False, less is believed.
+        """
+        text = _DROPPED.sub("", plain(text)[: 2 * SPAN]).strip()
+        text = _BULLET.sub("", re.sub(r"\s*\n\s*", "\n", _SPACES.sub(" ", text)).strip())
+        if (place := self._text_of(text)) is not None:
+            return Named(place, len(text))
+        if single := self.labels.single.fullmatch(text):
+            return self._option(single[1], single.end(), is_bare=single[0].strip(".:") == single[1])
+        if "\n" in text or len(text) > SPAN:
+            return None
+        if several := self._several(text, 0):
+            return several
+        if beside := self.labels.beside.fullmatch(text):
+            named = self._with_text(beside[1], beside[2], beside.end(), may_be_initial=True)
+            is_own = named.place is not None and self._says(beside[2], named.place)
+            if not is_own and (_FORMULA.match(beside[2]) or self.labels.listed.search(beside[2])):
+                return Named(None, len(text), "it names several options, or a formula")
+            return named
+        named = self._behind_text(text, 0)
+        is_its_own = named and named.place is not None and self._stated(text) is not None
+        return named if is_marked or is_its_own else None
+
+    def at(self, text: str, start: int, *, is_strict: bool) -> Named | None:
+        """What is named from `start` on, behind words that introduce an answer."""
+        match = self.labels.at.match(text, start)
+        line = text[start : start + SPAN].partition("\n")[0]
+        if by_text := self._stated(line):
+            return Named(by_text[0], start + by_text[1])
+        if match is None or not self._stands_alone(text, match, is_strict):
+            return self._behind_text(line, start)
+        if several := self._several(text, start):
+            return several
+        rest = re.match(r"[ \t]*[.:,–—-]?[ \t]*([^\n]{0,300})", text[match.end() :][:SPAN])
+        is_bare = match[0] == match[2] and not _CALLED.search(text[max(0, start - 16) : start])
+        is_initial = bool(re.match(r"\. [a-z]", text[match.end() : match.end() + 3]))
+        return self._with_text(
+            match[2],
+            rest[1] if rest else "",
+            match.end(),
+            is_bare=is_bare,
+            may_be_initial=is_initial,
+        )
+
+    def _stands_alone(self, text: str, match: re.Match[str], is_strict: bool) -> bool:
+        """Whether the label is one, and what follows does not make it something else."""
+        opening, label, closing = match.groups()
+        rest = text[match.end() : match.end() + SPAN]
+        if _FORMULA.match(rest) or _NEGATED.match(rest) or re.match(r"[ \t]*[?？]", rest):
+            return False
+        if closing[:1] in ("_", "*") and closing[0] not in opening and re.match(r"[\w{]", rest):
+            return False
+        if label.isdigit() and ("$" in opening) != ("$" in closing):
+            return False  # an amount of money
+        is_wrapped = bool(re.search(r"[(\[{<*`\"'“「【$]", opening) and closing)
+        is_word = label.islower() or label == "I" or label.isdigit()
+        if is_wrapped or not (is_strict or is_word):
+            return True
+        return bool(_STRICT.match(rest))
+
+    def _several(self, text: str, start: int) -> Named | None:
+        """Several labels in place of one, as in "B or C", "A, B", "B (Paris) or C (Rome)"."""
+        match = self.labels.at.match(text, start)
+        if match is None:
+            return None
+        end, found = match.end(), [match[2]]
+        while len(found) < 9 and (more := self.labels.another.match(text, end)):
+            if more[2].islower() != match[2].islower() or (
+                more[2] in ("a", "I", "i") and not more[1]
+            ):
+                break
+            found.append(more[2])
+            end = more.end()
+        if len(found) == 1 and (later := self.labels.or_later.match(text[end : end + 160])):
+            between = later[0].lower()
+            if not re.search(r"\b(?:because|since|as|not|than|neither|whether|so)\b", between):
+                found.append(later[1])
+        if len({self.labels.places.get(label.casefold(), label) for label in found}) < 2:
+            return None
+        return Named(None, end, f"it names several options: {', '.join(found)}")
+
+    def _option(self, label: str, end: int, *, is_bare: bool = False) -> Named:
+        place = self.labels.places.get(label.casefold())
+        if place is None:
+            return Named(None, end, f"`{label}` is none of the options {self.options}")
+        if is_bare and label.isdigit() and self._texts.get(label, place) != place:
+            return Named(None, end, f"`{label}` is an option's label and the text of another")
+        return Named(place, end)
+
+    def _with_text(
+        self,
+        label: str,
+        text: str,
+        end: int,
+        *,
+        is_bare: bool = False,
+        may_be_initial: bool = False,
+    ) -> Named:
+        """A label beside a text: contradictory where the text is that of another option."""
+        said = [self._texts.get(_folded(text[:stop])) for stop in _ends(text)]
+        stated = next((place for place in reversed(said) if place is not None), None)
+        named = self._option(label, end, is_bare=is_bare and stated is None)
+        if named.place is None or stated == named.place:
+            return named
+        if stated is not None:
+            return Named(None, end, f"it names `{label}` with the text of another option")
+        if may_be_initial and any(name.startswith(f"{label.casefold()}. ") for name in self._texts):
+            return Named(None, end, f"`{label}.` also begins the text of an option")
+        return named
+
+    def _says(self, text: str, place: int) -> bool:
+        return self._texts.get(_folded(text)) == place
+
+    def _stated(self, line: str) -> tuple[int, int] | None:
+        """The option whose text a line begins with, up to a sentence's end, and where it ends."""
+        best: tuple[int, int] | None = None
+        for end in _ends(line):
+            place = self._text_of(line[:end])
+            if place is not None:
+                best = (place, end)
+        return best
+
+    def _text_of(self, text: str) -> int | None:
+        """The option whose text this is; None where two say the same or it is a label too."""
+        folded = _folded(text)
+        return None if folded in self.labels.places else self._texts.get(folded)
+
+    def _behind_text(self, line: str, start: int) -> Named | None:
+        """An option in brackets that ends a sentence, as in "the answer is Paris (B)."."""
+        match = self.labels.after_text.match(line)
+        if match is None:
+            return None
+        label = match[2] or match[3]
+        if re.search(
+            r"\b(?:not|but|except|or|neither|nor|than|other|wrong|incorrect|instead|vs|if)\b|n['’]t\b|[?=]",
+            match[1],
+        ):
+            return None
+        if self.labels.in_brackets.search(match[1]):
+            return None
+        return self._with_text(label, match[1], start + match.end())
+
+
+@functools.lru_cache(maxsize=64)
+def _labels(labels: tuple[str, ...]) -> Labels:
+    return Labels(Options(labels))
+
+
+@functools.lru_cache(maxsize=256)
+def reader(options: Options) -> Reader:
+    """The reader of a question's options; those of the latest questions are kept."""
+    return Reader(options)
+
+
+def _in_other_scripts(names: dict[str, int]) -> dict[str, int]:
+    """Letters of other alphabets that can stand for only one of A to D."""
+    return {other: names[name] for other, name in _OTHER_SCRIPTS.items() if name in names}
+
+
+def _unique(texts: list[str]) -> dict[str, int]:
+    return {text: n for n, text in enumerate(texts) if text and texts.count(text) == 1}
+
+
+def _folded(text: str) -> str:
+    """A text without its decoration: case, spaces, markup, and the full stop at its end."""
+    text = unicodedata.normalize("NFC", _DROPPED.sub("", text[:2000])).casefold()
+    text = " ".join(_SPACES.sub(" ", text).split()).strip(" *_`\"'“”‘’«»")
+    return text.rstrip(".。 ").strip(" *_`\"'“”‘’«»")
+
+
+def _ends(line: str) -> list[int]:
+    """Where a sentence that begins the line may end."""
+    ends = [
+        match.start()
+        for match in re.finditer(
+            r"[.!;。；](?:[\s*\"'”)]|$)|,? (?:because|since)\b|,?[ \t]+\(", line
+        )
+    ]
+    return [*ends[:20], len(line)]

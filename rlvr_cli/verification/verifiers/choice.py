@@ -1,60 +1,53 @@
-"""Whether a text chooses the right option: its last anchored letter, within the prompt's options.
+"""Whether a text chooses the right option of a question, by its label or its text.
 
 ARC (`choices`), MMLU-Pro (`options`, up to ten), and any other with the number of options given.
 """
 
-import json
-import string
 from typing import Any
 
 from rlvr_cli.protocols import Equality, Verdict, Verifier
-from rlvr_cli.verification.parsing import letters
+from rlvr_cli.verification.parsing import claims, letters, options as question
+from rlvr_cli.verification.parsing.options import Unreadable
 
-EQUALITY: Equality = str  # a letter alone is a completion
+
+def _stated(label: str) -> str:
+    """A label as a completion that can be nothing else."""
+    return f"({label})"
 
 
-def build(*, options: int = 0) -> Verifier:
+VERSION = 2
+EQUALITY: Equality = _stated
+EARLIER: dict[str, Any] = {"labels": ()}
+
+
+def build(*, options: int = 0, labels: tuple[str, ...] = ()) -> Verifier:
     """The verifier of multiple choice.
 
-    How many options a prompt has is read from `extra`: a list under `options` or `choices`, or a
-    dict `choices` of `text` and `label`; else it is `options`, of which 0 means four. The gold is a
-    letter, or one of the labels (ARC has some that are 1 to 4).
+    A prompt's options are its `options` or `choices` (see parsing/options.py). Else they are called
+    `labels`, as in `labels=[i,ii,iii,iv]`, or by as many letters as `options` says; 0 means four.
+    The gold is a label, a letter, or the text of one option.
     """
-    if not 0 <= options <= 26:
-        raise ValueError("options must be from 0 to 26")
+    if not 0 <= options <= question.MOST:
+        raise ValueError(f"options must be from 0 to {question.MOST}")
+    if labels and options:
+        raise ValueError("say either options or labels")
 
     def verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
-        labels = _labels(extra, options or 4)
-        gold = _letter(answer.strip(), labels)
+        try:
+            known = question.read(extra, labels=labels, count=options)
+        except Unreadable as error:
+            return Verdict("bad_gold", reason=str(error)[:200])
+        reader = letters.reader(known)
+        gold = known.names.get(answer.strip().casefold())
         if gold is None:
-            return Verdict("bad_gold", reason=f"it is none of {', '.join(labels)}"[:200])
-        allowed = string.ascii_uppercase[: len(labels)]
-        letter = letters.last(completion, allowed)
-        if letter is None:
-            return Verdict("no_answer", reward=0.0, correct=False)
-        return Verdict("ok", float(letter == gold), letter == gold, letter)
+            named = reader.whole(answer)
+            gold, reason = (named.place, named.reason) if named else (None, "")
+        if gold is None:
+            return Verdict("bad_gold", reason=(reason or f"it is none of {known}")[:200])
+        claim = claims.choice(completion, reader)
+        if claim.place is None:
+            return Verdict("no_answer", reward=0.0, correct=False, reason=claim.reason[:200])
+        correct = claim.place == gold
+        return Verdict("ok", float(correct), correct, known.labels[claim.place])
 
     return verify
-
-
-def _labels(extra: dict[str, Any], default: int) -> list[str]:
-    """What the options are called: their own labels, or letters."""
-    given = extra.get("options", extra.get("choices"))
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except ValueError:
-            given = None
-    if isinstance(given, dict) and isinstance(given.get("label"), list):
-        return [str(label) for label in given["label"]][:26]
-    count = len(given) if isinstance(given, list) and given else default
-    return list(string.ascii_uppercase[:count])
-
-
-def _letter(answer: str, labels: list[str]) -> str | None:
-    """The letter of an option that is named by its letter, in brackets or not, or by its label."""
-    if answer in labels:
-        return string.ascii_uppercase[labels.index(answer)]
-    bare = answer.strip("().[] ").upper()
-    letters_of = string.ascii_uppercase[: len(labels)]
-    return bare if len(bare) == 1 and bare in letters_of else None

@@ -1,0 +1,220 @@
+"""The option that a text chooses; linear in the text's length, as it runs in the calling process.
+
+A claim is a place where the text says which option it chooses. Strong ones are a box, an answer
+tag, a JSON field, and words such as "the answer is"; weak ones are "I choose B", "B is correct",
+"therefore, B", and a line that is an option and no more. The last strong one counts, or the last
+weak one where there is none. A claim of nothing (several options, one that is not there) counts as
+well: then the text has no answer, whatever it said before.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlvr_cli.verification.parsing import letters, phrases
+from rlvr_cli.verification.parsing.letters import SPAN, Named, Reader
+
+_TAIL = 200_000  # characters at the end of a text that are read
+_MOST = 500  # places that are looked at, from the end of a text
+_LINE = 100  # characters of an option and its text on a line of its own
+_BEFORE = 80  # characters before a claim that can make it none
+
+_KEY = r"(?:(?:final|correct|selected|best|chosen|predicted|my|your)[_ -]?)?"
+_JSON = re.compile(
+    rf"[\"']{_KEY}(?:answer|choice|option|selection|prediction)s?"
+    r"(?:[_ -]?(?:letter|index|idx|id|choice|option|key|label|text))?[\"']\s{0,9}:\s{0,9}"
+    r"(\"(?:[^\"\\]|\\.){0,400}\"|'(?:[^'\\]|\\.){0,400}'|\[[^\]]{0,200}\]|[^\s,}\]]{1,20})",
+    re.IGNORECASE,
+)
+_TAG = re.compile(
+    r"<(final_answer|answer|choice)>(.{0,400}?)(?:</\1>|\Z)|\[\[([^\[\]]{1,40})\]\]"
+    r"|<\|begin_of_box\|>(.{0,400}?)<\|end_of_box\|>",
+    re.DOTALL | re.IGNORECASE,
+)
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a text says at `start` to `end`: the place of an option, or why it is none."""
+
+    start: int
+    end: int
+    place: int | None
+    reason: str = ""
+    is_hedged: bool = False
+
+
+def choice(text: str, reader: Reader) -> Claim:
+    """The choice that a text makes; without one, `place` is None and `reason` says why."""
+    text = letters.plain(text[-_TAIL:]).strip()
+    strong = _latest(_strong(text, reader))
+    last = _settled(text, strong)
+    after = last.end if last else 0
+    weak = _latest(c for c in _weak(text, reader, is_all=last is None) if c.start >= after)
+    if weak:
+        later = _settled(text, weak, is_weak=True)
+        if last is None or last.place == (later and later.place):
+            last = later if last is None else last
+        elif later and later.place is not None:
+            turned = phrases.TURN.search(text, last.end, later.end)
+            last = later if turned else _contradiction(last, later)
+    return last or Claim(0, 0, None, "it names no option")
+
+
+def _latest(claims: Iterator[Claim]) -> list[Claim]:
+    """The claims from the last to the first, as many as decide."""
+    kept = sorted(claims, key=lambda claim: (-claim.start, claim.end))
+    return [claim for n, claim in enumerate(kept) if not n or claim.end <= kept[n - 1].start][:2]
+
+
+def _settled(text: str, claims: list[Claim], *, is_weak: bool = False) -> Claim | None:
+    """The last claim, unless the one before it says otherwise in the same breath."""
+    if len(claims) < 2 or claims[0].place == claims[1].place or claims[1].place is None:
+        return claims[0] if claims else None
+    last, before = claims
+    between = text[before.end : last.start]
+    if is_weak:
+        is_turn = bool(phrases.TURN.search(text, before.end, last.end))
+    else:
+        is_turn = bool(_WORD.search(between.replace("the", "").replace("The", "")))
+    return last if is_turn or last.place is None else _contradiction(before, last)
+
+
+def _contradiction(one: Claim, other: Claim) -> Claim:
+    return Claim(one.start, other.end, None, "it names two options one after the other")
+
+
+def _strong(text: str, reader: Reader) -> Iterator[Claim]:
+    for match in _last_of(_BOX, text):
+        inside = _braced(text, match.end())
+        if inside is not None and (named := reader.whole(inside)):
+            yield Claim(match.start(), match.end() + len(inside) + 1, named.place, named.reason)
+    for match in _last_of(_TAG, text):
+        inside = match[2] or match[3] or match[4] or ""
+        yield _field(inside, match, reader, is_closed=match[3] is None)
+    for match in _last_of(_JSON, text):
+        yield _field(match[1].strip("\"'[]"), match, reader)
+    for match in _last_of(phrases.HEAD, text):
+        if (claim := _introduced(text, match, reader)) and not claim.is_hedged:
+            yield claim
+
+
+def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool = True) -> Claim:
+    """What stands where only an answer should: if it is none, that counts too."""
+    named = reader.whole(re.sub(r"\\n|[\"']", " ", inside) if match.re is _JSON else inside)
+    if named is None:
+        for head in _last_of(phrases.HEAD, inside):
+            if claim := _introduced(inside, head, reader):
+                named = Named(claim.place, claim.end, claim.reason)
+    if named is None:
+        shown = " ".join(inside.split())[:40]
+        named = Named(None, 0, f"its answer `{shown}` is none of the options {reader.options}")
+    return Claim(match.start(), match.end(), named.place, named.reason)
+
+
+def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
+    """The claim behind words such as "the answer is"."""
+    before = text[max(0, head.start() - _BEFORE) : head.start()]
+    if phrases.VOID.search(before):
+        return None
+    if after := phrases.IS.match(text, head.end(), head.end() + SPAN):
+        begins = after["is"] not in ("is", "was") and text[after.end() : after.end() + 1] in "AI"
+        named = reader.at(text, after.end(), is_strict=begins)  # "Answer: A man"
+        if named is None and after["article"]:
+            named = reader.at(text, after.start("article"), is_strict=True)
+        is_hedged = bool(after["hedge"])
+    else:
+        named, is_hedged = _titled(text, head, before, reader), False
+    return named and Claim(head.start(), named.end, named.place, named.reason, is_hedged)
+
+
+def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Named | None:
+    """What stands behind "answer" without a verb or a colon: "Answer (B)", or on the next line."""
+    after = phrases.NEXT.match(text, head.end())
+    if phrases.ASKED.search(before) or not (after or phrases.CHOSEN.match(head[0])):
+        return None
+    start = after.end() if after else head.end()
+    is_small = re.match(r"[a-z](?![)\]}])", text[start : start + 2])
+    return None if is_small else reader.at(text, start, is_strict=True)
+
+
+def _weak(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
+    """The weak claims; `is_all` says that there are no others in the text."""
+    for match in _last_of(phrases.WEAK, text):
+        void = phrases.VOID_CONCLUSION if match["so"] else phrases.VOID
+        if void.search(text[max(0, match.start() - _BEFORE) : match.start()]):
+            continue
+        label = reader.labels.at.match(text, match.end())
+        if label is None or (label[2].islower() and label[0] == label[2]):
+            continue
+        if match["so"] and not phrases.SENTENCE_END.match(text, label.end()):
+            continue
+        if label[0] == "I" and text[label.end() : label.end() + 1] != ".":
+            continue
+        if (named := reader.at(text, match.end(), is_strict=True)) and named.place is not None:
+            yield Claim(match.start(), named.end, named.place)
+    for match in _last_of(phrases.HEAD, text):
+        if (claim := _introduced(text, match, reader)) and claim.is_hedged:
+            yield claim
+    for match in _last_of(phrases.RIGHT, text):
+        if claim := _called_right(text, match, reader):
+            yield claim
+    yield from _lines(text, reader, is_all=is_all)
+
+
+def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | None:
+    """The claim of "B is correct", "option B (Paris) is the best answer"."""
+    start = max(0, match.start() - 2 * _BEFORE)
+    before = text[start : match.start()]
+    found = next(filter(None, (called.search(before) for called in reader.labels.called)), None)
+    if found is None or re.match(r"[ \t]*\?", text[match.end() :]):
+        return None
+    lead = before[: found.start(1)]
+    if phrases.VOID.search(lead) or reader.labels.joined.search(lead):
+        return None
+    is_bare = len(found[1]) == len(found[2])
+    if is_bare and (found[2].islower() or found[2].isdigit()):
+        return None
+    named = reader.whole(found[1])
+    if named is None or named.place is None:
+        return None
+    return Claim(start + found.start(1), match.end(), named.place)
+
+
+def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
+    """The first and the last line, where they are an option and the text lists no others.
+
+    With its text an option may be one of a list; beside a strong claim only a label counts.
+    """
+    first, last = text.partition("\n")[0], text.rpartition("\n")[2]
+    for line, start in ((first, 0), (last, len(text) - len(last))):
+        named = reader.whole(line, is_marked=False) if len(line) <= SPAN else None
+        if named is None or (named.place is None and "\n" in text):
+            continue
+        label = reader.labels.line.match(line)
+        is_alone = label is not None and not line[label.end() :].strip(" .*_")
+        if "\n" in text and not is_alone:
+            listed = {found[0].casefold() for found in reader.labels.line.findall(text) if found[1]}
+            is_short = len(line) <= _LINE and not (label and label[1].islower())
+            if len(listed) > 1 or not is_short or not is_all:
+                continue
+        yield Claim(start, start + len(line), named.place, named.reason)
+
+
+def _last_of(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """The last places where a pattern matches."""
+    return list(pattern.finditer(text))[-_MOST:]
+
+
+def _braced(text: str, start: int) -> str | None:
+    """What stands in the braces that are open at `start`, if they close soon."""
+    depth = 1
+    for mark in _BRACE.finditer(text, start, start + SPAN):
+        depth += (mark[0] == "{") - (mark[0] == "}")
+        if depth == 0:
+            return text[start : mark.start()]
+    return None

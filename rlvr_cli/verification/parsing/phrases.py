@@ -1,0 +1,102 @@
+"""Phrases with which a text says, doubts or takes back what it chooses.
+
+In these patterns a space stands for a space or a tab.
+"""
+
+import re
+
+from rlvr_cli.verification.parsing import answer_words
+
+_NOUNS = answer_words.alternation(answer_words.NOUNS)
+_CHOSEN = answer_words.alternation(answer_words.CHOSEN)
+_COPULAS = answer_words.alternation(answer_words.COPULAS)
+_NAMES = answer_words.alternation(answer_words.NAMES)
+_LATIN = "[A-Za-zÀ-ɏ]"
+_NO_WORD_AROUND = rf"(?:(?<!{_LATIN})|(?!{_LATIN}))"  # between letters of which one is not Latin
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    flags = re.IGNORECASE | re.MULTILINE
+    spaced = pattern.replace("\n", "").replace(r"[ \t]", " ").replace(" ", r"[ \t]")
+    return re.compile(spaced, flags)
+
+
+HEAD = _compile(rf"""
+(?<!{_LATIN})(?:answers?
+|(?:correct|right|best|appropriate|accurate|suitable|proper|chosen|selected|final) 
+(?:option|choice|letter|one|statement|alternative|response|selection)
+|(?:my|final|the) (?:choice|pick|selection)|(?:die )?richtige option
+|(?:opción|opcion|alternativa|option|opzione|opção) (?:correcta|correta|correcte|corretta)
+|{_NOUNS})|{_CHOSEN}""")
+"""What an answer is called."""
+
+IS = _compile(rf"""
+[*_`"')\]]{{0,4}}
+(?: (?:choice|option|letter|key|correct[ae]?|correta|corretta|finale?|الصحيحة|النهائية)\b)?
+(?:,? (?:to|of|for|from|among|in|on|that|which|here|then|therefore|thus|hence)\b
+[^.\n:;?!=]{{0,80}}?)?
+[*_`"')\]]{{0,4}} {{0,3}}
+(?P<is>(?P<hedge>(?<!{_LATIN})(?:seems|appears|might|may|could)(?: to)? be\b)
+|(?:(?<!{_LATIN})(?:{_COPULAS})|['’]s){_NO_WORD_AROUND}|[:=]|[-=]+>|→|⇒|[-–—](?= ))
+[*_`]{{0,4}} {{0,3}}:?[*_`]{{0,4}}\s{{0,4}}
+(?:(?:most likely|likely|probably|clearly|definitely|therefore|thus|then|hence|indeed|simply
+|obviously|actually|also|certainly|now)\b,? {{1,3}})?
+(?:not [^\s.]{{1,5}}?,? but (?:rather )?)?
+(?P<article>(?:the|la|le|el|die|der|[ao](?= (?:letra|opção|alternativa))|l['’]) ?)?
+(?:(?:{_NAMES}|one)\b {{0,3}}[:#]? {{0,3}})?""")
+"""What stands between that and the answer."""
+
+NEXT = _compile(r"""[*_`"')\]:]{0,4} {0,3}\n\s{0,3}|[*_`]{0,4} {1,3}(?:is )?""")
+"""The same without a verb or colon, as in a headline."""
+
+CHOSEN = _compile(_CHOSEN)
+"""Heads that are verbs."""
+
+ASKED = _compile(r"\b(?:to|can|could|will|not|I|we|you|please) *\Z")
+"""What makes "answer" a verb."""
+
+VOID = _compile(r"""
+(?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong
+|false|worst|opposite|previous|earlier|initial|original|first|anything|everything|all|none
+|nothing|any|students?['’]?s?|doubt|disagree
+|(?:might|may|could|would|some|people|students|they|he|she|one) +(?:\w+ +)?
+(?:think|say|claim|believe|argue|assume|guess)s?)\b|n['’]t\b|不|非)
+[\s,]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
+|only|necessarily|think|believe|say|sure|certain|clear|agree)\s+)*\Z""")
+"""What stands before a phrase that claims nothing."""
+
+VOID_CONCLUSION = _compile(r"\b(?:if|whether|anything|everything|all|none|nothing|any)[\s,]*\Z")
+
+WEAK = _compile(r"""
+(?:(?P<so>
+(?:\b(?:therefore|thus|hence|so|consequently|accordingly|finally|donc|also|daher|no|wait
+|actually|rather|sorry|instead|but|I mean|in conclusion)\b[,:;—–.\s]{1,3}
+|(?:因此|所以|故)[，,]?)(?:(?:it|that)(?:['’]s| is| must be| should be) )?
+|\bit(?:['’]s| (?:is|must be|should be|has to be)) )
+|(?:(?:\b(?:I|we)(?:['’](?:d|ll|m|re|ve))?(?: (?:would|will|must|should|can|am|are|have))?
+(?: \w{1,12}ly)? |\blet['’]?s |^ *)(?:rather )?
+(?:choose|chose|pick|picked|select|selected|say|answer|guess|conclude|opt for|vote for
+|settle on|go with)
+|\bgo(?:ing)? with|\bleav(?:es?|ing)(?: us)?(?: with)?(?: only)?)
+(?: that)?(?: it(?:['’]s| is))?(?: |:){1,2})
+(?:the )?(?:(?:option|choice|letter|answer) )?""")
+"""Conclusions and choices: "therefore, B", "it is B", "I would go with B"."""
+
+RIGHT = _compile(r"""
+ +(?:is|must be|would be|has to be) +
+(?:(?:therefore|thus|clearly|indeed|definitely|obviously|also|the|only|most|one|my|our) +)*
+(?:correct|right|best|final|answer|appropriate)\b
+(?: +(?:answer|option|choice|one|response|statement)\b)?
+(?= *(?:$|[\n.,;:!)*]|because|since|as\b|for\b|here\b|to\b|among|and\b|but\b))
+|(?:是|为)?正确(?:的|答案|选项)""")
+"""What follows a label: "B is the correct answer"."""
+
+SENTENCE_END = _compile(
+    r""" *(?:$|\n|[.!。；;](?:[\s*)"']|\Z)|[,—–-]? *(?:because|since|as|not)\b)"""
+)
+
+TURN = _compile(r"""
+\b(?:wait|no|actually|but|however|wrong|incorrect|mistake\w*|instead|correction|sorry|hmm+
+|re-?(?:consider|check|read|evaluat)\w*|therefore|thus|hence|so|overall|finally|conclusion)\b
+|不对|错|但|因此|所以|故""")
+"""Words between two claims of which the later one counts."""
