@@ -52,8 +52,8 @@ def command(
         summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
                             on_part=parts, on_rows=parts.advance, **how,
                             on_failure=lambda text: console.remark("score", text))  # fmt: skip
-    if scorer.cache and scorer.cache.trouble:
-        console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
+    for line in scorer.remarks():
+        console.say(f"score: {line}")
     text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"
     console.conclude(parts, out, summary, text, as_json=json)
     if summary:
