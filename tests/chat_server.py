@@ -9,6 +9,7 @@ whether the response contains the criterion's text.
 
 import json
 import re
+import socket
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 MODEL = "judge-of-a-test"
+HANG_UP = "hang up"
 _PARTS = re.compile(
     r"# (?:Question|Request)\n(?P<prompt>.*?)\n\n"
     r"(?:# Right answer\n(?P<answer>.*?)\n\n)?"
@@ -47,13 +49,14 @@ def grade(question):
 class Chat(ThreadingHTTPServer):
     """The server; what it is to do otherwise than grade is set on it."""
 
+    model = MODEL
     daemon_threads = True
     request_queue_size = 256
 
     def __init__(self, address=("127.0.0.1", 0)):
         super().__init__(address, _Handler)
         self.say = grade  # the text of a reply, or a dict that is the whole body
-        self.faults = []  # (status, headers, body) of the next requests, or None to hang up
+        self.faults = []  # of the next requests: (status, headers, body), or HANG_UP
         self.always = None  # the same, of every request
         self.latency_s = 0.0
         self.key = None  # that it asks for
@@ -105,8 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
                 server.in_flight -= 1
 
     def reply(self, body, fault):
-        if fault is None:
-            return self.connection.close()
+        if fault == HANG_UP:
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
         if fault:
             status, headers, content = fault
             return self.answer(status, content, **headers)

@@ -4,9 +4,11 @@ import functools
 import gc
 import importlib.util
 import json
+import runpy
 import shutil
 import signal
 import sys
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,3 +192,19 @@ def jsonl(tmp_path):
 def files_of():
     """The files of a directory and their bytes; the empty lock of shared work is none of them."""
     return lambda path: {p.name: p.read_bytes() for p in path.glob("*.*")}
+
+
+@functools.cache
+def _chat_server():
+    return runpy.run_path(str(Path(__file__).with_name("chat_server.py")))["Chat"]
+
+
+@pytest.fixture
+def chat():
+    """A server on the loopback that judges: tests/chat_server.py."""
+    with _chat_server()() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

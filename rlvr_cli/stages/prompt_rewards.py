@@ -104,11 +104,10 @@ class PromptRewards:
         for prompt_id, row in self._rows.items():
             for part, verifier in taking[self._spec or row["verifier"]]:
                 for name in _lacking(verifier, row["extra"]):
-                    held = ", ".join(_extra(row["extra"])) or "none"
                     raise DataError(
                         f"prompt `{prompt_id}` has no column `{name}`, which `{part.name}` takes",
-                        f"make the prompts again from data that has it, or take one of {held}, "
-                        f"{', '.join(GOLDS[:3])}",
+                        f"make the prompts again from data that has it, or take one of "
+                        f"{', '.join([*_extra(row['extra']), *_given(verifier)])}",
                     )
 
     def require_permission(self, *, allow_code: bool) -> None:
@@ -157,6 +156,11 @@ def remarks(prompts: Shards) -> Iterator[str]:
             f"{missing} of {prompts.rows} prompts name no verifier: name one when you score them, "
             "with `rlvr score --verifier`"
         )
+
+
+def _given(verifier: GroupVerifier | Remote) -> tuple[str, ...]:
+    """The names that every prompt has something for."""
+    return GOLDS[:3] if isinstance(verifier, GroupVerifier) else ("prompt", "completion", "answer")
 
 
 def _lacking(verifier: GroupVerifier | Remote, extra: str | None) -> list[str]:

@@ -137,20 +137,18 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         if data is not None:
             headers["Content-Type"] = "application/json"
+        target = self._target(path)
         try:
-            is_new = self._open(deadline)
-            connection = self._connection
-            assert connection is not None
+            connection, is_new = self._open(deadline)
             try:
-                connection.request(method, self._target(path), data, headers)
+                connection.request(method, target, data, headers)
                 response = connection.getresponse()
-            except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
+            except ConnectionError:
                 if is_new:
                     raise
                 self._close()  # it ended an idle connection, as it may
-                self._open(deadline)
-                connection = self._connection
-                connection.request(method, self._target(path), data, headers)
+                connection, _ = self._open(deadline)
+                connection.request(method, target, data, headers)
                 response = connection.getresponse()
             content = responses.content(response, connection, deadline)
         except TimeoutError:
@@ -178,20 +176,19 @@ class Client:
         refused = Refused if code in (400, 413, 422) else Failed
         raise refused(reason, code=code)
 
-    def _open(self, deadline: float) -> bool:
-        """Opens the connection if there is none, and sets how long it may be silent."""
+    def _open(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
+        """The connection, and whether it is new; it may be silent until the deadline."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        if self._connection is not None:
-            if self._connection.sock is not None:
-                self._connection.sock.settimeout(left)
-                return False
-            self._close()
+        if self._connection is not None and self._connection.sock is not None:
+            self._connection.sock.settimeout(left)
+            return self._connection, False
+        self._close()
         self._connection = _connection(self.endpoint.url, min(self.endpoint.connect_s, left))
         self._connection.connect()
         self._connection.sock.settimeout(left)
-        return True
+        return self._connection, True
 
     def _close(self) -> None:
         if self._connection is not None:

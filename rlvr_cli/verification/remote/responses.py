@@ -17,7 +17,8 @@ def content(
     response: http.client.HTTPResponse, connection: http.client.HTTPConnection, deadline: float
 ) -> bytes:
     """The body of a response; TimeoutError where it is not there in time, however it trickles."""
-    pieces, size = [], 0
+    pieces: list[bytes] = []
+    size = 0
     while size <= _LARGEST:
         left = deadline - time.monotonic()
         if left <= 0:

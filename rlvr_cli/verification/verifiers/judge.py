@@ -1,6 +1,7 @@
 """What a model behind an OpenAI-compatible endpoint says of a completion, by a rubric."""
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -251,8 +252,9 @@ def _check_service(judge: _Judge) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _answered(endpoint: Endpoint, request: str) -> None:
-    model = json.loads(request)["model"]
-    with Client(endpoint) as connection:
+    model, listed = json.loads(request)["model"], []
+    once_more = dataclasses.replace(endpoint, retries=min(endpoint.retries, 1))
+    with Client(once_more) as connection:
         try:
             listed = _models(connection)
             body = {"messages": [{"role": "user", "content": "Reply with the word yes."}]}
