@@ -16,7 +16,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr_cli.errors import UsageError
@@ -53,13 +53,13 @@ class _Passing(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service is, and how long and how often it is asked."""
+    """Where a service is, which makes endpoints equal, and how long and how often it is asked."""
 
     url: str  # without what follows `/v1`
     key_variable: str  # the environment variable that holds its key, if it needs one
-    timeout_s: float  # of one request with all its tries
-    connect_s: float
-    retries: int
+    timeout_s: float = field(compare=False)  # of one request with all its tries
+    connect_s: float = field(compare=False)
+    retries: int = field(compare=False)
 
     @property
     def host(self) -> str:

@@ -87,12 +87,10 @@ class Scorer:
         if self.cache and self.cache.trouble:
             said.append(f"continued without `{self.cache.path}`: {self.cache.trouble}")
         for spec, used in self.used.items():
-            tokens = (
-                f"{used['prompt_tokens']:,} prompt and {used['completion_tokens']:,} completion"
-            )
             said.append(
                 f"`{grammar.read(spec).name}` took {used['requests']:,} requests, of which "
-                f"{used['retries']:,} were retries, with {tokens} tokens"
+                f"{used['retries']:,} were retries, {used['prompt_tokens']:,} prompt tokens and "
+                f"{used['completion_tokens']:,} completion tokens"
             )
         return said
 

@@ -262,8 +262,8 @@ def _answered(endpoint: Endpoint, request: str) -> None:
         except Refused as error:
             raise UsageError(
                 f"the judge `{model}` refuses what it is asked: {error}",
-                "leave out what it does not take, as in `temperature=none` or `max_tokens=none`, "
-                "and add fields with `body={...}`",
+                "mend what it names: `temperature=none`, `seed=none` and `max_tokens=none` leave a "
+                "field of the request out, `body={...}` adds some",
             ) from None
         except Failed as error:
             raise _unusable(endpoint, model, error, listed if error.code == 404 else []) from None
