@@ -2,11 +2,11 @@
 
     python -P benchmarks/judge.py GENERATIONS.jsonl [--latency 0.05] [--rows 800] [--rounds 3]
 
-GENERATIONS is a file of `rlvr import`, one problem a line with `prompt`, `answer` and
-`completions`. The judge is tests/chat_server.py, a process of its own that takes `--latency`
-seconds for each reply, which it computes from the gold and the completion. The loop sends each
-request over one connection and looks for `Verdict: yes`; what it asks is filled in with
-str.replace. No way uses a cache but the last.
+GENERATIONS is a file of `rlvr import`, one problem a line with `prompt` or `problem`,
+`answer` and `completions`. The judge is tests/chat_server.py, a process of its own that takes
+`--latency` seconds for each reply, which it computes from the gold and the completion. The loop
+sends each request over one connection and looks for `Verdict: yes`; what it asks is filled in
+with str.replace. No way uses a cache but the last.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Row = tuple[str, str, str]  # prompt, gold, completion
 
 def rows_of(path: Path, count: int) -> list[Row]:
     rows = [
-        (str(row["prompt"]), str(row["answer"]), text)
+        (str(row.get("prompt") or row.get("problem")), str(row["answer"]), text)
         for row in readers.read(path)
         for text in row["completions"]
     ]

@@ -3,7 +3,7 @@
     python tests/chat_server.py PORT_FILE [LATENCY_SECONDS]
 
 It answers questions of rlvr's own rubrics from their texts: `equal` by whether the last number of
-the response is the right answer, `score` by the number of words up to 10, and `criterion` by
+the response is the right answer, `score` by the number of words modulo 11, and `criterion` by
 whether the response contains the criterion's text.
 """
 
@@ -43,7 +43,7 @@ def grade(question):
     if found["answer"] is not None:
         said = last_number(text)
         return f"It says {said}.\n\nVerdict: {'yes' if said == found['answer'] else 'no'}"
-    return f"It is counted.\n\n**Score: {min(10, len(text.split()))}/10**"
+    return f"It is counted.\n\n**Score: {len(text.split()) % 11}/10**"
 
 
 class Chat(ThreadingHTTPServer):

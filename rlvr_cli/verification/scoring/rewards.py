@@ -216,5 +216,7 @@ def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
     if not judged:
         return verdicts[0]
     total = sum(p.weight * (v.reward or 0.0) for p, v in zip(parts, verdicts, strict=True))
+    first = judged[0]
     said = (f"{p.name}: {v.reason}" for p, v in zip(parts, verdicts, strict=True) if v.reason)
-    return replace(judged[0], reward=total, reason=judged[0].reason or next(said, None))
+    reason = first.reason or (next(said, None) if first.status == "ok" else None)
+    return replace(first, reward=total, reason=reason)

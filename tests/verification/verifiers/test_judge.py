@@ -1,8 +1,10 @@
 """The judge: what it is asked, what its reply means, and that no fault becomes a reward."""
 
 import json
+import re
 import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,6 +16,7 @@ from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
 from rlvr_cli.verification.verifiers import judge
 
+STORED = Path(__file__).parents[3] / "examples" / "data" / "word_problems.jsonl"
 KEY = "sk-a-secret-of-this-test"
 CRITERIA = [{"criterion": "call 911", "points": 7}, {"criterion": "wait", "points": -4},
             {"criterion": "breathe", "points": 1}]  # fmt: skip
@@ -200,6 +203,23 @@ def test_many_are_asked_at_once_whatever_the_number_of_workers(chat, ask):
     verdicts = ask(*(f"it is {i}" for i in range(64)), options="in_flight=16", workers=1)
     assert [i for i, v in enumerate(verdicts) if v.correct] == [7]
     assert chat.most_in_flight == 16
+
+
+def test_256_stored_rows_have_the_reward_that_the_judge_computes(chat, ask):
+    """The server's reply follows from gold and completion, and is computed here directly."""
+    rows = [json.loads(line) for line in STORED.read_text().splitlines()]
+    numbers = [re.findall(r"-?\d+", row["completion"])[-1] for row in rows]
+    equal = [float(n == row["answer"]) for n, row in zip(numbers, rows, strict=True)]
+    words = [len(row["completion"].split()) % 11 / 10 for row in rows]
+    assert len(rows) == 128 and 30 < sum(equal) < 100 and len(set(words)) > 4
+    for options, expected in (("rubric=equal", equal), ("rubric=score", words)):
+        verdicts = []
+        for answer in sorted({row["answer"] for row in rows}):
+            texts = [row["completion"] for row in rows if row["answer"] == answer]
+            said = ask(*texts, options=options, answer=answer)
+            verdicts += [((answer, t), v) for t, v in zip(texts, said, strict=True)]
+        told = {key: verdict.reward for key, verdict in verdicts}
+        assert [told[row["answer"], row["completion"]] for row in rows] == expected
 
 
 def test_what_was_asked_is_remembered_and_a_fault_is_not(chat, ask, tmp_path):
