@@ -135,7 +135,7 @@ class Judge:
                     )
                     self._on_failure(
                         f"`{part.name}` failed first at sample {row['sample_index']} of prompt "
-                        f"`{row['prompt_id']}`: {verdict.status}: {why[:_SHOWN]}"
+                        f"`{row['prompt_id']}`: {verdict.status}: {' '.join(why.split())[:_SHOWN]}"
                     )
 
 

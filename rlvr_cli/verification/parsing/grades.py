@@ -32,9 +32,9 @@ _MARKS = r"[\s*_`#>\"'\[\](<{$]*"  # of Markdown, quotes and brackets around a g
 _CLOSING = r"[*_`\"'\])>}$]*"
 _LINE, _VAGUE_LINE = (
     re.compile(
-        rf"^[ \t]*[-*#>_` \t]*(?:\d+[.)][ \t]+)?"
+        rf"^[ \t]*[-*#>_` \t{{\"']*(?:\d+[.)][ \t]+)?"
         rf"(?:(?:so|therefore|thus|the|my|your|final|overall|total),?[ \t]+)*"
-        rf"(?:{names})[*_`\" \t]*(?:[:=]|[ \t]is\b:?)[*_`]*[ \t]*(?P<value>.*)$",
+        rf"(?:{names})[*_`\"' \t]*(?:[:=]|[ \t]is\b:?)[*_`]*[ \t]*(?P<value>.*)$",
         re.IGNORECASE | re.MULTILINE,
     )
     for names in (_NAMES, _VAGUE)
@@ -42,7 +42,7 @@ _LINE, _VAGUE_LINE = (
 _VALUE = re.compile(
     rf"^{_MARKS}(?:\\boxed\{{)?(?P<grade>{_NUMBER}|[A-Za-z]+(?:[ _-][A-Za-z]+)?)"
     rf"(?P<of>\s*(?:%|\\%|/\s*{_NUMBER}|(?:out\s+)?of\s+{_NUMBER}))?{_CLOSING}"
-    r"(?P<rest>\s*(?:$|[.;!](?:\s|$)|,\s|\(|[-–—]\s|:\s|points?\.?$).*)$",
+    r"(?P<rest>\s*(?:$|[.;!](?:\s|$)|,(?:\s*$|\s+[^\s\d])|\(|[-–—]\s|:\s|points?\.?$).*)$",
     re.IGNORECASE,
 )
 _PAIRED = re.compile(r"<(score|rating|grade|verdict)>([^<]*)</\1>", re.IGNORECASE)

@@ -15,13 +15,13 @@ from rlvr_cli.verification.remote.client import Failed, Refused
 from rlvr_cli.verification.workers.pool import Task
 
 IN_VAIN = 16  # questions in a row that fail as the service does, after which no more are asked
-_GRACE_S = 5.0  # beyond a question's own limit, until its thread is given up
+GRACE_S = 5.0  # beyond a question's own limit, until its thread is given up
 _REASON = 200  # characters of an error
 
 Asked = tuple[int, Verdict, Counter[str]]
 
 
-def run(remote: Remote, tasks: Sequence[Task]) -> Iterator[Asked]:
+def run(remote: Remote, tasks: Sequence[Task], *, grace_s: float = GRACE_S) -> Iterator[Asked]:
     """The verdict of each question with its index, as they come, and what it used.
 
     Once IN_VAIN questions, or all that are in flight, have failed in a row because the service is
@@ -41,7 +41,7 @@ def run(remote: Remote, tasks: Sequence[Task]) -> Iterator[Asked]:
             while waiting and len(deadlines) < remote.in_flight:
                 index = waiting.popleft()
                 limit = remote.seconds(tasks[index].answer, tasks[index].extra)
-                deadlines[index] = time.monotonic() + limit + _GRACE_S
+                deadlines[index] = time.monotonic() + limit + grace_s
                 if threads < len(deadlines):
                     start()
                     threads += 1

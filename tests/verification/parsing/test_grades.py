@@ -36,6 +36,10 @@ READ = [
     ('{"verdict": "yes"}', ONE, 1),
     ('Score: 7\n{"score": 6}', TEN, 6),
     ('{"score": 6}\nScore: 7', TEN, 7),
+    # JSON that is none, as small models write it
+    ('{\n  "explanation": "it "works"",\n  "criteria_met": true,\n}', ONE, 1),
+    ("{'score': 7}", TEN, 7),
+    ('```json\n{"score": 7, "reason": "because', TEN, 7),
     ("7", TEN, 7),
     ("Yes", ONE, 1),
     ("no.", ONE, 0),
@@ -79,6 +83,7 @@ REFUSED = [
     ("Score: 7-8", TEN, "neither"),
     ("Score: 8 or 9", TEN, "neither"),
     ("Score: 3,5", TEN, "neither"),
+    ("Score: 8, 9", TEN, "neither"),
     ("Score: N/A", TEN, "neither"),
     ("Score: nan", TEN, "neither"),
     ("Score: 0x10", TEN, "neither"),
