@@ -52,8 +52,7 @@ def command(
         how["on_failure"] = lambda text: console.remark("score", text)
         summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
                             on_part=parts, on_rows=parts.advance, **how)  # fmt: skip
-    if scorer.cache and scorer.cache.trouble:
-        console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
+    console.remark("score", *scorer.remarks())
     console.conclude(parts, out, summary, score.SAID, as_json=json,
                      remarks=[*unanswered.remarks(summary, source)])  # fmt: skip
     if summary:

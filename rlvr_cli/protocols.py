@@ -1,6 +1,10 @@
 """What a verifier, a rollout engine, a training engine and a tracker are."""
 
+import os
+import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -91,6 +95,40 @@ class GroupVerifier:
     columns: tuple[str, ...] = ()  # what it needs of a prompt's `extra`
     reads_tokens: bool = False
     needs_tokens: bool = False  # whether text without token ids is refused
+
+
+Ask = Callable[[str, str, dict[str, Any], Counter[str]], Verdict]
+"""Asks a service for the verdict on (extracted, answer, extra), and adds up what that used."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A verifier that asks a service: it waits more than it computes, and asks many at once.
+
+    `settle` and `extract` are pure and quick. `settle` gives the verdict on what need not be asked,
+    such as a bad gold or an empty answer, and None on the rest. `connect` gives what one thread
+    asks with.
+    """
+
+    extract: Callable[[str, bool], str | None]  # (completion, is it finished)
+    settle: Callable[[str | None, str, dict[str, Any]], Verdict | None]  # (extracted, answer, ...)
+    connect: Callable[[], AbstractContextManager[Ask]]
+    check: Callable[[], None]  # an error of the user's kind where the service cannot be asked
+    seconds: Callable[[str, dict[str, Any]], float]  # within which (answer, extra) is answered
+    in_flight: int
+    version: str  # of all that its verdicts depend on, its options included
+    host: str  # where completions are sent, as an error says it
+    host_variable: str  # the environment variable by which users choose a host
+    reads: tuple[str, ...] = ()  # the keys of `extra` that are asked about; "prompt" is the text
+    columns: tuple[str, ...] = ()  # those of them that a prompt must have
+    needs_answer: bool = True  # whether a prompt must have a gold
+    is_pure: bool = True  # whether `version` is all, so that a verdict of another run stands
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the environment names its host, so that data may name it too."""
+        chosen = urllib.parse.urlsplit(os.environ.get(self.host_variable, ""))
+        return self.host == f"{chosen.scheme}://{chosen.netloc}"
 
 
 Equality = Callable[[str], str] | Literal["text", "none"]

@@ -187,14 +187,50 @@ def canonical(folder: str, spec: str, stored: str | None = None, *, named_by: st
     resolved = _resolve(folder, read, named_by)
     parameters = _parameters(resolved)
     options = _values(read, resolved) | _before(folder, read, resolved, stored)
+    return _spelled(folder, resolved.name, options, parameters, resolved.origin)
+
+
+def _spelled(
+    folder: str,
+    name: str,
+    options: dict[str, Any],
+    parameters: dict[str, inspect.Parameter],
+    origin: str = "",
+) -> str:
+    """A name with its options, each written so that it is read as the same value."""
     ends = folder in _SUMMED
-    origin = {_FROM: grammar.quoted(resolved.origin, within="+")} if resolved.origin else {}
-    spelled = origin | {
+    spelled = {_FROM: grammar.quoted(origin, within="+")} if origin else {}
+    spelled |= {
         key: option_types.spell(value, parameters[key].annotation, plus_ends=ends)
         for key, value in options.items()
     }
     text = ",".join(f"{key}={value}" for key, value in spelled.items())
-    return f"{resolved.name}:{text}" if text else resolved.name
+    return f"{name}:{text}" if text else name
+
+
+def inlined(folder: str, spec: str) -> str:
+    """A canonical spec with the content of the files that its options name, in their place.
+
+    `inlined` of the spec's file does that; a spec of one that has none is as it was.
+    """
+    inline = getattr(module(folder, spec), "inlined", None)
+    if inline is None:
+        return spec
+    name, chosen = parse(folder, spec)
+    return _spelled(folder, name, inline(chosen), options(folder, spec))
+
+
+def identity(folder: str, spec: str) -> str:
+    """A canonical spec, inlined, without the options that decide no result.
+
+    The spec's file lists these as `UNDECIDING`: where a service is, how long it is waited for.
+    """
+    undeciding = getattr(module(folder, spec), "UNDECIDING", ())
+    if not undeciding:
+        return spec
+    name, chosen = parse(folder, inlined(folder, spec))
+    kept = {key: value for key, value in chosen.items() if key not in undeciding}
+    return _spelled(folder, name, kept, options(folder, spec))
 
 
 def origins(folder: str, spec: str) -> dict[str, str]:

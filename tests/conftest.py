@@ -4,9 +4,11 @@ import functools
 import gc
 import importlib.util
 import json
+import runpy
 import shutil
 import signal
 import sys
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,3 +207,19 @@ def punkt(tmp_path, monkeypatch):
     (model / "abbrev_types.txt").write_text("mr\n")
     monkeypatch.setattr(nltk.data, "path", [str(folder), *nltk.data.path])
     monkeypatch.setenv("NLTK_DATA", str(folder))  # for worker processes
+
+
+@functools.cache
+def _chat_server():
+    return runpy.run_path(str(Path(__file__).with_name("chat_server.py")))["Chat"]
+
+
+@pytest.fixture
+def chat():
+    """A server on the loopback that judges: tests/chat_server.py."""
+    with _chat_server()() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

@@ -30,14 +30,16 @@ def check_prompts(config: RunConfig) -> None:
     options = config.train
     thoughts.read(options.answer_from)
     if options.verifier:
-        rewards.build(options.verifier, named_by="the configuration of the run")
+        parts = rewards.build(options.verifier, named_by="the configuration of the run")
+        rewards.require_services(parts)
     for given in (options.prompts, options.heldout):
         if given:
-            prompt_rewards.check(
+            golds = prompt_rewards.check(
                 Shards.open(Path(given), "prompts"),
                 verifier=options.verifier or None,
                 allow_code=options.allow_code_execution,
             )
+            rewards.require_services(golds.parts)
     if options.prompts and options.eval_every and not options.heldout:
         raise UsageError(
             "there are prompts to train on and none to evaluate on",

@@ -25,6 +25,7 @@ from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.shards import Shards, Share, begun_with
+from rlvr_cli.terminal import console
 
 Record = dict[str, Any]
 
@@ -53,9 +54,11 @@ class Run:
     last_seconds: dict[str, float]
 
     def close(self) -> None:
-        """Ends the processes of verifiers."""
-        if self.verification.scorer:
-            self.verification.scorer.close()
+        """Ends the processes of verifiers, and says what their services took."""
+        if scorer := self.verification.scorer:
+            for line in scorer.remarks():
+                console.remark("train", line)
+            scorer.close()
 
     def steps(self) -> Iterator[Record]:
         """Resumes after the last step; one record a step, the first for where it starts."""

@@ -81,7 +81,7 @@ class RunDirectory:
             spelled = {}
             for name, value in vars(options).items():
                 was = stored.get(name, value)
-                if meaning(name, was, was if before else None) == meaning(name, value, was):
+                if _decides(name, was, was if before else None) == _decides(name, value, was):
                     spelled[name] = was
                 elif name not in _MAY_CHANGE:
                     changes.append(f"{name} was {was}, is {value}")
@@ -214,6 +214,12 @@ def meaning(name: str, value: Any, stored: Any) -> Any:
     if name == "verifier":
         return rewards.canonical(value, stored or None) if value else ""
     return objective.canonical(value, stored) if name == "algo" else value
+
+
+def _decides(name: str, value: Any, stored: Any) -> Any:
+    """An option's meaning, without what of a verifier decides no reward."""
+    meant = meaning(name, value, stored)
+    return rewards.identity(meant) if name == "verifier" and meant else meant
 
 
 def resumed(config: RunConfig, begun: dict[str, dict[str, Any]]) -> RunConfig:

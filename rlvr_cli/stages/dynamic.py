@@ -81,14 +81,14 @@ def with_verification(plan: Plan, verification: Verification) -> Plan:
     """The plan of rollouts that depend on rewards, and so on what decides those."""
     params = dict(plan.params)
     if verification.verifier:
-        params["verifier"] = verification.verifier
+        params["verifier"] = rewards.identity(verification.verifier)
     if verification.answer_from not in (None, score.EARLIER_ANSWERS):
         params["answer_from"] = verification.answer_from
     return replace(
         plan,
         params=params,
         earlier={**plan.earlier, "answer_from": score.EARLIER_ANSWERS},
-        specs={**plan.specs, "verifier": lambda spec: rewards.canonical(spec, spec)},
+        specs={**plan.specs, "verifier": score.meaning},
         optional=(*plan.optional, "verifier", "answer_from"),
     )
 

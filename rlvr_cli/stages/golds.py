@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlvr_cli.protocols import GroupVerifier
+from rlvr_cli.protocols import GroupVerifier, Remote
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
@@ -21,15 +21,17 @@ def unreadable(
         text = verifier or row["verifier"]
         if text is None:
             continue
-        if row["answer"] is None or not row["answer"].strip():
-            unreadable[row["prompt_id"]] = "it is empty"
-            continue
         by = "" if verifier else "the `verifier` column of the prompts"
         for part in rewards.build(text, named_by=by):
+            answer = row["answer"] or ""
+            needs_answer = not isinstance(part.verifier, Remote) or part.verifier.needs_answer
+            if needs_answer and not answer.strip():
+                unreadable[row["prompt_id"]] = "it is empty"
+                continue
             if isinstance(part.verifier, GroupVerifier):  # only the function could know
                 continue
             questions.append(
-                Question(part.spec, part.verifier, "", True, row["answer"], row["extra"] or {})
+                Question(part.spec, part.verifier, "", True, answer, row["extra"] or {})
             )
             owners.append(row["prompt_id"])
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):

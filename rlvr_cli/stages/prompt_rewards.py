@@ -9,7 +9,7 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import messages as shapes
-from rlvr_cli.protocols import GroupVerifier, Isolated
+from rlvr_cli.protocols import GroupVerifier, Isolated, Remote
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.functions.signatures import GOLDS
@@ -94,7 +94,9 @@ class PromptRewards:
                 "reward.py:function",
             )
         taking = {
-            text: [(p, p.verifier) for p in reward if isinstance(p.verifier, GroupVerifier)]
+            text: [
+                (p, p.verifier) for p in reward if isinstance(p.verifier, GroupVerifier | Remote)
+            ]
             for text, reward in self._rewards.items()
         }
         if not any(taking.values()):
@@ -102,21 +104,30 @@ class PromptRewards:
         for prompt_id, row in self._rows.items():
             for part, verifier in taking[self._spec or row["verifier"]]:
                 for name in _lacking(verifier, row["extra"]):
-                    held = ", ".join(_extra(row["extra"])) or "none"
                     raise DataError(
                         f"prompt `{prompt_id}` has no column `{name}`, which `{part.name}` takes",
-                        f"make the prompts again from data that has it, or take one of {held}, "
-                        f"{', '.join(GOLDS[:3])}",
+                        f"make the prompts again from data that has it, or take one of "
+                        f"{', '.join([*_extra(row['extra']), *_given(verifier)])}",
                     )
 
     def require_permission(self, *, allow_code: bool) -> None:
-        """An error if a verifier runs what a model wrote, unless that is allowed."""
+        """An error if a verifier runs what a model wrote, unless that is allowed.
+
+        Or if it sends completions where only the prompts say.
+        """
         for part in self.parts:
             runs_code = isinstance(part.verifier, Isolated) and part.verifier.runs_code
             if runs_code and not allow_code:
                 raise UsageError(
                     f"the verifier `{part.name}` executes what a model wrote",
                     "say that it may with --allow-code-execution",
+                )
+            if isinstance(part.verifier, Remote) and not (self._spec or part.verifier.is_chosen):
+                raise UsageError(
+                    f"the `verifier` column of `{self._path}` sends completions to "
+                    f"{part.verifier.host}, which this command does not name",
+                    f"if you trust it, name the verifier with --verifier, or set "
+                    f"{part.verifier.host_variable} to its URL",
                 )
 
     def _gold(self, prompt_id: str) -> Gold:
@@ -147,7 +158,12 @@ def remarks(prompts: Shards) -> Iterator[str]:
         )
 
 
-def _lacking(verifier: GroupVerifier, extra: str | None) -> list[str]:
+def _given(verifier: GroupVerifier | Remote) -> tuple[str, ...]:
+    """The names that every prompt has something for."""
+    return GOLDS[:3] if isinstance(verifier, GroupVerifier) else ("prompt", "completion", "answer")
+
+
+def _lacking(verifier: GroupVerifier | Remote, extra: str | None) -> list[str]:
     return [n for n in verifier.columns if n not in _extra(extra)] if verifier.columns else []
 
 

@@ -30,6 +30,7 @@ from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
+from rlvr_cli.verification.scoring import rewards
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
 _SUMMARY = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
@@ -111,9 +112,10 @@ def run(
     if options.max_draws > 1:
         verification = dynamic.settled(verification, out)
         plan = dynamic.with_verification(plan, verification)
-        prompt_rewards.check(
+        golds = prompt_rewards.check(
             prompts, verifier=verification.verifier, allow_code=verification.allow_code
         )
+        rewards.require_services(golds.parts)
         drawn = _drawing(prompts, out, policy, options, selection, memory, engine, verification)
         group = size * options.num_generations
         return write_shards(

@@ -137,6 +137,7 @@ def check(
     golds = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
     if golds.needs_tokens:
         common.require_tokens(rollouts, rollouts.part(0))
+    rewards.require_services(golds.parts)
 
 
 def markers_of(begun: dict[str, Any]) -> str:
@@ -145,7 +146,7 @@ def markers_of(begun: dict[str, Any]) -> str:
 
 
 def _plan(rollouts: Shards, golds: PromptRewards, spec: str | None, answer_from: str) -> Plan:
-    params: dict[str, Any] = {"verifier": spec}
+    params: dict[str, Any] = {"verifier": spec and rewards.identity(spec)}
     if answer_from != EARLIER_ANSWERS:
         params["answer_from"] = answer_from
     if golds.files:
@@ -159,17 +160,17 @@ def _plan(rollouts: Shards, golds: PromptRewards, spec: str | None, answer_from:
         extra=golds.columns,
         earlier={"answer_from": EARLIER_ANSWERS},
         specs={
-            "verifier": _meaning,
-            "files": lambda kept: {_meaning(s): v for s, v in kept.items()},
+            "verifier": meaning,
+            "files": lambda kept: {meaning(s): v for s, v in kept.items()},
         },
         optional=("files", "answer_from"),
         behaviour=golds.versions,
     )
 
 
-def _meaning(spec: str) -> str:
+def meaning(spec: str) -> str:
     """A stored spec with all options of this version."""
-    return rewards.canonical(spec, spec)
+    return rewards.identity(rewards.canonical(spec, spec))
 
 
 _READ = ["prompt_id", "sample_index", "completion", "finish_reason"]

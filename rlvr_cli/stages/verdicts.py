@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
+from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Remote, Verdict
 from rlvr_cli.stages.prompt_rewards import Gold, PromptRewards
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.parsing.thoughts import Markers
 from rlvr_cli.verification.scoring.rewards import Part
 from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
 
+_SHOWN = 500  # characters of a failure
 _TOLD = ("error", "timeout", "oom")
 _NO_GOLD = Verdict("bad_gold", reason="the prompt has no answer")
 Scored = tuple[tuple[Part, ...], list[Verdict]]
@@ -44,13 +45,15 @@ class Judge:
             gold = self._golds.of(row["prompt_id"])
             own = [_NO_GOLD] * len(gold.parts)
             scored.append((gold.parts, own))
-            for index, part in enumerate(gold.parts if gold.answer is not None else ()):
+            for index, part in enumerate(gold.parts):
+                if gold.answer is None and not _judges_without_gold(part):
+                    continue
                 if isinstance(part.verifier, GroupVerifier):
                     alone = "" if part.verifier.is_batched else str(number)
                     groups.setdefault((row["prompt_id"], alone, index), []).append(number)
                     continue
                 question = self._question(row, gold, part)
-                if isinstance(part.verifier, Isolated):
+                if isinstance(part.verifier, Isolated | Remote):
                     questions.append(question)
                     places.append((own, index))
                 else:
@@ -62,14 +65,13 @@ class Judge:
         return scored
 
     def _question(self, row: dict[str, Any], gold: Gold, part: Part) -> Question:
-        assert gold.answer is not None
         text = row["completion"]
         if not part.reads_whole:
             is_open = thoughts.opens(gold.prefilled, self._markers)
             text = thoughts.answer_of(text, self._markers, is_open=is_open)
         finished = row["finish_reason"] != "length"
         assert not isinstance(part.verifier, GroupVerifier)
-        return Question(part.spec, part.verifier, text, finished, gold.answer, gold.extra)
+        return Question(part.spec, part.verifier, text, finished, gold.answer or "", gold.extra)
 
     def _ask(
         self,
@@ -133,5 +135,9 @@ class Judge:
                     )
                     self._on_failure(
                         f"`{part.name}` failed first at sample {row['sample_index']} of prompt "
-                        f"`{row['prompt_id']}`: {verdict.status}: {why}"
+                        f"`{row['prompt_id']}`: {verdict.status}: {' '.join(why.split())[:_SHOWN]}"
                     )
+
+
+def _judges_without_gold(part: Part) -> bool:
+    return isinstance(part.verifier, Remote) and not part.verifier.needs_answer

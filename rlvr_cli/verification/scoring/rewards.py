@@ -6,13 +6,13 @@ completion is correct; each part's own reward is a column. The grammar is that o
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
-from rlvr_cli.protocols import FAULTS, GroupVerifier, Isolated, Verdict, Verifier
+from rlvr_cli.protocols import FAULTS, GroupVerifier, Isolated, Remote, Verdict, Verifier
 from rlvr_cli.specs import grammar, user_code
 
 _FOLDER = "verifiers"
@@ -26,7 +26,7 @@ class Part:
     weight: float
     spec: str
     name: str
-    verifier: Verifier | Isolated | GroupVerifier
+    verifier: Verifier | Isolated | GroupVerifier | Remote
     reads_whole: bool  # whether it is given what a model thought, too
 
     @property
@@ -47,7 +47,7 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
         same = short_names.count(name)
         named = f"{name}-{same}" if same > 1 else name
         verifier = registry.build(_FOLDER, spec, named_by=named_by)
-        if not callable(verifier) and not isinstance(verifier, Isolated | GroupVerifier):
+        if not callable(verifier) and not isinstance(verifier, Isolated | GroupVerifier | Remote):
             raise UsageError(
                 f"`{spec}` gives {type(verifier).__name__}, a verifier was expected",
                 "return a function of a completion, or an `rlvr_cli.protocols.Isolated`",
@@ -89,7 +89,18 @@ def canonical(text: str, stored: str | None = None, *, named_by: str = "") -> st
 
     With `stored`, the string that a directory was begun with, what `text` leaves out is as it was.
     """
-    parts = _parse(text, named_by, stored)
+    return _summed(_parse(text, named_by, stored))
+
+
+def identity(text: str) -> str:
+    """The canonical spelling of all that decides a reward.
+
+    The files that options name are their content, and where a service is does not count.
+    """
+    return _summed([(weight, registry.identity(_FOLDER, spec)) for weight, spec in _parse(text)])
+
+
+def _summed(parts: list[tuple[float, str]]) -> str:
     if len(parts) == 1 and parts[0][0] == 1:
         return parts[0][1]
     return "+".join(f"{_spelled(weight)}*{spec}" for weight, spec in parts)
@@ -104,15 +115,17 @@ def pinned(text: str) -> str:
     """A reward's string in which each file of the user's own is that of its present content.
 
     What names no file stays as it is written; an error if a file may not run or has no such
-    function.
+    function. A file that an option names, such as a rubric, is replaced by what it holds.
     """
     weighted = list(_weighted(text))
     if not any(grammar.read(spec).path for _, spec in weighted):
-        return text
+        parts = _parse(text)
+        inlined = [(weight, registry.inlined(_FOLDER, spec)) for weight, spec in parts]
+        return text if inlined == parts else _summed(inlined)
     build(text)
     pieces = []
     for weight, spec in weighted:
-        whole = registry.canonical(_FOLDER, spec)
+        whole = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
         options = dict(grammar.read(whole).options)
         if grammar.read(whole).name == "custom" and not options["sha256"]:
             digest = user_code.digest(user_code.read(str(options["path"]), "the verifier"))
@@ -124,15 +137,24 @@ def pinned(text: str) -> str:
 
 
 def origins(text: str) -> dict[str, str]:
-    """The files and packages of those parts that are not rlvr's own, each with its version."""
+    """What a reward is made of beside rlvr, each with its version or the digest of its content.
+
+    Files and packages of verifiers that are not rlvr's own, and files that options name.
+    """
     origin = {}
-    for _, spec in _parse(text):
+    for number, (_, spec) in enumerate(_parse(text), 1):
         read = grammar.read(spec)
         if read.name == "custom":
             path = str(dict(read.options)["path"])
             origin[path] = user_code.digest(user_code.read(path, "the verifier"))
         else:
             origin |= registry.origins(_FOLDER, spec)
+            before, inlined = (
+                registry.parse(_FOLDER, s)[1] for s in (spec, registry.inlined(_FOLDER, spec))
+            )
+            for option in (key for key in before if inlined[key] != before[key]):
+                content = str(inlined[option]).encode()
+                origin[f"{option} of part {number}, `{read.name}`,"] = user_code.digest(content)
     return origin
 
 
@@ -173,6 +195,13 @@ def _weighted(text: str) -> Iterator[tuple[float, str]]:
         yield weight, piece[given.end() :] if given else piece
 
 
+def require_services(parts: Iterable[Part]) -> None:
+    """An error if a verifier asks a service that cannot be asked now."""
+    for part in parts:
+        if isinstance(part.verifier, Remote):
+            part.verifier.check()
+
+
 def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
     """The sum of weight times reward, with the first part's answer; a fault of any is a fault.
 
@@ -187,4 +216,7 @@ def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
     if not judged:
         return verdicts[0]
     total = sum(p.weight * (v.reward or 0.0) for p, v in zip(parts, verdicts, strict=True))
-    return replace(judged[0], reward=total)
+    first = judged[0]
+    said = (f"{p.name}: {v.reason}" for p, v in zip(parts, verdicts, strict=True) if v.reason)
+    reason = first.reason or (next(said, None) if first.status == "ok" else None)
+    return replace(first, reward=total, reason=reason)

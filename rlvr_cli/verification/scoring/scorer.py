@@ -2,15 +2,19 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict, Verifier
+from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Limits, Remote, Verdict, Verifier
 from rlvr_cli.runtime import cores
+from rlvr_cli.specs import grammar
+from rlvr_cli.verification.remote import asking
 from rlvr_cli.verification.scoring.cache import Cache
-from rlvr_cli.verification.workers.pool import Pool, Task
+from rlvr_cli.verification.workers.pool import Answer, Pool, Task
 
+_NO_LIMITS = Limits(0.0, 0)  # of what runs in no process of its own
 _TEXT = 200  # characters of an error that are stored
 
 
@@ -19,7 +23,7 @@ class Question:
     """One completion for one verifier."""
 
     spec: str
-    verifier: Verifier | Isolated
+    verifier: Verifier | Isolated | Remote
     completion: str | None  # None of one that has no answer, as its thoughts do not end
     finished: bool
     answer: str
@@ -51,12 +55,15 @@ class Scorer:
         self.workers = workers or cores.available()
         self.cache = cache
         self.asked = 0
-        """Questions that went to worker processes."""
+        """Questions that went to worker processes or to a service."""
+        self.used: dict[str, Counter[str]] = {}
+        """What the questions to each service took, as in tokens, by its verifier's spec."""
         self.told: set[str] = set()
         """The specs of verifiers whose first failure was told."""
         self._environment = environment
         self._pool: Pool | None = None
         self._imports: set[str] = set()
+        self._remote: dict[str, Remote] = {}  # by their specs
 
     def close(self) -> None:
         if self._pool:
@@ -71,6 +78,22 @@ class Scorer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def remarks(self) -> list[str]:
+        """What there is to say once all is verified: of the cache's file, and what services took.
+
+        Questions whose verdicts were known from before took nothing.
+        """
+        said = []
+        if self.cache and self.cache.trouble:
+            said.append(f"continued without `{self.cache.path}`: {self.cache.trouble}")
+        for spec, used in self.used.items():
+            said.append(
+                f"`{grammar.read(spec).name}` took {used['requests']:,} requests, of which "
+                f"{used['retries']:,} were retries, {used['prompt_tokens']:,} prompt tokens and "
+                f"{used['completion_tokens']:,} completion tokens"
+            )
+        return said
+
     def verdicts(
         self, questions: Sequence[Question], on_done: Callable[[int], None] = lambda count: None
     ) -> list[Verdict]:
@@ -80,18 +103,26 @@ class Scorer:
         tasks: dict[bytes, Task] = {}
         lasting: set[bytes] = set()
         for index, question in enumerate(questions):
-            if not isinstance(question.verifier, Isolated):
+            verifier = question.verifier
+            if not isinstance(verifier, Isolated | Remote):
                 verdicts[index] = bounded(
-                    question.verifier, question.completion, question.answer, question.extra
+                    verifier, question.completion, question.answer, question.extra
                 )
                 continue
-            task = _task(question, question.verifier)
+            task = _task(question, verifier)
+            if isinstance(verifier, Remote):
+                settled = verifier.settle(task.extracted, task.answer, task.extra)
+                if settled is not None:
+                    verdicts[index] = settled
+                    continue
+                self._remote[question.spec] = verifier
+            else:
+                self._imports |= {*verifier.imports}
             key = index.to_bytes(8, "big")
-            if self.cache and question.verifier.is_pure:
-                lasting.add(key := _key(task, question.verifier))
+            if self.cache and verifier.is_pure:
+                lasting.add(key := _key(task, verifier))
             waiting.setdefault(key, []).append(index)
             tasks.setdefault(key, task)
-            self._imports |= {*question.verifier.imports}
         on_done(len(questions) - sum(map(len, waiting.values())))
         for answered in self._answers(tasks, {key: [key] for key in tasks}, lasting):
             for key, verdict in answered.items():
@@ -140,14 +171,10 @@ class Scorer:
         yield {row: verdict for row, verdict in known.items() if row not in asked}
         if not keys:
             return
-        if self._pool is None:
-            self._pool = Pool(
-                self.workers, imports=sorted(self._imports), environment=self._environment
-            )
         new: dict[bytes, Verdict] = {}
         try:
-            for index, answer in self._pool.run([tasks[key] for key in keys]):
-                own = rows[keys[index]]
+            for key, answer in self._asked(tasks, keys):
+                own = rows[key]
                 verdicts = answer if isinstance(answer, list) else [answer] * len(own)
                 new |= (answered := dict(zip(own, verdicts, strict=True)))
                 self.asked += 1
@@ -155,6 +182,24 @@ class Scorer:
         finally:  # what was verified before an interruption is not verified again
             if self.cache:
                 self.cache.put({key: new[key] for key in lasting & new.keys()})
+
+    def _asked(self, tasks: dict[bytes, Task], keys: list[bytes]) -> Iterator[tuple[bytes, Answer]]:
+        """The answers of worker processes, and then those of services, as they come."""
+        local = [key for key in keys if tasks[key].spec not in self._remote]
+        if local and self._pool is None:
+            self._pool = Pool(
+                self.workers, imports=sorted(self._imports), environment=self._environment
+            )
+        if local and self._pool:
+            for index, answer in self._pool.run([tasks[key] for key in local]):
+                yield local[index], answer
+        for spec, remote in self._remote.items():
+            if own := [key for key in keys if tasks[key].spec == spec]:
+                remote.check()
+                total = self.used.setdefault(spec, Counter())
+                for index, verdict, used in asking.run(remote, [tasks[key] for key in own]):
+                    total.update(used)
+                    yield own[index], verdict
 
 
 def bounded(
@@ -177,15 +222,17 @@ def _explained(verdict: Verdict, completion: str | None) -> Verdict:
     return verdict
 
 
-def _task(question: Question, verifier: Isolated) -> Task:
+def _task(question: Question, verifier: Isolated | Remote) -> Task:
     extra = question.extra
     if verifier.reads != ("*",):
         extra = {name: extra[name] for name in verifier.reads if name in extra}
     text = question.completion
     extracted = None if text is None else verifier.extract(text, question.finished)
-    return Task(question.spec, extracted, question.answer, extra, verifier.limits)
+    limits = verifier.limits if isinstance(verifier, Isolated) else _NO_LIMITS
+    return Task(question.spec, extracted, question.answer, extra, limits)
 
 
-def _key(task: Task, verifier: Isolated) -> bytes:
-    identity = [task.spec, verifier.version, task.answer, task.extra, task.extracted]
+def _key(task: Task, verifier: Isolated | Remote) -> bytes:
+    spec = task.spec if isinstance(verifier, Isolated) else ""  # its version has what decides
+    identity = [spec, verifier.version, task.answer, task.extra, task.extracted]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()
