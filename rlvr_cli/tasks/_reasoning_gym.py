@@ -16,7 +16,7 @@ import warnings
 from importlib import metadata
 from typing import Any
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import Advice, UsageError
 
 VERSION = "0.1.25"
 INSTALL = "pip install 'rlvr[reasoning-gym]'"
@@ -24,7 +24,6 @@ _START = "from rlvr_cli.tasks._reasoning_gym import main; main()"
 # Modules whose scorers hand a model's text to `eval`, of which they need the literals alone.
 _EVALUATING = (
     "algorithmic.binary_matrix",
-    "algorithmic.pool_matrix",
     "algorithmic.spiral_matrix",
     "algorithmic.string_insertion",
     "games.n_queens",
@@ -39,7 +38,9 @@ def require() -> None:
         found = metadata.version("reasoning-gym")
         metadata.version("six")  # it imports six and does not say so
     except metadata.PackageNotFoundError as error:
-        raise UsageError(f"reasoning-gym needs {error.name}, which is not installed", INSTALL) from None
+        raise UsageError(
+            f"reasoning-gym needs {error.name}, which is not installed", INSTALL
+        ) from None
     if found != VERSION:
         raise UsageError(
             f"reasoning-gym {found} is installed; rlvr knows the scorers of {VERSION}",
@@ -79,6 +80,8 @@ def rows(requests: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str
     made = json.loads(answer)
     if "error" in made:
         raise ValueError(made["error"])
+    for advice in made["skipped"]:
+        warnings.warn(Advice(advice), stacklevel=2)
     return list(made["rows"]), dict(made["system"])
 
 
@@ -86,28 +89,47 @@ def main() -> None:
     """Answers the requests that stdin holds, over the descriptor of the first argument."""
     with open(int(sys.argv[1]), "w") as out:
         try:
-            made = [row for request in json.load(sys.stdin) for row in _entries(**request)]
-            json.dump({"rows": made, "system": _utils().SYSTEM_PROMPTS}, out)
+            rows: list[dict[str, Any]] = []
+            skipped: list[str] = []
+            for request in json.load(sys.stdin):
+                rows += _entries(**request, skipped=skipped)
+            json.dump({"rows": rows, "skipped": skipped, "system": _system_messages()}, out)
         except ValueError as error:
             json.dump({"error": str(error)}, out)
 
 
 def _entries(
-    name: str, *, difficulty: int | None, config: dict[str, Any], seed: int, size: int
+    name: str,
+    *,
+    difficulty: int | None,
+    config: dict[str, Any],
+    seed: int,
+    size: int,
+    skipped: list[str],
 ) -> list[dict[str, Any]]:
-    """The entries of a generator, in order: two of them remember what they made before."""
-    data, made = data_set(name, difficulty, config, seed, size), []
-    for index in range(size):
+    """The first entries that a generator makes, in order: two of them remember what they made.
+
+    Where it gives an index up, the next one is taken, and `skipped` says so.
+    """
+    data = data_set(name, difficulty, config, seed, size)
+    made: list[dict[str, Any]] = []
+    failed: list[str] = []
+    while len(made) < size:
+        index = len(made) + len(failed)
         try:
             entry = data[index]
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            raise ValueError(f"`{name}` makes no problem {index} of seed {seed}: {why}") from error
+            failed.append(f"problem {index} of seed {seed}: {type(error).__name__}: {error}")
+            if len(failed) > 10 + size:
+                raise ValueError(f"`{name}` makes too few of its problems: {failed[0]}") from error
+            continue
         question, answer = str(entry["question"]), entry["answer"]
         made.append(
             {"name": name, "index": index, "question": question, "answer": answer,
              "entry": encoded(entry)}
         )  # fmt: skip
+    if failed:
+        skipped.append(f"`{name}` makes no {failed[0]}; {len(failed)} were passed over")
     return made
 
 
@@ -152,7 +174,9 @@ def _curriculum(name: str, difficulty: int) -> Any:
     curriculum = package.create_curriculum(name)
     levels = max(len(attribute.levels) for attribute in curriculum.attributes.values())
     if not 0 <= difficulty < levels:
-        raise ValueError(f"difficulty is {difficulty}, that of `{name}` goes from 0 to {levels - 1}")
+        raise ValueError(
+            f"difficulty is {difficulty}, that of `{name}` goes from 0 to {levels - 1}"
+        )
     curriculum.set_global_level(difficulty)
     return curriculum
 
@@ -170,11 +194,11 @@ def _package() -> Any:
     return reasoning_gym.factory
 
 
-def _utils() -> Any:
+def _system_messages() -> dict[str, str]:
     _package()
     from reasoning_gym import utils
 
-    return utils
+    return dict(utils.SYSTEM_PROMPTS)
 
 
 # Entries as text. JSON has no tuples and no keys but text, which some scorers tell apart.

@@ -41,7 +41,13 @@ def build(
         raise ValueError(f"`config` cannot be {_SEVERAL}")
     drawn = seed + (_HELD_OUT if split == "heldout" else 0)
     asked = [
-        {"name": one, "difficulty": difficulty, "config": config or {}, "seed": drawn, "size": count}
+        {
+            "name": one,
+            "difficulty": difficulty,
+            "config": config or {},
+            "seed": drawn,
+            "size": count,
+        }
         for one, count in zip(chosen, _shares(size, weights, len(chosen)), strict=True)
         if count
     ]
@@ -54,7 +60,9 @@ def _shares(size: int, weights: list[float] | None, names: int) -> list[int]:
     """The size in parts as the weights say, each rounded, by their running sum, so that none is lost."""
     weights = weights or [1.0] * names
     if len(weights) != names or min(weights) <= 0:
-        raise ValueError(f"weights has {len(weights)} numbers, each must be above 0, for {names} names")
+        raise ValueError(
+            f"weights has {len(weights)} numbers, each must be above 0, for {names} names"
+        )
     ends = [round(size * sum(weights[: i + 1]) / sum(weights)) for i in range(names)]
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 

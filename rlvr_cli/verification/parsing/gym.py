@@ -19,7 +19,9 @@ _NAMES = set(
 )
 _ALGEBRA = {"intermediate_integration", "polynomial_multiplication", "simple_integration"}
 _ARITHMETIC = {"countdown", "puzzle24"}
-_TOKEN = re.compile(r"(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<name>[^\W\d]\w*)|[-+*/^(),\s]")
+_TOKEN = re.compile(
+    r"(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<name>[^\W\d_][^\W_]*)|[-+*/^(),\s]"
+)
 
 
 def answer_of(completion: str, finished: bool) -> str | None:
@@ -37,7 +39,7 @@ def answer_of(completion: str, finished: bool) -> str | None:
     return found.strip() or None
 
 
-def unreadable(name: str, answer: str, metadata: dict[str, Any]) -> str | None:
+def unreadable(name: str, answer: str) -> str | None:
     """Why an answer is none for a generator, before its scorer sees it; None if it may."""
     if name in _ARITHMETIC:
         if not re.fullmatch(r"[\d\s+\-*/()]+", answer) or "**" in answer or "//" in answer:
@@ -57,7 +59,7 @@ def _no_expression(answer: str) -> str | None:
         if token is None:
             return f"`{answer[at]}` is no part of an expression"
         name = token["name"]
-        if name and len(name) > 1 and name not in _NAMES and not re.fullmatch(r"[^\W\d]\d+", name):
+        if name and len(name) > 1 and name not in _NAMES and not name[1:].isdecimal():
             return f"`{name[:40]}` is no part of an expression"
         at = token.end()
     return None

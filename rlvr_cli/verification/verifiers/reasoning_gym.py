@@ -42,7 +42,7 @@ def _judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict
         return Verdict("bad_gold", reason=str(error)[:_WHY])
     if extracted is None:
         return _nothing("no <answer> tags, no box, and the text is empty or cut")
-    if why := gym.unreadable(name, extracted, entry["metadata"]):
+    if why := gym.unreadable(name, extracted):
         return _nothing(why, extracted)
     try:
         reward = float(data.score_answer(extracted, entry))
@@ -84,7 +84,9 @@ def _entry(answer: str, extra: dict[str, Any]) -> Entry:
     entry = {"question": extra.get("question", ""), "answer": answer, "metadata": metadata}
     data = _data_set(name, None, "{}")
     if not _reads_its_own(data, entry):
-        raise ValueError(f"the scorer of `{name}` does not take its own answer with this `metadata`")
+        raise ValueError(
+            f"the scorer of `{name}` does not take its own answer with this `metadata`"
+        )
     return name, data, entry
 
 
