@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlvr_cli.protocols import GroupVerifier
-from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring import joins, rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
 
@@ -17,20 +17,23 @@ def unreadable(
     """
     unreadable: dict[str, str] = {}
     questions, owners = [], []
+    by = joins.per_value(verifier) if verifier else None
     for row in rows:
-        text = verifier or row["verifier"]
+        text = by.of_row(row) if by else verifier or row["verifier"]
         if text is None:
             continue
         if row["answer"] is None or not row["answer"].strip():
             unreadable[row["prompt_id"]] = "it is empty"
             continue
-        by = "" if verifier else "the `verifier` column of the prompts"
-        for part in rewards.build(text, named_by=by):
+        named_by = "" if verifier else "the `verifier` column of the prompts"
+        for part in rewards.build(text, named_by=named_by):
             if isinstance(part.verifier, GroupVerifier):  # only the function could know
                 continue
-            questions.append(
-                Question(part.spec, part.verifier, "", True, row["answer"], row["extra"] or {})
-            )
+            gold = joins.gold_of(row["answer"], part.place)
+            if gold is None:
+                unreadable.setdefault(row["prompt_id"], joins.NO_GOLD)
+                continue
+            questions.append(Question(part.spec, part.verifier, "", True, gold, row["extra"] or {}))
             owners.append(row["prompt_id"])
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
         if verdict.status not in ("ok", "no_answer"):

@@ -7,11 +7,13 @@ from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
 from rlvr_cli.stages.prompt_rewards import Gold, PromptRewards
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.parsing.thoughts import Markers
+from rlvr_cli.verification.scoring import joins
 from rlvr_cli.verification.scoring.rewards import Part
 from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
 
 _TOLD = ("error", "timeout", "oom")
 _NO_GOLD = Verdict("bad_gold", reason="the prompt has no answer")
+_NO_OWN_GOLD = Verdict("bad_gold", reason=joins.NO_GOLD)
 Scored = tuple[tuple[Part, ...], list[Verdict]]
 _Place = tuple[list[Verdict], int]  # where a verdict belongs
 
@@ -45,6 +47,9 @@ class Judge:
             own = [_NO_GOLD] * len(gold.parts)
             scored.append((gold.parts, own))
             for index, part in enumerate(gold.parts if gold.answer is not None else ()):
+                if gold.of(part) is None:
+                    own[index] = _NO_OWN_GOLD
+                    continue
                 if isinstance(part.verifier, GroupVerifier):
                     alone = "" if part.verifier.is_batched else str(number)
                     groups.setdefault((row["prompt_id"], alone, index), []).append(number)
@@ -62,14 +67,15 @@ class Judge:
         return scored
 
     def _question(self, row: dict[str, Any], gold: Gold, part: Part) -> Question:
-        assert gold.answer is not None
+        answer = gold.of(part)
+        assert answer is not None
         text = row["completion"]
         if not part.reads_whole:
             is_open = thoughts.opens(gold.prefilled, self._markers)
             text = thoughts.answer_of(text, self._markers, is_open=is_open)
         finished = row["finish_reason"] != "length"
         assert not isinstance(part.verifier, GroupVerifier)
-        return Question(part.spec, part.verifier, text, finished, gold.answer, gold.extra)
+        return Question(part.spec, part.verifier, text, finished, answer, gold.extra)
 
     def _ask(
         self,
@@ -106,13 +112,14 @@ class Judge:
     ) -> GroupQuestion:
         gold = self._golds.of(key[0])
         part = gold.parts[key[2]]
-        assert gold.answer is not None and isinstance(part.verifier, GroupVerifier)
+        answer = gold.of(part)
+        assert answer is not None and isinstance(part.verifier, GroupVerifier)
         chosen = [rows[number] for number in numbers]
         tokens: list[Any] = [row.get("token_ids") for row in chosen]
         group = Group(
             tuple(row["completion"] for row in chosen),
             None if None in tokens else tuple(tokens),
-            gold.answer,
+            answer,
             gold.messages,
             key[0],
             gold.source,

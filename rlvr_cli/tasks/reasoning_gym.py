@@ -57,7 +57,7 @@ def build(
 
 
 def _shares(size: int, weights: list[float] | None, names: int) -> list[int]:
-    """The size in parts as the weights say, each rounded, by their running sum, so that none is lost."""
+    """The size in parts as the weights say, rounded so that none is lost."""
     weights = weights or [1.0] * names
     if len(weights) != names or min(weights) <= 0:
         raise ValueError(

@@ -13,10 +13,11 @@ from typing import Any
 from rlvr_cli.verification.parsing import boxed
 
 _TAGS = re.compile(r"<answer>\s?(.*?)\s?</answer>", re.DOTALL)  # as in reasoning_gym.utils
-_NAMES = set(
-    "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth sech csch asinh "
-    "acosh atanh exp log ln sqrt cbrt Abs abs pi".split()
-)
+_NAMES = {
+    *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc"),
+    *("sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh"),
+    *("exp", "log", "ln", "sqrt", "cbrt", "Abs", "abs", "pi"),
+}
 _ALGEBRA = {"intermediate_integration", "polynomial_multiplication", "simple_integration"}
 _ARITHMETIC = {"countdown", "puzzle24"}
 _TOKEN = re.compile(
@@ -66,7 +67,7 @@ def _no_expression(answer: str) -> str | None:
 
 
 def mended(name: str, answer: str, entry: dict[str, Any]) -> float:
-    """What an answer is worth that its scorer pays in full: 1 if it is what the problem asks for."""
+    """What an answer is worth that its scorer pays in full: 1 if it is what is asked for."""
     gold = str(entry["answer"])
     if name == "game_of_life_halting":  # every text is true
         return float(answer.lower() == gold.lower())
