@@ -1,10 +1,10 @@
 """Makes prompts from files, data sets or built-in tasks.
 
 A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
-a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory that is
-there already; several are mixed. The layouts of public data sets are recognised (`rlvr list
-layouts`); of others, columns that rlvr knows by name are found. With `--drop-easiest 0.25 --scores
-DIR` the quarter that those completions solve most often is left out.
+a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory; several
+are mixed. The layouts of public data sets are recognised (`rlvr list
+layouts`); of others, columns that rlvr knows by name are found. `--keep-rate 0.1,0.9 --scores DIR`
+keeps the prompts that those completions solve so often.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
@@ -35,6 +35,7 @@ def command(
     drop_answer_turn: options.DropAnswerTurn = False,
     without: options.Without = None,
     drop_easiest: options.DropEasiest = None,
+    keep_rate: options.KeepRate = None,
     scores: options.ScoresOfEasiest = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
@@ -44,17 +45,17 @@ def command(
     from rlvr_cli.storage.shards import Share
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
-    difficulty.check(drop_easiest, scores or [])
+    kept = (drop_easiest, options.numbers("--keep-rate", keep_rate), scores or [])
+    difficulty.check(*kept)
     how = mixing.Prepared(
         split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip)  # fmt: skip
     chosen = mixing.load(sources, options.numbers("--weights", weights), how,
                          drop_duplicates=drop_duplicates, without=without or [])  # fmt: skip
-    chosen = difficulty.drop_easiest(chosen, drop_easiest, scores or [])
+    chosen = difficulty.chosen(chosen, *kept)
     console.remark("prompts", *chosen.remarks)
     if dry_run:
         named = f"{len(chosen.rows)} prompts of `{'`, `'.join(sources)}`"
         return console.say(f"prompts: {named} would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
         shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
-    text = "{prompts} prompts" + difficulty.described(chosen)
-    console.conclude(parts, out, shards, text, as_json=json)
+    console.conclude(parts, out, shards, difficulty.described(chosen), as_json=json)

@@ -25,8 +25,8 @@ LAYERS = """
     algorithms cli interop models tracking verification
     run_config
     config registry runtime storage
-    specs
-    __version__ errors kernels protocols tasks templates terminal
+    specs tasks
+    __version__ errors kernels protocols templates terminal
 """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}
@@ -101,6 +101,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("vllm", "engines/rollout/vllm.py engines/rollout/_vllm_install.py"),
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
+        ("reasoning_gym", "tasks/_reasoning_gym.py"),
         ("matplotlib", "report/figures.py lab/picture.py"),
         ("jinja2", "report/page.py models/prompt_options.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),

@@ -126,6 +126,7 @@ Without = Annotated[
 DropEasiest = Annotated[
     float | None, typer.Option(help="leave out this share, those solved most often")
 ]
+KeepRate = Annotated[str | None, typer.Option(help="keep these success rates alone, as in 0.1,0.9")]
 ScoresOfEasiest = Annotated[
     list[Path] | None,
     typer.Option("--scores", help="scores that say so; may be given several times"),

@@ -45,7 +45,8 @@ def examine(
             answer_column=columns.get("answer_column"),
             verifier=columns.get("verifier"),
         )
-        yield from _prompts(found.rows, policy, options)
+        rows = prompts.named(str(path), found.rows, columns.get("verifier"))
+        yield from _prompts(rows, policy, options)
         return
     shards = Shards.open(path)
     if shards.kind not in _KINDS:
@@ -58,7 +59,7 @@ def examine(
     if rollouts.kind == "rollouts" and not scores:
         scores = _neighbouring_scores(rollouts)
     source = rollouts.parent("prompts") if rollouts.kind == "rollouts" else shards
-    rows = prompts.from_shards(source, columns.get("verifier"))
+    rows = prompts.named(str(path), prompts.from_shards(source), columns.get("verifier"))
     yield from _prompts(rows, policy, options)
     if rollouts.kind == "rollouts":
         yield from _rollouts(rollouts)

@@ -17,7 +17,7 @@ from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.protocols import Equality, Isolated, Verdict, Verifier
 from rlvr_cli.stages import score
 from rlvr_cli.storage.shards import Shards
-from rlvr_cli.verification.scoring import equality, rewards
+from rlvr_cli.verification.scoring import equality, joins, rewards
 from rlvr_cli.verification.scoring.scorer import Question
 
 WORDS = ("text", "none")
@@ -178,7 +178,12 @@ class _Assigned:
 
 def _assigned(scores: Shards | None, given: str | None) -> _Assigned:
     text = scores.params["verifier"] if scores and given is None else given
-    one = None if text is None else rewards.deciding(text)
+    by = None if text is None else joins.per_value(text)
+    one = None if text is None or by else rewards.deciding(text)
+    if scores is None and by:
+        raise UsageError(
+            "there are no prompts whose values `by` could ask for", "name one verifier for all"
+        )
     if scores is None:
         return _Assigned(one, {})
     try:
@@ -187,13 +192,14 @@ def _assigned(scores: Shards | None, given: str | None) -> _Assigned:
         if one is None:
             raise
         return _Assigned(one, {})  # answers it then cannot read are counted as unreadable
-    rows = zip(*(table[n].to_pylist() for n in ("prompt_id", "verifier", "extra")), strict=True)
+    rows = table.select(["prompt_id", "verifier", "source", "extra"]).to_pylist()
     deciding = cache(rewards.deciding)
+    named = [(row, by.of_row(row) if by else row["verifier"]) for row in rows]
     return _Assigned(
         one,
         {
-            name: (one or deciding(verifier), extra)
-            for name, verifier, extra in rows
+            row["prompt_id"]: (one or deciding(verifier), row["extra"])
+            for row, verifier in named
             if one or verifier
         },
     )

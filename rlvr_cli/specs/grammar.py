@@ -9,7 +9,8 @@
 
 As in `grpo:clip_high=0.3+kl:beta=0.001`, `0.9*math+0.1*format`, `code:allow=[numpy,scipy]`,
 `./mine.py:build:clip=0.3`. Text ends at a comma, a `+` or the bracket it stands in; the plus sign
-of an exponent, as in 1e+3, is part of the number. The type of an option decides what text means.
+of an exponent, as in 1e+3, is part of the number, and within brackets text may hold others. The
+type of an option decides what text means.
 """
 
 import json
@@ -191,10 +192,17 @@ class _Reader:
         return Quoted(value)
 
     def _bare(self, ends: str) -> str:
-        """Text up to one of these signs, or to what ends it where it stands."""
+        """Text up to one of these signs, or to what ends it where it stands.
+
+        Within brackets it may hold others, as in `{arc=any:of=[math,choice]}`.
+        """
         ends += self._open[-1] if self._open else self._ends
-        start = self.at
-        while (sign := self._next()) and (sign not in ends or self._is_exponent(start)):
+        start, inner = self.at, 0
+        while sign := self._next():
+            if not inner and sign in ends and not self._is_exponent(start):
+                break
+            if self._open:
+                inner += (sign in _CLOSE) - (inner > 0 and sign in _CLOSE.values())
             self.at += 1
         return self._text[start : self.at]
 

@@ -83,8 +83,16 @@ def named_in(words: Iterable[str]) -> list[str]:
         value = word.partition("=")[2] if word.startswith("--") else word
         for read_as in (grammar.pieces, grammar.listed):
             with contextlib.suppress(UserError):  # most words are no specs
-                paths += map(_path_in, read_as(value.removeprefix("task:")))
+                for piece in read_as(value.removeprefix("task:")):
+                    paths += [_path_in(piece), *named_in(_within(piece))]
     return [path for path in dict.fromkeys(paths) if path]
+
+
+def _within(piece: str) -> list[str]:
+    """The specs that the list or table of an option `of` holds, as in `all:of=[math,format]`."""
+    of = dict(grammar.read(piece).options).get("of")
+    held = list(of.values()) if isinstance(of, dict) else of
+    return [str(item) for item in held] if isinstance(held, list) else []
 
 
 def _path_in(piece: str) -> str:

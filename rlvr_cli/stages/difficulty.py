@@ -1,4 +1,4 @@
-"""Prompts without the easiest of them, by the success rate of completions that were scored.
+"""Prompts by the success rate of completions that were scored: without the easiest, or a range.
 
 The filtering baseline of IAC: "discards the easiest 25% of training queries according to their
 empirical success rate" (When Sharpening Becomes Collapse, table 5 and appendix I).
@@ -6,6 +6,7 @@ empirical success rate" (When Sharpening Becomes Collapse, table 5 and appendix 
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,28 +17,47 @@ from rlvr_cli.stages.prompts import Source
 from rlvr_cli.storage.shards import Shards
 
 
-def check(share: float | None, scores: list[Path]) -> None:
-    """Refuses a share without scores, scores without a share, and a share that leaves nothing."""
+def check(share: float | None, rates: Sequence[float], scores: list[Path]) -> None:
+    """Refuses a share or rates without scores, scores without either, and what leaves nothing."""
     if share is not None and not 0 <= share < 1:
         raise UsageError(f"--drop-easiest is {share}", "it must be at least 0 and less than 1")
-    if share is not None and not scores:
+    if rates and not (len(rates) == 2 and rates[0] <= rates[1] <= 1):
         raise UsageError(
-            "--drop-easiest needs the success rates of the prompts",
+            f"--keep-rate is {','.join(f'{rate:g}' for rate in rates)}",
+            "write the lowest and the highest success rate that stays, as in --keep-rate 0.1,0.9",
+        )
+    if rates and share is not None:
+        raise UsageError(
+            "--drop-easiest and --keep-rate both say which prompts stay", "give one of them"
+        )
+    if (rates or share is not None) and not scores:
+        raise UsageError(
+            f"{'--keep-rate' if rates else '--drop-easiest'} needs the prompts' success rates",
             "name a scores directory that holds their completions with --scores",
         )
-    if share is None and scores:
+    if scores and not rates and share is None:
         raise UsageError(
-            "--scores says which prompts are easy, and no share of them is to be dropped",
-            "give one, as in --drop-easiest 0.25",
+            "--scores says which prompts are easy, and nothing says which of them are dropped",
+            "say so, as in --drop-easiest 0.25 or --keep-rate 0.1,0.9",
         )
+
+
+def chosen(
+    source: Source, share: float | None, rates: Sequence[float], scores: list[Path]
+) -> Source:
+    """The prompts that a share or rates leave."""
+    return keep_rates(drop_easiest(source, share, scores), rates, scores)
 
 
 def described(source: Source) -> str:
-    """What the summary says of the prompts that were left out, to be filled in; maybe nothing."""
+    """What the summary says of the prompts, to be filled in; of those left out, if any were."""
+    if "too_easy" in source.facts:
+        left_out = "{too_easy} solved too often and {too_hard} too seldom dropped"
+        return f"{{prompts}} prompts, {left_out}, {{unjudged}} without a verdict kept"
     if "dropped" not in source.facts:
-        return ""
+        return "{prompts} prompts"
     cut = " from a success rate of {success_at_cut:.3g} on" if source.facts["dropped"] else ""
-    return ", {dropped} dropped" + cut
+    return "{prompts} prompts, {dropped} dropped" + cut
 
 
 def drop_easiest(source: Source, share: float | None, scores: list[Path]) -> Source:
@@ -66,6 +86,35 @@ def drop_easiest(source: Source, share: float | None, scores: list[Path]) -> Sou
             "success_at_cut": rates[dropped[-1]] if dropped else None,
             "unjudged": len(set(ids)) - len(rates),
         },
+    )
+
+
+def keep_rates(source: Source, rates: Sequence[float], scores: list[Path]) -> Source:
+    """The prompts whose success rate lies within `rates`, both ends included; all without rates.
+
+    A prompt without any verdict stays. Prompts of which a group of completions is all right or all
+    wrong teach a policy nothing: their advantages are 0.
+    """
+    if not rates:
+        return source
+    low, high = rates
+    ids = [row["prompt_id"] for row in source.rows]
+    given = {shards.digest: shards for shards in (Shards.open(path, "scores") for path in scores)}
+    known = success_rates(set(ids), list(given.values()))
+    easy = {name for name, rate in known.items() if rate > high}
+    hard = {name for name, rate in known.items() if rate < low}
+    if len(easy | hard) == len(set(ids)):
+        raise DataError(
+            f"no prompt has a success rate from {low:g} to {high:g}: {len(easy)} have a higher one "
+            f"and {len(hard)} a lower one",
+            "widen --keep-rate",
+        )
+    return replace(
+        source,
+        rows=[row for row in source.rows if row["prompt_id"] not in easy | hard],
+        params=source.params | {"keep_rate": list(rates), "scores": sorted(given)},
+        facts=source.facts
+        | {"too_easy": len(easy), "too_hard": len(hard), "unjudged": len(set(ids)) - len(known)},
     )
 
 

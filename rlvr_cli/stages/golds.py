@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlvr_cli.protocols import GroupVerifier, Remote
-from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring import joins, rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
 
 
@@ -17,12 +17,13 @@ def unreadable(
     """
     unreadable: dict[str, str] = {}
     questions, owners = [], []
+    by = joins.per_value(verifier) if verifier else None
     for row in rows:
-        text = verifier or row["verifier"]
+        text = by.of_row(row) if by else verifier or row["verifier"]
         if text is None:
             continue
-        by = "" if verifier else "the `verifier` column of the prompts"
-        for part in rewards.build(text, named_by=by):
+        named_by = "" if verifier else "the `verifier` column of the prompts"
+        for part in rewards.build(text, named_by=named_by):
             answer = row["answer"] or ""
             needs_answer = not isinstance(part.verifier, Remote) or part.verifier.needs_answer
             if needs_answer and not answer.strip():
@@ -30,9 +31,11 @@ def unreadable(
                 continue
             if isinstance(part.verifier, GroupVerifier):  # only the function could know
                 continue
-            questions.append(
-                Question(part.spec, part.verifier, "", True, answer, row["extra"] or {})
-            )
+            gold = joins.gold_of(answer, part.place)
+            if gold is None:
+                unreadable.setdefault(row["prompt_id"], joins.NO_GOLD)
+                continue
+            questions.append(Question(part.spec, part.verifier, "", True, gold, row["extra"] or {}))
             owners.append(row["prompt_id"])
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
         if verdict.status not in ("ok", "no_answer"):

@@ -13,7 +13,7 @@ from rlvr_cli.protocols import GroupVerifier, Isolated, Remote
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.functions.signatures import GOLDS
-from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring import joins, rewards
 from rlvr_cli.verification.scoring.rewards import Part
 
 _PROMPTS = 1024  # whose golds are kept ready
@@ -33,6 +33,10 @@ class Gold:
     source: str | None
     prefilled: str
 
+    def of(self, part: Part) -> str | None:
+        """The gold of a part; None where it has one of its own and the prompt holds none."""
+        return None if self.answer is None else joins.gold_of(self.answer, part.place)
+
 
 class PromptRewards:
     """The rewards of prompts: `spec`, or the verifier of each row.
@@ -44,8 +48,8 @@ class PromptRewards:
     def __init__(self, prompts: Shards, spec: str | None) -> None:
         self._path = prompts.path
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
-        self._spec = spec
-        texts = {spec} if spec else {row["verifier"] for row in self._rows.values()} - {None}
+        self._texts = _texts(prompts, self._rows, spec)
+        texts = {text for text in self._texts.values() if text}
         by = "" if spec else f"the `verifier` column of `{prompts.path}`"
         self._rewards = {text: rewards.build(text, named_by=by) for text in sorted(texts)}
         self.parts = [part for reward in self._rewards.values() for part in reward]
@@ -81,7 +85,7 @@ class PromptRewards:
 
     def unnamed(self) -> list[str]:
         """The prompts that nothing names a verifier for."""
-        return [] if self._spec else [n for n, row in self._rows.items() if row["verifier"] is None]
+        return [name for name, text in self._texts.items() if text is None]
 
     def require_all(self) -> None:
         """An error if a prompt has no verifier, or lacks a column that its function takes."""
@@ -102,7 +106,7 @@ class PromptRewards:
         if not any(taking.values()):
             return
         for prompt_id, row in self._rows.items():
-            for part, verifier in taking[self._spec or row["verifier"]]:
+            for part, verifier in taking[str(self._texts[prompt_id])]:
                 for name in _lacking(verifier, row["extra"]):
                     raise DataError(
                         f"prompt `{prompt_id}` has no column `{name}`, which `{part.name}` takes",
@@ -134,10 +138,23 @@ class PromptRewards:
         row = self._rows[prompt_id]
         extra, messages = _extra(row["extra"]), shapes.stored(row["messages"], prompt_id)
         text, prefilled = shapes.question(messages), _prefilled(messages)
-        reward = self._rewards[self._spec or row["verifier"]]
+        reward = self._rewards[str(self._texts[prompt_id])]
         return Gold(
             reward, row["answer"], extra | {"prompt": text}, messages, row["source"], prefilled
         )
+
+
+def _texts(
+    prompts: Shards, rows: dict[str, dict[str, Any]], spec: str | None
+) -> dict[str, str | None]:
+    """The reward of each prompt as it is written: its own, or what `spec` says of it."""
+    if not spec:
+        return {name: row["verifier"] for name, row in rows.items()}
+    by = joins.per_value(spec)
+    if by is None:
+        return dict.fromkeys(rows, spec)
+    by.require(list(rows.values()), f"`{prompts.path}`")
+    return {name: by.of_row(row) for name, row in rows.items()}
 
 
 def check(prompts: Shards, *, verifier: str | None, allow_code: bool) -> PromptRewards:

@@ -19,13 +19,23 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
-from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.verification.scoring import joins, rewards
 
 PROMPTS_PER_PART = 1024
 _HASHED = ("prompt_id", "messages", "answer", "verifier", "source", "extra")  # not what is derived
 _COLUMNS = ("id_column", "prompt_column", "answer_column")
 _OPTIONAL = (
-    *("limit", "skip", "task", "imported", "drop_easiest", "scores", "source", "split"),
+    *(
+        "limit",
+        "skip",
+        "task",
+        "imported",
+        "drop_easiest",
+        "keep_rate",
+        "scores",
+        "source",
+        "split",
+    ),
     *("layout", "drop_unusable", "drop_duplicates", "drop_answer_turn", "sources", "weights"),
     *("verifier", "without"),
 )
@@ -74,22 +84,34 @@ def _load(
             spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
         spec = registry.canonical("tasks", spec)
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
-        return Source(_kept(source, from_task(spec, verifier), skip, limit), params)
+        rows = named(source, _kept(source, from_task(spec), skip, limit), verifier)
+        return Source(rows, params)
     if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
         _refuse_flags(
             f"`{source}` holds prompts already", {"split": split, "layout": layout, **columns}
         )
         shards = Shards.open(path, "prompts")
         params |= {"verifier": verifier} if verifier else {}
-        rows = _kept(source, from_shards(shards, verifier), skip, limit)
+        rows = named(source, _kept(source, from_shards(shards), skip, limit), verifier)
         return Source(rows, params, {"prompts": shards})
     params |= {"source": source, "split": split, "verifier": verifier, **columns}
     found = reading.from_file(
         source, split=split, verifier=verifier, layout=layout, drop_unusable=drop_unusable,
         limit=limit and skip + limit, **columns,
     )  # fmt: skip
-    rows = _kept(source, found.rows, skip, limit)
+    rows = named(source, _kept(source, found.rows, skip, limit), verifier)
     return replace(found, rows=rows, params=params | found.params)
+
+
+def named(source: str, rows: list[dict[str, Any]], verifier: str | None) -> list[dict[str, Any]]:
+    """The rows with the verifier that is given, or with that which it names for each of them."""
+    if not verifier:
+        return rows
+    by = joins.per_value(verifier)
+    if by is None:
+        return [row | {"verifier": verifier} for row in rows]
+    by.require(rows, f"`{source}`")
+    return [row | {"verifier": by.of_row(row)} for row in rows]
 
 
 def _kept(
@@ -134,16 +156,13 @@ def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
             )
 
 
-def from_shards(prompts: Shards, verifier: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a prompts directory, with another verifier if one is given."""
+def from_shards(prompts: Shards) -> list[dict[str, Any]]:
+    """The rows of a prompts directory."""
     rows, raws = prompts.table().to_pylist(), chat.with_raw(prompts)["raw"].to_pylist()
-    return [
-        row | {"verifier": verifier or row["verifier"], "raw": raw}
-        for row, raw in zip(rows, raws, strict=True)
-    ]
+    return [row | {"raw": raw} for row, raw in zip(rows, raws, strict=True)]
 
 
-def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
+def from_task(spec: str) -> list[dict[str, Any]]:
     """The rows of a task, as in `expression:split=heldout`; an error if one lacks a key."""
     rows = []
     for row in registry.build("tasks", spec):
@@ -159,7 +178,6 @@ def from_task(spec: str, verifier: str | None = None) -> list[dict[str, Any]]:
                 "raw": row.get("raw", True),
                 "messages": json.dumps(row["prompt"]),
                 "extra": json_or_none(row["extra"]),
-                "verifier": verifier or row["verifier"],
             }
         )
     return rows

@@ -7,12 +7,14 @@ from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Remote, Verdict
 from rlvr_cli.stages.prompt_rewards import Gold, PromptRewards
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.parsing.thoughts import Markers
+from rlvr_cli.verification.scoring import joins
 from rlvr_cli.verification.scoring.rewards import Part
 from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
 
 _SHOWN = 500  # characters of a failure
 _TOLD = ("error", "timeout", "oom")
 _NO_GOLD = Verdict("bad_gold", reason="the prompt has no answer")
+_NO_OWN_GOLD = Verdict("bad_gold", reason=joins.NO_GOLD)
 Scored = tuple[tuple[Part, ...], list[Verdict]]
 _Place = tuple[list[Verdict], int]  # where a verdict belongs
 
@@ -48,6 +50,9 @@ class Judge:
             for index, part in enumerate(gold.parts):
                 if gold.answer is None and not _judges_without_gold(part):
                     continue
+                if gold.answer is not None and gold.of(part) is None:
+                    own[index] = _NO_OWN_GOLD
+                    continue
                 if isinstance(part.verifier, GroupVerifier):
                     alone = "" if part.verifier.is_batched else str(number)
                     groups.setdefault((row["prompt_id"], alone, index), []).append(number)
@@ -71,7 +76,7 @@ class Judge:
             text = thoughts.answer_of(text, self._markers, is_open=is_open)
         finished = row["finish_reason"] != "length"
         assert not isinstance(part.verifier, GroupVerifier)
-        return Question(part.spec, part.verifier, text, finished, gold.answer or "", gold.extra)
+        return Question(part.spec, part.verifier, text, finished, gold.of(part) or "", gold.extra)
 
     def _ask(
         self,
@@ -108,13 +113,14 @@ class Judge:
     ) -> GroupQuestion:
         gold = self._golds.of(key[0])
         part = gold.parts[key[2]]
-        assert gold.answer is not None and isinstance(part.verifier, GroupVerifier)
+        answer = gold.of(part)
+        assert answer is not None and isinstance(part.verifier, GroupVerifier)
         chosen = [rows[number] for number in numbers]
         tokens: list[Any] = [row.get("token_ids") for row in chosen]
         group = Group(
             tuple(row["completion"] for row in chosen),
             None if None in tokens else tuple(tokens),
-            gold.answer,
+            answer,
             gold.messages,
             key[0],
             gold.source,

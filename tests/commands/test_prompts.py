@@ -353,6 +353,26 @@ def test_the_scores_of_a_run_drop_prompts_of_its_task(rlvr, chain, tmp_path):
     assert rlvr("rollout", tmp_path / "made", "--limit", 1, "-n", 2).code == 0
 
 
+def test_rates_keep_the_prompts_that_are_solved_so_often_and_those_without_a_verdict(
+    rlvr, jsonl, eight, tmp_path
+):
+    scores = verdicts(jsonl, rlvr, tmp_path / "1", a=[1, 1], b=[1, 0], c=[0, 0], d=[0, 0, 0, 1])
+    words = ("--scores", scores, "--out", tmp_path / "made")
+    ran = rlvr("prompts", eight, "--keep-rate", "0.25,0.5", *words)
+    assert ids_of(tmp_path / "made") == "bdefgh"
+    said = "6 prompts, 1 solved too often and 1 too seldom dropped, 4 without a verdict kept"
+    assert said in ran.err
+    assert "nothing left to do" in rlvr("prompts", eight, "--keep-rate", "0.25,0.5", *words).err
+    params = json.loads(rlvr("check", tmp_path / "made", "--json").out)["params"]
+    assert params["keep_rate"] == [0.25, 0.5] and len(params["scores"]) == 1
+
+
+def test_rates_that_keep_no_prompt_are_refused(rlvr, refused, jsonl, eight, tmp_path):
+    scores = verdicts(jsonl, rlvr, tmp_path / "1", **{name: [1] for name in "abcdefgh"})
+    words = ("--keep-rate", "0.1,0.9", "--scores", scores, "--out", tmp_path / "made")
+    assert "8 have a higher one and 0 a lower one" in refused(3, "prompts", eight, *words)
+
+
 def test_scores_of_other_prompts_are_refused(rlvr, refused, jsonl, eight, tmp_path):
     scores = verdicts(jsonl, rlvr, tmp_path / "1", other=[1])
     words = ("--drop-easiest", 0.25, "--scores", scores, "--out", tmp_path / "made")
@@ -364,6 +384,14 @@ def test_scores_of_other_prompts_are_refused(rlvr, refused, jsonl, eight, tmp_pa
     [
         (["--drop-easiest", 0.25], "name a scores directory"),
         (["--scores", "scores"], "--drop-easiest 0.25"),
+        (["--keep-rate", "0.1,0.9"], "name a scores directory"),
+        (["--keep-rate", "0.9,0.1", "--scores", "scores"], "--keep-rate is 0.9,0.1"),
+        (["--keep-rate", "0.5", "--scores", "scores"], "--keep-rate is 0.5"),
+        (["--keep-rate", "0,1.5", "--scores", "scores"], "--keep-rate is 0,1.5"),
+        (
+            ["--keep-rate", "0,1", "--drop-easiest", 0.1, "--scores", "scores"],
+            "--drop-easiest and --keep-rate both",
+        ),
         (["--drop-easiest", 1, "--scores", "scores"], "--drop-easiest is 1.0"),
         (["--drop-easiest", -0.1, "--scores", "scores"], "--drop-easiest is -0.1"),
         (["--drop-easiest", "nan", "--scores", "scores"], "--drop-easiest is nan"),

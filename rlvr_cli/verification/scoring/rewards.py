@@ -1,7 +1,8 @@
-"""What a reward is made of: one verifier, or a weighted sum of several, in one string.
+"""What a reward is made of: one verifier, or several, in one string.
 
-`math:percent=strict`, `0.9*math+0.1*format`, `reward.py:function`. The first one decides whether a
-completion is correct; each part's own reward is a column. The grammar is that of specs/grammar.py.
+`math:percent=strict`, `0.9*math+0.1*format`, `any:of=[math,choice]`, `reward.py:function`. Of a sum
+the first term decides whether a completion is correct; each part's own reward is a column. The
+grammar is that of specs/grammar.py. `by:of={gsm8k=math}` has a reward for each source of prompts.
 """
 
 import math
@@ -14,6 +15,8 @@ from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import FAULTS, GroupVerifier, Isolated, Remote, Verdict, Verifier
 from rlvr_cli.specs import grammar, user_code
+from rlvr_cli.verification.scoring import joins
+from rlvr_cli.verification.scoring.joins import How, Joined
 
 _FOLDER = "verifiers"
 _WEIGHT = re.compile(r"\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*\*")
@@ -21,13 +24,16 @@ _WEIGHT = re.compile(r"\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*\*")
 
 @dataclass(frozen=True)
 class Part:
-    """One verifier and the weight of its reward in the sum."""
+    """One verifier, and the term of the sum that it is, or that it is joined to others in."""
 
     weight: float
     spec: str
     name: str
     verifier: Verifier | Isolated | GroupVerifier | Remote
     reads_whole: bool  # whether it is given what a model thought, too
+    term: int = 0
+    how: How | None = None  # how it is joined to the other parts of its term
+    place: int | None = None  # of its gold among those of the prompt, where each part has one
 
     @property
     def column(self) -> str:
@@ -39,21 +45,35 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
 
     `named_by` says what the string was read from, if that is not the command line.
     """
+    if by := joins.per_value(text):
+        return tuple(part for each in by.of.values() for part in build(each, named_by=named_by))
     parts: list[Part] = []
     short_names: list[str] = []
-    for weight, spec in _parse(text, named_by):
-        name = _short_name(spec)
-        short_names.append(name)
-        same = short_names.count(name)
-        named = f"{name}-{same}" if same > 1 else name
-        verifier = registry.build(_FOLDER, spec, named_by=named_by)
-        if not callable(verifier) and not isinstance(verifier, Isolated | GroupVerifier | Remote):
-            raise UsageError(
-                f"`{spec}` gives {type(verifier).__name__}, a verifier was expected",
-                "return a function of a completion, or an `rlvr_cli.protocols.Isolated`",
-            )
-        parts.append(Part(weight, spec, named, verifier, _reads_whole(spec, named_by)))
+    for term, (weight, whole) in enumerate(_parse(text, named_by)):
+        joined = joins.of_spec(whole, named_by=named_by)
+        how = joined.how if isinstance(joined, Joined) else None
+        places = isinstance(joined, Joined) and joined.golds == "each"
+        for place, spec in enumerate(joined.of if isinstance(joined, Joined) else (whole,)):
+            name = _short_name(spec)
+            short_names.append(name)
+            same = short_names.count(name)
+            named = f"{name}-{same}" if same > 1 else name
+            verifier = _built(spec, named_by)
+            is_whole = _reads_whole(spec, named_by)
+            gold = place if places else None
+            parts.append(Part(weight, spec, named, verifier, is_whole, term, how, gold))
     return tuple(parts)
+
+
+def _built(spec: str, named_by: str) -> Verifier | Isolated | GroupVerifier | Remote:
+    verifier: Verifier | Isolated | GroupVerifier | Remote
+    verifier = registry.build(_FOLDER, spec, named_by=named_by)
+    if not callable(verifier) and not isinstance(verifier, Isolated | GroupVerifier | Remote):
+        raise UsageError(
+            f"`{spec}` gives {type(verifier).__name__}, a verifier was expected",
+            "return a function of a completion, or an `rlvr_cli.protocols.Isolated`",
+        )
+    return verifier
 
 
 def _reads_whole(spec: str, named_by: str) -> bool:
@@ -75,13 +95,16 @@ def _short_name(spec: str) -> str:
 
 def names() -> list[str]:
     """The verifiers that can be named alone: `custom` is what a file's function becomes."""
-    return [name for name in registry.names(_FOLDER) if name != "custom"]
+    others = ("custom", *joins.JOINS, joins.BY)
+    return [name for name in registry.names(_FOLDER) if name not in others]
 
 
 def check(text: str) -> None:
     """An error if a part's name is known to nobody; nothing is imported or run for it."""
     for _, spec in _weighted(text):
         registry.check(_FOLDER, spec)
+        for item in joins.held(spec).values():
+            check(item)
 
 
 def canonical(text: str, stored: str | None = None, *, named_by: str = "") -> str:
@@ -97,7 +120,13 @@ def identity(text: str) -> str:
 
     The files that options name are their content, and where a service is does not count.
     """
-    return _summed([(weight, registry.identity(_FOLDER, spec)) for weight, spec in _parse(text)])
+    return _summed([(weight, _identity(spec)) for weight, spec in _parse(text)])
+
+
+def _identity(spec: str) -> str:
+    if joins.held(spec):
+        return joins.respelled(spec, lambda _, item: identity(item))
+    return registry.identity(_FOLDER, spec)
 
 
 def _summed(parts: list[tuple[float, str]]) -> str:
@@ -118,13 +147,19 @@ def pinned(text: str) -> str:
     function. A file that an option names, such as a rubric, is replaced by what it holds.
     """
     weighted = list(_weighted(text))
-    if not any(grammar.read(spec).path for _, spec in weighted):
+    if not any(grammar.read(spec).path or joins.held(spec) for _, spec in weighted):
         parts = _parse(text)
         inlined = [(weight, registry.inlined(_FOLDER, spec)) for weight, spec in parts]
         return text if inlined == parts else _summed(inlined)
     build(text)
     pieces = []
     for weight, spec in weighted:
+        if joins.held(spec):
+            whole = joins.respelled(spec, lambda _, item: pinned(item))
+            pieces.append(
+                whole if len(weighted) == 1 and weight == 1 else f"{_spelled(weight)}*{whole}"
+            )
+            continue
         whole = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
         options = dict(grammar.read(whole).options)
         if grammar.read(whole).name == "custom" and not options["sha256"]:
@@ -141,8 +176,10 @@ def origins(text: str) -> dict[str, str]:
 
     Files and packages of verifiers that are not rlvr's own, and files that options name.
     """
-    origin = {}
+    origin: dict[str, str] = {}
     for number, (_, spec) in enumerate(_parse(text), 1):
+        for item in joins.held(spec).values():
+            origin |= origins(item)
         read = grammar.read(spec)
         if read.name == "custom":
             path = str(dict(read.options)["path"])
@@ -160,7 +197,8 @@ def origins(text: str) -> dict[str, str]:
 
 def deciding(text: str) -> str:
     """The spec of the first part, which decides whether a completion is correct."""
-    return _parse(text)[0][1]
+    first = _parse(text)[0][1]
+    return next(iter(joins.held(first).values()), first)
 
 
 def _parse(text: str, named_by: str = "", stored: str | None = None) -> list[tuple[float, str]]:
@@ -176,8 +214,38 @@ def _parse(text: str, named_by: str = "", stored: str | None = None) -> list[tup
         if number < len(begun):
             stored_weight, before = begun[number]
             weight = stored_weight if f"{weight:g}" == _spelled(stored_weight) else weight
-        parsed.append((weight, registry.canonical(_FOLDER, spec, before, named_by=named_by)))
+        parsed.append((weight, _whole(spec, before, named_by)))
     return parsed
+
+
+def _whole(spec: str, stored: str | None, named_by: str) -> str:
+    """A term in its canonical spelling; of `all`, `any` and `by` what they hold, too."""
+    joined = joins.of_spec(spec, named_by=named_by)
+    if joined is None:
+        return registry.canonical(_FOLDER, spec, stored, named_by=named_by)
+    before = joins.held(stored) if stored else {}
+
+    def each(place: int | str, item: str) -> str:
+        begun = before.get(place) if stored else None
+        begun = item if stored and begun is None else begun
+        if isinstance(joined, Joined):
+            _refuse_within(spec, item)
+            return registry.canonical(_FOLDER, item, begun, named_by=named_by)
+        return canonical(item, begun, named_by=named_by)
+
+    return joins.respelled(spec, each)
+
+
+def _refuse_within(spec: str, item: str) -> None:
+    """An error where `all` or `any` holds a sum, or another of its kind."""
+    pieces = grammar.pieces(item)
+    if len(pieces) == 1 and not _WEIGHT.match(item) and joins.of_spec(item) is None:
+        return
+    what = "a sum" if len(pieces) > 1 or _WEIGHT.match(item) else f"`{grammar.read(item).name}`"
+    raise UsageError(
+        f"`{spec}` holds {what}: `{item}`",
+        "name single verifiers in it and sum outside, as in 0.9*any:of=[math,choice]+0.1*format",
+    )
 
 
 def _weighted(text: str) -> Iterator[tuple[float, str]]:
@@ -203,20 +271,29 @@ def require_services(parts: Iterable[Part]) -> None:
 
 
 def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
-    """The sum of weight times reward, with the first part's answer; a fault of any is a fault.
+    """The sum of weight times reward, with the first term's answer; a fault of any is a fault.
 
-    A part that skips the completion adds nothing; where all do, so does the sum.
+    A term that skips the completion adds nothing; where all do, so does the sum.
     """
-    if len(parts) == 1 and parts[0].weight == 1:
-        return verdicts[0]
-    for verdict in verdicts:
+    terms: dict[int, list[int]] = {}
+    for index, part in enumerate(parts):
+        terms.setdefault(part.term, []).append(index)
+    weights = [parts[own[0]].weight for own in terms.values()]
+    said = [_joined(parts[own[0]].how, [verdicts[i] for i in own]) for own in terms.values()]
+    if weights == [1]:
+        return said[0]
+    for verdict in said:
         if verdict.status in FAULTS:
             return verdict
-    judged = [v for v in verdicts if v.status != "skipped"]
+    judged = [v for v in said if v.status != "skipped"]
     if not judged:
-        return verdicts[0]
-    total = sum(p.weight * (v.reward or 0.0) for p, v in zip(parts, verdicts, strict=True))
+        return said[0]
+    total = sum(weight * (v.reward or 0.0) for weight, v in zip(weights, said, strict=True))
     first = judged[0]
-    said = (f"{p.name}: {v.reason}" for p, v in zip(parts, verdicts, strict=True) if v.reason)
-    reason = first.reason or (next(said, None) if first.status == "ok" else None)
+    reasons = (f"{p.name}: {v.reason}" for p, v in zip(parts, verdicts, strict=True) if v.reason)
+    reason = first.reason or (next(reasons, None) if first.status == "ok" else None)
     return replace(first, reward=total, reason=reason)
+
+
+def _joined(how: How | None, verdicts: list[Verdict]) -> Verdict:
+    return verdicts[0] if how is None else joins.verdict_of(how, verdicts)

@@ -1,0 +1,86 @@
+"""What reasoning-gym is given as an answer, and what of it none of its scorers may evaluate.
+
+Of version 0.1.25: five scorers hand the answer to sympy's `parse_expr`, which executes Python, one
+takes every text for true, and four others pay in full for what is wrong (`mended`).
+"""
+
+import math
+import re
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+from rlvr_cli.verification.parsing import boxed
+
+_TAGS = re.compile(r"<answer>\s?(.*?)\s?</answer>", re.DOTALL)  # as in reasoning_gym.utils
+_NAMES = {
+    *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc"),
+    *("sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh"),
+    *("exp", "log", "ln", "sqrt", "cbrt", "Abs", "abs", "pi"),
+}
+_ALGEBRA = {"intermediate_integration", "polynomial_multiplication", "simple_integration"}
+_ARITHMETIC = {"countdown", "puzzle24"}
+_TOKEN = re.compile(
+    r"(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<name>[^\W\d_][^\W_]*)|[-+*/^(),\s]"
+)
+
+
+def answer_of(completion: str, finished: bool) -> str | None:
+    r"""What stands in the last `<answer>` tags, else in the last `\\boxed{}`, else the whole text.
+
+    None where a tag is not closed or the text was cut, or nothing stands there.
+    """
+    tagged = _TAGS.findall(completion)
+    if tagged:
+        found = tagged[-1]
+    elif (box := boxed.last_box(completion)) is not None:
+        found = box
+    else:
+        found = completion if finished and "<answer>" not in completion else ""
+    return found.strip() or None
+
+
+def unreadable(name: str, answer: str) -> str | None:
+    """Why an answer is none for a generator, before its scorer sees it; None if it may."""
+    if name in _ARITHMETIC:
+        if not re.fullmatch(r"[\d\s+\-*/()]+", answer) or "**" in answer or "//" in answer:
+            return "it is no expression of whole numbers, + - * / and parentheses"
+    elif name in _ALGEBRA:
+        return _no_expression(answer)
+    elif name == "game_of_life_halting" and answer.lower() not in ("true", "false"):
+        return "it is neither True nor False"
+    return None
+
+
+def _no_expression(answer: str) -> str | None:
+    """Why a text is no expression of numbers, single letters and functions of mathematics."""
+    at = 0
+    while at < len(answer):
+        token = _TOKEN.match(answer, at)
+        if token is None:
+            return f"`{answer[at]}` is no part of an expression"
+        name = token["name"]
+        if name and len(name) > 1 and name not in _NAMES and not name[1:].isdecimal():
+            return f"`{name[:40]}` is no part of an expression"
+        at = token.end()
+    return None
+
+
+def mended(name: str, answer: str, entry: dict[str, Any]) -> float:
+    """What an answer is worth that its scorer pays in full: 1 if it is what is asked for."""
+    gold = str(entry["answer"])
+    if name == "game_of_life_halting":  # every text is true
+        return float(answer.lower() == gold.lower())
+    if name == "puzzle24":  # any four numbers that make 24.9 will do
+        from sympy import parse_expr
+
+        used = Counter(map(int, re.findall(r"\d+", answer)))
+        given = Counter(map(int, entry["metadata"]["numbers"]))
+        return float(used == given and bool(parse_expr(answer) == 24))
+    if name == "coin_flip":  # `0` begins like 0.17
+        return float(math.isclose(Fraction(answer), Fraction(gold), rel_tol=1e-3))
+    if name == "complex_arithmetic":  # min(1, nan) is 1
+        return float("nan" not in answer.lower())
+    if name == "spell_backward" and answer.lower() != gold.lower():
+        return 0.8  # what is meant where more follows, but for the rounding of a sum
+    return 1.0
