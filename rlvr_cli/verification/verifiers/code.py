@@ -20,7 +20,7 @@ VERSION = 2
 EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "free",
            "imports": "none"}  # fmt: skip
 
-_LOGIC = "3"  # raised with each change of what this file, `parsing` or `sandbox` decides
+_LOGIC = "4"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
 _NOTHING = "it has no Python program: no block of Python, and no text that reads as one"
