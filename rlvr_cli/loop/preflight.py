@@ -30,16 +30,14 @@ def check_prompts(config: RunConfig) -> None:
     options = config.train
     thoughts.read(options.answer_from)
     if options.verifier:
-        parts = rewards.build(options.verifier, named_by="the configuration of the run")
-        rewards.require_services(parts)
+        rewards.build(options.verifier, named_by="the configuration of the run")
     for given in (options.prompts, options.heldout):
         if given:
-            golds = prompt_rewards.check(
+            prompt_rewards.check(
                 Shards.open(Path(given), "prompts"),
                 verifier=options.verifier or None,
                 allow_code=options.allow_code_execution,
             )
-            rewards.require_services(golds.parts)
     if options.prompts and options.eval_every and not options.heldout:
         raise UsageError(
             "there are prompts to train on and none to evaluate on",
@@ -47,6 +45,16 @@ def check_prompts(config: RunConfig) -> None:
         )
     if options.prompts or options.heldout:
         check_overlap(options)
+
+
+def check_services(options: RunOptions) -> None:
+    """Refuses verifiers that ask a service which cannot be asked now."""
+    if options.verifier:
+        rewards.require_services(rewards.build(options.verifier))
+        return
+    for given in filter(None, (options.prompts, options.heldout)):
+        golds = prompt_rewards.PromptRewards(Shards.open(Path(given), "prompts"), None)
+        rewards.require_services(golds.parts)
 
 
 def check_overlap(options: RunOptions) -> None:

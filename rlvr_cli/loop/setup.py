@@ -85,6 +85,8 @@ def check(path: Path, config: RunConfig) -> Setup:
         given = Shards.open(Path(config.train.prompts))
         chat.refuse_answers(given)
         first.of(given.table()["prompt_id"].to_pylist())
+    if directory.last_step() < config.train.steps:
+        preflight.check_services(config.train)
     return Setup(config, directory, world, objective, sampling, initial_policy)
 
 

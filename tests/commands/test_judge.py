@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -207,6 +208,8 @@ def test_a_run_goes_on_after_its_judge_was_down_and_after_it_moved(
     for step in ("000001", "000002"):
         scores = Shards.open(imported / "run" / "steps" / step / "scores").table()
         assert {*scores["status"].to_pylist()} <= {"ok", "no_answer"}
+    away = [word.replace(f":{chat.server_port}", ":9") for word in moved]
+    assert rlvr(*away).code == 0, "a run that is complete asks nobody"
     assert KEY not in "".join(
         path.read_text(errors="replace") for path in imported.rglob("*") if path.is_file()
     )
@@ -223,10 +226,10 @@ def test_ctrl_c_ends_a_score_that_waits_for_its_judge(imported, chat, tmp_path):
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     while not started and process.poll() is None:
-        pass
+        time.sleep(0.05)
     chat.latency_s = 600.0
     while len(started) < 3 and process.poll() is None:
-        pass
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 75, said

@@ -24,8 +24,8 @@ Asked = tuple[int, Verdict, Counter[str]]
 def run(remote: Remote, tasks: Sequence[Task], *, grace_s: float = GRACE_S) -> Iterator[Asked]:
     """The verdict of each question with its index, as they come, and what it used.
 
-    Once IN_VAIN questions, or all that are in flight, have failed in a row because the service is
-    away, busy or refuses everything, the others are not asked, and fail for the same reason.
+    Once IN_VAIN questions, or as many as are in flight if that is more, have failed in a row as the
+    service is away, busy or refuses everything, the others are not asked and fail for that reason.
     """
     waiting = deque(range(len(tasks)))
     given: queue.SimpleQueue[int | None] = queue.SimpleQueue()
