@@ -201,6 +201,7 @@ def ifeval(data: Path, references: Path) -> None:
         comparison.print()
     print(f"\n{len(by_name)} of {len(known)} instructions are followed at least once")
     rlvr_ifeval(strict, completions(data)[600:800], references)
+    ifbench_train(strict, completions(data)[800:1000], references)
 
 
 def needed(name: str, response: str, rng: random.Random) -> dict[str, Any]:
@@ -261,8 +262,8 @@ def rlvr_ifeval(verifier: Isolated, texts: list[str], references: Path) -> None:
             "end_phrase": response[-8:],
         }  # fmt: skip
         for name, function in if_functions.IF_FUNCTIONS_MAP.items():
-            own = constraints.ARGUMENTS.get(name, ())
-            own = ("language",) if name == "validate_response_language" else own
+            check = constraints.CHECKS.get(name)
+            own = constraints.arguments(check) if check else ("language",)
             arguments = {key: given[key] for key in own}
             gold = json.dumps({"func_name": name, **arguments})
             try:
@@ -276,6 +277,42 @@ def rlvr_ifeval(verifier: Isolated, texts: list[str], references: Path) -> None:
         comparison.print()
     rows, differ = (sum(f(c) for c in table.values()) for f in (_rows, _differ))
     print(f"\nopen-instruct, all constraints: {rows} rows, {differ} differ")
+
+
+def ifbench_train(verifier: Isolated, texts: list[str], references: Path) -> None:
+    sys.path.insert(0, str(references / "open-instruct"))
+    from open_instruct.IFEvalG.instructions_registry import INSTRUCTION_DICT
+
+    from rlvr_cli.verification.parsing import instructions
+
+    rng = random.Random(2)
+    table = {name: Comparison(f"open-instruct {name}") for name in instructions.CHECKS}
+    for response in shapes(texts, rng):
+        words = re.findall(r"[A-Za-z]{4,}", response) or ["nothing"]
+        given: dict[str, Any] = {
+            "phrase": " ".join(words[:4]), "small_n": 1, "prompt_to_repeat": response,
+            "n_start": 1, "n_end": len(response), "keyword": rng.choice(words), "letter": "a",
+            "frequency": 2, "let_frequency": 9, "N": rng.choice([1, 20, 300]), "n": 1, "m": 1,
+            "relation": rng.choice(["at least", "less than"]), "first_word": words[0],
+            "let_relation": "at least", "last_word": words[-1], "n_sent": 2, "n_words": 3,
+            "keyword1": words[0], "keyword2": words[-1],
+        }  # fmt: skip
+        for name in instructions.CHECKS:
+            theirs = INSTRUCTION_DICT[name](name)
+            arguments = {key: given[key] for key in theirs.get_instruction_args_keys()}
+            gold = json.dumps({"instruction_id": [name], "kwargs": [arguments]})
+            try:
+                theirs.build_description(**arguments)
+                follows = bool(theirs.check_following(response))
+            except Exception as error:
+                follows = False
+                table[name].counts[f"{type(error).__name__} of theirs"] += 1
+            ours = ask(verifier, response, gold)
+            table[name].add(ours.reward, follows, ours.reason, arguments, response[:80])
+    for comparison in table.values():
+        comparison.print()
+    rows, differ = (sum(f(c) for c in table.values()) for f in (_rows, _differ))
+    print(f"\nopen-instruct, IFBench-Train: {rows} rows, {differ} differ")
 
 
 def _rows(comparison: Comparison) -> int:

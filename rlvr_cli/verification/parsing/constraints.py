@@ -6,9 +6,10 @@ without letters as one in capitals) or refuse what is asked for, these do not; d
 has the list.
 """
 
+import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, get_origin
 
 from rlvr_cli.verification.parsing import json_text, sentences
 
@@ -21,7 +22,7 @@ _CAPITALS = re.compile(r"\b[A-Z]+\b")
 Check = Callable[..., bool]
 
 
-def _word(word: str) -> re.Pattern[str]:
+def word_pattern(word: str) -> re.Pattern[str]:
     """A word or a phrase that stands alone, in any case."""
     return re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
 
@@ -42,11 +43,11 @@ def _keywords(text: str, keyword_list: list[str]) -> bool:
 
 
 def _keyword_frequency(text: str, word: str, N: int) -> bool:
-    return len(_word(word).findall(text)) == N
+    return len(word_pattern(word).findall(text)) == N
 
 
 def _forbidden_words(text: str, forbidden_words: list[str]) -> bool:
-    return not any(_word(word).search(text) for word in forbidden_words)
+    return not any(word_pattern(word).search(text) for word in forbidden_words)
 
 
 def _letter_frequency(text: str, letter: str, N: int) -> bool:
@@ -164,46 +165,27 @@ CHECKS: dict[str, Check] = {
 """By name, each called with the text and its arguments; `validate_response_language` needs a
 detector of languages and is none of them."""
 
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "verify_keywords": ("keyword_list",),
-    "verify_keyword_frequency": ("word", "N"),
-    "validate_forbidden_words": ("forbidden_words",),
-    "verify_letter_frequency": ("letter", "N"),
-    "verify_paragraph_count": ("N",),
-    "validate_word_constraint": ("N", "quantifier"),
-    "verify_sentence_constraint": ("N", "quantifier"),
-    "validate_paragraphs": ("N", "first_word", "i"),
-    "verify_postscript": ("postscript_marker",),
-    "validate_placeholders": ("N",),
-    "verify_bullet_points": ("N",),
-    "validate_choice": ("options",),
-    "validate_highlighted_sections": ("N",),
-    "validate_sections": ("N", "section_splitter"),
-    "validate_repeat_prompt": ("original_prompt",),
-    "validate_frequency_capital_words": ("N", "quantifier"),
-    "validate_end": ("end_phrase",),
-}
+
+def arguments(check: Check) -> dict[str, Any]:
+    """The arguments that a check takes beside the text, with their types."""
+    parameters = list(inspect.signature(check).parameters.values())[1:]
+    return {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def bound(name: str, given: dict[str, Any]) -> Callable[[str], bool]:
-    """The check of a constraint with its arguments.
+def bound(check: Check, given: Mapping[str, Any]) -> Callable[[str], bool]:
+    """A check with its arguments.
 
-    Raises LookupError where there is no such constraint, ValueError where an argument is missing
-    or has no meaning.
+    Raises ValueError where one is missing or has no meaning.
     """
-    check = CHECKS[name]
-    needed = ARGUMENTS.get(name, ())
-    for argument in needed:
-        value = given.get(argument)
-        kind = int if argument in ("N", "i") else list if argument in _LISTS else str
+    values = {}
+    for name, kind in arguments(check).items():
+        value = given.get(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, kind) or value in ("", []):
-            raise ValueError(f"its `{argument}` is {value!r:.60}")
-        given = given | {argument: value}
-    arguments = {argument: given[argument] for argument in needed}
-    check("a", **arguments)  # an argument without a meaning shows
-    return lambda text: check(text, **arguments)
-
-
-_LISTS = ("keyword_list", "forbidden_words", "options")
+        if isinstance(value, bool) or not isinstance(value, get_origin(kind) or kind):
+            raise ValueError(f"its `{name}` is {value!r:.60}")
+        if value in ("", []):
+            raise ValueError(f"its `{name}` is empty")
+        values[name] = value
+    check("a", **values)  # an argument without a meaning shows
+    return lambda text: check(text, **values)

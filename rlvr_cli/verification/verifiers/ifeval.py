@@ -1,4 +1,4 @@
-"""Whether a text follows its instructions: IFEval's 25, by lm-eval, and those of RLVR-IFeval.
+"""Whether a text follows its instructions: IFEval's, IFBench-Train's, those of RLVR-IFeval.
 
 As in "answer in German", "at least 300 words", "no commas"; package `rlvr[ifeval]`.
 """
@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
-from rlvr_cli.verification.parsing import constraints
+from rlvr_cli.verification.parsing import constraints, instructions
 
 EQUALITY: Equality = "none"  # a text is no answer to vote on
 
-_LOGIC = "1"  # raised with each change of what this file or `constraints` decides
+_LOGIC = "1"  # raised with each change of what this file, `constraints` or `instructions` decides
 _PACKAGES = ("lm_eval", "langdetect", "immutabledict", "nltk")
 _BY_LANGUAGE = ("language:", "change_case:english_")
 _PATTERNS = {
@@ -84,7 +84,7 @@ def _check_installed() -> None:
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"`ifeval` needs {' and '.join(missing)}, which is not installed",
+            f"`ifeval` needs {', '.join(missing)}: not installed",
             "pip install 'rlvr[ifeval]'",
         )
     import nltk
@@ -159,22 +159,28 @@ def _constraint(gold: dict[str, Any]) -> Check:
         if not language or not isinstance(language, str):
             raise _Unreadable(f"`{name}`: its `language` is {language!r:.60}")
         return lambda text: _language(text) == language
+    if name not in constraints.CHECKS:
+        raise _Unreadable(f"`{name[:80]}` is no constraint that is known")
+    return _bound(name, constraints.CHECKS[name], gold)
+
+
+def _bound(name: str, check: constraints.Check, given: dict[str, Any]) -> Check:
     try:
-        return constraints.bound(name, gold)
-    except LookupError:
-        raise _Unreadable(f"`{name[:80]}` is no constraint that is known") from None
+        return constraints.bound(check, given)
     except ValueError as error:
         raise _Unreadable(f"`{name}`: {error}") from error
 
 
 def _instruction(name: str, arguments: Any, prompt: str) -> Check:
-    """The check of one of IFEval's instructions; an argument that is missing would be random."""
+    """The check of an instruction; lm-eval would draw an argument that is missing at random."""
     from lm_eval.tasks.ifeval.instructions_registry import INSTRUCTION_DICT
 
-    if name not in INSTRUCTION_DICT:
-        raise _Unreadable(f"`{name[:80]}` is no instruction that is known")
     if not isinstance(arguments, dict):
         raise _Unreadable(f"the kwargs of `{name}` are no object")
+    if name in instructions.CHECKS:
+        return _bound(name, instructions.CHECKS[name], arguments)
+    if name not in INSTRUCTION_DICT:
+        raise _Unreadable(f"`{name[:80]}` is no instruction that is known")
     given = {key: _whole(value) for key, value in arguments.items() if value is not None}
     for key in given.keys() & _PATTERNS.get(name, set()):
         given[key] = _escaped(given[key])

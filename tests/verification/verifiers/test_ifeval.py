@@ -7,7 +7,7 @@ import pytest
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
-from rlvr_cli.verification.parsing import constraints
+from rlvr_cli.verification.parsing import constraints, instructions
 
 nltk = pytest.importorskip("nltk")
 pytest.importorskip("lm_eval", reason="needs lm-eval")
@@ -249,6 +249,96 @@ def test_a_constraint_is_followed_or_not(name, arguments, follows, ignores):
 
 def test_the_table_has_each_constraint():
     assert {name for name, *_ in CONSTRAINTS} == set(constraints.CHECKS)
+
+
+TRAINED = [  # each of IFBench-Train's with a text that follows it, and one that does not
+    (
+        "copy:repeat_phrase",
+        {"phrase": "the old red car", "small_n": 2},
+        "The new red car. The old blue car.",
+        "The old red car. The new red car.",
+    ),
+    ("copy:copy", {"prompt_to_repeat": "Say it."}, " say it.\n", "Say it. It."),
+    (
+        "new:copy_span_idx",
+        {"prompt_to_repeat": "Say it now", "n_start": 4, "n_end": 6},
+        "it",
+        "it now",
+    ),
+    ("copy:copying_simple", {"prompt_to_repeat": "Say it."}, "Say it.", "It."),
+    ("copy:copying_multiple", {"prompt_to_repeat": "A b", "N": 2}, "A b\n******\nA b", "A b"),
+    ("detectable_format:sentence_hyphens", {}, "It is so.-It was so.", "It is so. It was so."),
+    ("detectable_format:square_brackets", {}, "[It] [is] [so].", "[It is] so"),
+    ("detectable_format:bigram_wrapping", {}, "<<I am>> <<at home>>", "<<I am>> at home"),
+    ("keywords:no_adjacent_consecutive", {}, "The dog Cat", "a big dog"),
+    ("keywords:word_once", {"keyword": "art"}, "An art, the earth.", "Art for art"),
+    (
+        "keywords:word_count_different_numbers",
+        {"keyword": "so", "frequency": 2, "relation": "at least"},
+        "So, so",
+        "so also",
+    ),
+    ("keywords:exclude_word_harder", {"keyword": "bad"}, "a badge", "It is bad."),
+    ("keywords:palindrome", {}, "A level.", "I am a man"),
+    (
+        "keywords:keyword_specific_position",
+        {"keyword": "sun", "n": 2, "m": 3},
+        "Look. Here, the sun, shines.",
+        "Look at the sun. Here it is.",
+    ),
+    ("keywords:start_end", {}, "Home is home", "Home is home."),
+    ("paragraphs:paragraphs", {}, "a\n* * *\nb", "a\n***\n"),
+    ("paragraphs:paragraphs2", {}, "a\n\nb\n", "a\n\nb\n\nc"),
+    ("first_word:first_word_sent", {"first_word": "so"}, "So it is. So, so.", "So it is. It is."),
+    ("first_word:first_word_answer", {"first_word": "so"}, "So, it is", "It is so"),
+    ("last_word:last_word_sent", {"last_word": "so"}, "It is so. Was it so?", "It is so. It is."),
+    ("last_word:last_word_answer", {"last_word": "so"}, "It is so!", "So it is"),
+    ("punctuation:punctuation_dot", {}, "It is", "It is."),
+    ("punctuation:punctuation_exclamation", {}, "It is.", "It is!"),
+    ("count:lowercase_counting", {"N": 1}, "IT is", "it is"),
+    (
+        "count:counting_composition",
+        {"n_sent": 2, "n_words": 3},
+        "It is so. It was so.\n* * *\nIt, too, is. I see it.\n***\nSo it is. And you are.",
+        "It is so. It was so.\n* * *\nIt is. I see.\n* * *\nSo it is. And you are.",
+    ),
+    ("count:count_unique", {}, "One. Two. Three, four, five.", "One and one."),
+    (
+        "count:count_increment_word",
+        {"keyword1": "sun", "keyword2": "sea"},
+        "sun, sea, sea, sunny",
+        "sun and sea",
+    ),
+    ("letters:letter_counting", {"N": 3, "relation": "less than"}, "a b 1", "abc"),
+    (
+        "letters:letter_counting2",
+        {"letter": "a", "let_frequency": 2, "let_relation": "at least"},
+        "Aa",
+        "a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kwargs", "follows", "ignores"), TRAINED)
+def test_an_instruction_of_ifbench_train_is_followed_or_not(name, kwargs, follows, ignores):
+    gold = {"instruction_id": [name], "kwargs": [kwargs]}
+    assert verdict(gold, follows).reward == 1.0
+    assert verdict(gold, ignores).reward == 0.0
+    if kwargs:
+        lacking = {"instruction_id": [name], "kwargs": [dict(list(kwargs.items())[1:])]}
+        assert verdict(lacking, follows).status == "bad_gold"
+
+
+def test_the_table_has_each_instruction_of_ifbench_train():
+    assert {name for name, *_ in TRAINED} == set(instructions.CHECKS) and len(TRAINED) == 29
+
+
+@pytest.mark.parametrize("text", ["12345", "...", "!", "\n \n.", "<<", "[", "***", "******"])
+def test_a_text_of_signs_alone_ends_no_check_in_an_error(text):
+    for name, kwargs, *_ in [*ROWS, *TRAINED]:
+        assert verdict(ifeval((name, kwargs)), text).status == "ok"
+    for name, arguments, *_ in CONSTRAINTS:
+        assert verdict({"func_name": name} | arguments, text).status == "ok"
 
 
 @pytest.mark.parametrize("name", ["lm_eval", "nltk"])
