@@ -246,8 +246,8 @@ def test_no_answer_entropy_is_measured_where_none_is_wanted_or_nothing_is_an_ans
     assert diverse(known / "scores", "--equality", "none")[:2] == (None, None)
     extra = ("--allow-code-execution", "--unsafe-no-sandbox")
     texts = ("def f(): return 1", "def f(): return 2")
-    found, _, err = diverse(scored("code", *texts, gold="assert f() == 1", extra=extra))
-    assert found is None and "answer entropy: not measured: `code` extracts no answers" in err
+    scores = scored("code", *texts, gold="assert f() == 1", extra=extra)
+    assert diverse(scores)[:2] == (None, None)
 
 
 def test_an_equality_without_answers_or_of_another_directory_is_refused(
