@@ -128,12 +128,12 @@ def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str
             rows.setdefault(prompt_id, []).append(tuple(row))
     for prompt_id, answers in rows.items():
         right = [text for text, correct, *_ in answers if correct]
-        wrong = [(text, *said) for text, correct, *said in answers if correct is False]
+        wrong = [(text, read, why) for text, correct, read, why in answers if correct is False]
         labels = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
         order = np.argsort(-sizes, kind="stable").tolist()
         clusters = [Text.of(right[first[c]], int(sizes[c])) for c in order[:MOST_CLUSTERS]]
-        mistakes = [Text.of(text, 1, *said) for text, *said in wrong[:MOST_WRONG]]
+        mistakes = [Text.of(text, 1, read, why) for text, read, why in wrong[:MOST_WRONG]]
         yield (
             prompt_id,
             SubjectAnswers(

@@ -51,5 +51,6 @@ def _examples(scores: Shards, rollouts: Shards, status: str) -> Iterator[str]:
     for _, part, index, row in sorted(rows, key=lambda entry: entry[0])[:_SHOWN]:
         text = rollouts.part(part, ["completion"])["completion"][index].as_py()
         end = repr(text) if len(text) <= _END else f"...{text[-_END:]!r}"
-        told = [row["reason"], end if status == "no_answer" else None]
+        reason = " ".join((row["reason"] or "").split())[:200]
+        told = [reason, end if status == "no_answer" else None]
         yield f"`{row['prompt_id']}` {row['sample_index']}, " + ": ".join(filter(None, told))
