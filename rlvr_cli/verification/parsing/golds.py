@@ -104,7 +104,7 @@ def _of_dict(given: dict[str, Any], around: _Around) -> Gold:
     around = replace(around, function=cases.function_of(given) or around.function)
     if given.get("assert_case"):
         return _of_assert_case(given, around)
-    sets = [given[name] for name in (*_CONTESTS, *_LIVE) if _has_tests(given.get(name))]
+    sets = [tests for name in (*_CONTESTS, *_LIVE) if (tests := _opened(given.get(name)))]
     columns = [next((given[n] for n in names if n in given), None) for names in (INPUTS, OUTPUTS)]
     if sets:
         found: Gold = _merged([_of(tests, around) for tests in sets])
@@ -136,10 +136,18 @@ def _judged(found: Gold, checker: Any) -> Gold:
     return replace(found, checker=str(checker))
 
 
-def _has_tests(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(value.values())
-    return bool(value) and value != "[]"
+def _opened(tests: Any) -> Any:
+    """A set of tests, unpacked; None of one that is empty."""
+    for _ in range(3):
+        if isinstance(tests, str) and tests.strip():
+            text = tests.strip()
+            try:
+                tests = packed.unpacked(text) if packed.is_packed(text) else json.loads(text)
+            except ValueError:
+                return tests
+    if isinstance(tests, dict):
+        return tests if any(tests.values()) else None
+    return tests or None
 
 
 def _flat(value: Any) -> list[Any]:

@@ -7,10 +7,12 @@ operations are carried out that make text, numbers, lists and dicts.
 import base64
 import binascii
 import pickletools
+import re
 import zlib
 from typing import Any
 
 _MOST = 256 << 20  # bytes of what is unpacked
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 _VALUES = {
     "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE", "BININT", "BININT1", "BININT2",
     "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
@@ -24,8 +26,8 @@ class Unreadable(Exception):
 
 
 def is_packed(text: str) -> bool:
-    """Whether a text looks like base64 of zlib."""
-    return text[:2] in ("eJ", "eN", "eA", "eF") and not any(c in text[:200] for c in " \t({[:=")
+    """Whether a text is base64 of zlib."""
+    return text[:2] in ("eJ", "eN", "eA", "eF") and _BASE64.fullmatch(text) is not None
 
 
 def unpacked(text: str) -> Any:
