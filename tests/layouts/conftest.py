@@ -3,6 +3,9 @@
 Each has a completion that solves it; `WRONG` solves none of them.
 """
 
+import base64
+import pickle
+import zlib
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -10,6 +13,11 @@ import pytest
 
 MESSAGES = pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))
 TEXTS = pa.list_(pa.string())
+DOUBLE = "```python\ndef double(n):\n    return n + n\n```"
+SCRIPT = "```python\nprint(2 * int(input()))\n```"
+METHOD = (
+    "```python\nclass Solution:\n    def double(self, n: List) -> int:\n        return n + n\n```"
+)
 WRONG = "I do not know. The answer is 123456789."
 
 
@@ -224,6 +232,112 @@ ARC = table(  # allenai/ai2_arc, some of whose labels are numbers
 )
 
 # Of each: its rows, the layout and verifier that are recognised, and right completions.
+HUMANEVAL = table(  # openai/openai_humaneval
+    texts("task_id", "prompt", "canonical_solution", "test", "entry_point"),
+    {
+        "task_id": "HumanEval/0",
+        "prompt": 'def double(n: int) -> int:\n    """Doubles."""\n',
+        "canonical_solution": "    return 2 * n\n",
+        "test": "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(2) == 4\n",
+        "entry_point": "double",
+    },
+)
+LEETCODE = table(  # newfacade/LeetCodeDataset
+    texts("task_id", "starter_code", "prompt", "completion", "entry_point", "test", "query"),
+    {
+        "task_id": "double",
+        "starter_code": "class Solution:\n    def double(self, n: int) -> int:\n        ",
+        "prompt": "from typing import *\nfrom collections import *\n\ninf = float('inf')\n",
+        "completion": "class Solution:\n    def double(self, n): return 2 * n\n",
+        "entry_point": "Solution().double",
+        "test": "def check(candidate):\n    assert candidate(n = 2) == 4\n",
+        "query": "You are an expert Python programmer. Double a number.",
+    },
+)
+APPS = table(  # codeparrot/apps; BAAI/TACO has more columns
+    [
+        ("problem_id", pa.int64()),
+        *texts("question", "solutions", "input_output", "difficulty", "url", "starter_code"),
+    ],
+    {
+        "problem_id": 1,
+        "question": "Double a number.",
+        "solutions": "[]",
+        "input_output": '{"inputs": ["2\\n"], "outputs": ["4\\n"]}',
+        "difficulty": "interview",
+        "url": "",
+        "starter_code": "",
+    },
+    {
+        "problem_id": 2,
+        "question": "Double a number.",
+        "solutions": "[]",
+        "input_output": '{"fn_name": "double", "inputs": [[2]], "outputs": [[4]]}',
+        "difficulty": "introductory",
+        "url": "",
+        "starter_code": "def double(n):\n\t",
+    },
+)
+SETS = pa.struct([("input", TEXTS), ("output", TEXTS)])
+CODE_CONTESTS = table(  # deepmind/code_contests
+    [
+        *texts("name", "description"),
+        ("public_tests", SETS),
+        ("private_tests", SETS),
+        ("generated_tests", SETS),
+        ("source", pa.int64()),
+    ],
+    {
+        "name": "1_A. Double",
+        "description": "Double a number.",
+        "public_tests": {"input": ["2\n"], "output": ["4\n"]},
+        "private_tests": {"input": [], "output": []},
+        "generated_tests": {"input": ["3\n"], "output": ["6\n"]},
+        "source": 2,
+    },
+)
+LIVECODEBENCH = table(  # livecodebench/code_generation_lite
+    texts(
+        *("question_title", "question_content", "platform", "question_id", "starter_code"),
+        *("public_test_cases", "private_test_cases", "metadata"),
+    ),
+    {
+        "question_title": "double",
+        "question_content": "Double a number.",
+        "platform": "leetcode",
+        "question_id": "1",
+        "starter_code": "class Solution:\n    def double(self, n: int) -> int:\n        ",
+        "public_test_cases": '[{"input": "2", "output": "4", "testtype": "functional"}]',
+        "private_test_cases": base64.b64encode(
+            zlib.compress(pickle.dumps('[{"input": "3", "output": "6", "testtype": "functional"}]'))
+        ).decode(),
+        "metadata": '{"func_name": "double"}',
+    },
+)
+KODCODE = table(  # KodCode/KodCode-V1
+    [
+        *texts("style", "question_id", "question", "solution", "test"),
+        ("test_info", pa.list_(pa.struct(texts("function_declaration", "function_name")))),
+    ],
+    {
+        "style": "instruct",
+        "question_id": "Prefill_1",
+        "question": "Double a number.",
+        "solution": "def double(n): return 2 * n",
+        "test": "from solution import double\n\ndef test_double():\n    assert double(2) == 4\n",
+        "test_info": [{"function_declaration": "def double(n):", "function_name": "double"}],
+    },
+)
+SYNTHETIC = table(  # PrimeIntellect/SYNTHETIC-1
+    texts("problem_id", "prompt", "verification_info", "task_type"),
+    {
+        "problem_id": "1",
+        "prompt": "Double a number.",
+        "verification_info": "{'language': 'python', 'test_cases': [{'type': 'stdin_stdout', "
+        "'fn_name': None, 'input': '2\\n', 'output': '4\\n'}]}",
+        "task_type": "verifiable_code",
+    },
+)
 SAMPLES = {
     "gsm8k": (GSM8K, "gsm8k", "math", ["So it is \\boxed{21}.", "... #### 1500"]),
     "math": (MATH, "math", "math", ["\\boxed{0.5}"]),
@@ -235,6 +349,13 @@ SAMPLES = {
     "big-math": (BIG_MATH, "big-math", "math", ["\\boxed{6}"]),
     "mbpp": (MBPP, "mbpp", "code", ["```python\ndef double(n):\n    return n + n\n```"]),
     "mbpp-sanitized": (MBPP_SANITIZED, "mbpp", "code", ["def root(n):\n    return n ** 0.5\n"]),
+    "humaneval": (HUMANEVAL, "humaneval", "code", [DOUBLE]),
+    "leetcode": (LEETCODE, "leetcode-dataset", "code", [METHOD]),
+    "apps": (APPS, "apps", "code", [SCRIPT, DOUBLE]),
+    "code-contests": (CODE_CONTESTS, "code-contests", "code", [SCRIPT]),
+    "livecodebench": (LIVECODEBENCH, "livecodebench", "code", [METHOD]),
+    "kodcode": (KODCODE, "kodcode", "code", [DOUBLE]),
+    "synthetic": (SYNTHETIC, "synthetic", "code", [SCRIPT]),
     "spider": (SPIDER, "spider", "sql", ["```sql\nSELECT count(name) FROM pet\n```"]),
     "mmlu-pro": (MMLU_PRO, "multiple-choice", "choice", ["The answer is (I)."]),
     "mmlu": (MMLU, "multiple-choice", "choice", ["The answer is (C)."]),

@@ -12,6 +12,7 @@ from rlvr_cli import registry
 NAMES = (
     *("gsm8k", "math", "dapo", "numina-cot", "numina-1.5", "open-r1", "deepscaler", "big-math"),
     *("mbpp", "mbpp-sanitized", "spider", "mmlu-pro", "mmlu", "arc"),
+    *("humaneval", "leetcode", "apps", "code-contests", "livecodebench", "kodcode", "synthetic"),
 )
 
 

@@ -23,6 +23,7 @@ EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "f
 _LOGIC = "3"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
+_READS = ("entry_point", "fn_name", "func_name", "given_code", "metadata", "prompt", "starter_code")
 _NOTHING = "it has no Python program: no block of Python, and no text that reads as one"
 
 
@@ -72,7 +73,8 @@ def build(
         if extracted is None:
             return Verdict("no_answer", reward=0.0, correct=False, reason=_NOTHING)
         prompt = str(extra.get("prompt") or "")
-        program, entry = whole.program_of(extracted, gold, prompt, imports)
+        given = str(extra.get("given_code") or prompt)
+        program, entry = whole.program_of(extracted, gold, given, imports)
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
@@ -80,7 +82,7 @@ def build(
         outcome = launch.run(
             kind,
             {"program": program, "style": style},
-            {**options, **tests, "prompt": prompt},
+            {**options, **tests, "prompt": given},
             seconds=timeout_s,
             memory_bytes=memory_mib << 20,
         )
@@ -91,7 +93,7 @@ def build(
         judge=judge,
         limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20),
         version=f"{_LOGIC} python {sys.version_info.major}.{sys.version_info.minor}",
-        reads=("entry_point", "fn_name", "func_name", "metadata", "prompt", "starter_code"),
+        reads=_READS,
         runs_code=True,
     )
 

@@ -182,6 +182,7 @@ PYTHON = {
         {"f"},
         None,
     ),
+    "a function that has a built-in name": ("assert sum(10, 15) == 6", {}, {"sum"}, None),
     "a fence": ("```python\nassert f(1) == 2\n```", {}, {"f"}, None),
     "standard modules": ("assert math.isclose(f(1), random.random())", {}, {"f"}, None),
 }  # fmt: skip

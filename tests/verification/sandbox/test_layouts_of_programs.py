@@ -145,7 +145,7 @@ def test_a_method_may_stand_in_any_class_and_tuples_are_as_good_as_lists(judged)
 
 
 def test_what_a_program_lacks_is_imported_where_leetcode_does_and_nowhere_else(judged):
-    program = "def f(a: List[int], b): return [b, a]"
+    program = "def f(a, b): return list(deque([b, a]))"
     check = "assert f(1, 2) == [2, 1]"
     script = json.dumps({"inputs": ["4"], "outputs": ["2"]})
     reads = "print(math.isqrt(int(sys.stdin.read())))"
