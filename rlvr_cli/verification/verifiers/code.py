@@ -79,14 +79,12 @@ def build(
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
         style, tests = _tests(gold, entry, options)
-        outcome = launch.run(
-            kind,
-            {"program": program, "style": style},
-            {**options, **tests, "prompt": given},
-            seconds=timeout_s,
-            memory_bytes=memory_mib << 20,
-        )
-        return _verdict(outcome, exceeding)
+        job = {"program": program, "style": style}
+        tests = {**options, **tests, "prompt": given}
+        outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
+        each = f"{test_timeout_s:g} s in a test or " if test_timeout_s else ""
+        limits = {"timeout": f"{each}{timeout_s:g} s", "oom": f"{memory_mib} MiB"}
+        return _verdict(outcome, exceeding, limits)
 
     return Isolated(
         extract=programs.read,
@@ -124,8 +122,10 @@ def _tests(
     return "tests", {"tests": text, "entry_point": entry}
 
 
-def _verdict(outcome: dict[str, Any], exceeding: str) -> Verdict:
-    reason = outcome.get("reason")
+def _verdict(outcome: dict[str, Any], exceeding: str, limits: dict[str, str]) -> Verdict:
+    """The verdict on what came of a program; `limits` says which one a status is of."""
+    limit = limits.get(outcome.get("status", ""))
+    reason = outcome.get("reason") or (limit and f"it took more than {limit}")
     text = None if reason is None else str(reason)[:_REASON_LENGTH]
     share = min(float(outcome.get("share", 0.0)), 1.0)
     if "passed" in outcome:
