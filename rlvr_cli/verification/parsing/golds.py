@@ -109,7 +109,9 @@ def _of_dict(given: dict[str, Any], around: _Around) -> Gold:
     if sets:
         found: Gold = _merged([_of(tests, around) for tests in sets])
     elif columns[0] is not None and columns[1] is not None:
-        found = cases.of_columns(*columns, around.function or _named_by_start(around, columns[0]))
+        found = cases.of_columns(
+            columns[0], columns[1], around.function or _named_by_start(around, columns[0])
+        )
     elif given.get("test_list"):
         names = ("test_imports", "test_setup_code", "test_list", "challenge_test_list")
         lines = [str(line) for name in names for line in _flat(given.get(name))]

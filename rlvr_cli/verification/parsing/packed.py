@@ -69,9 +69,9 @@ def _value(pickled: bytes) -> Any:
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(argument)] = stack[-1]
+            memo[int(str(argument))] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET", "GET"):
-            stack.append(memo[int(argument)])
+            stack.append(memo[int(str(argument))])
         elif name not in _IGNORED:
             raise ValueError(f"it holds the operation {name}, which is not carried out")
     if len(stack) != 1:
