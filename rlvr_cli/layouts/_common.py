@@ -47,3 +47,11 @@ def boxed_in(row: Row, name: str) -> str:
     if box is None or not box.strip():
         raise Unusable(rf"its `{name}` has no \boxed answer")
     return box.strip()
+
+
+def program(question: Any, starter: Any) -> str:
+    """What asks for a program: a question, and the code that it starts from or how it is run."""
+    text = str(question).strip()
+    if starter and str(starter).strip():
+        return f"{text}\n\nComplete this Python code:\n\n```python\n{str(starter).rstrip()}\n```\n"
+    return f"{text}\n\nWrite a Python program that reads from stdin and writes to stdout.\n"

@@ -3,6 +3,9 @@
 Each has a completion that solves it; `WRONG` solves none of them.
 """
 
+import base64
+import pickle
+import zlib
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -10,6 +13,11 @@ import pytest
 
 MESSAGES = pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))
 TEXTS = pa.list_(pa.string())
+DOUBLE = "```python\ndef double(n):\n    return n + n\n```"
+SCRIPT = "```python\nprint(2 * int(input()))\n```"
+METHOD = (
+    "```python\nclass Solution:\n    def double(self, n: List) -> int:\n        return n + n\n```"
+)
 WRONG = "I do not know. The answer is 123456789."
 
 
@@ -266,78 +274,6 @@ GPQA = table(  # Idavidrein/gpqa, some of whose columns
         "Subdomain": "Chemistry (general)",
     },
 )
-HUMAN_EVAL = table(  # openai/openai_humaneval
-    texts("task_id", "prompt", "canonical_solution", "test", "entry_point"),
-    {
-        "task_id": "HumanEval/0",
-        "prompt": 'from typing import List\n\n\ndef first(xs: List[int]) -> int:\n    """One."""\n',
-        "canonical_solution": "    return xs[0]\n",
-        "test": "\n\nMETADATA = {}\n\n\ndef check(candidate):\n    assert candidate([3, 4]) == 3\n",
-        "entry_point": "first",
-    },
-)
-_SUM = "n = int(input())\nprint(sum(map(int, input().split())))"
-APPS = table(  # codeparrot/apps; BAAI/TACO has these and others
-    [
-        ("problem_id", pa.int64()),
-        *texts("question", "solutions", "input_output", "difficulty", "url", "starter_code"),
-    ],
-    {
-        "problem_id": 0,
-        "question": "Print the sum of the n numbers of the second line.",
-        "solutions": "[]",
-        "input_output": '{"inputs": ["2\\n3 4\\n", "1\\n5\\n"], "outputs": ["7\\n", "5\\n"]}',
-        "starter_code": "",
-    },
-    {
-        "problem_id": 1,
-        "question": "Return the double of a number.",
-        "solutions": "[]",
-        "input_output": '{"fn_name": "double", "inputs": [[2], [5]], "outputs": [[4], [10]]}',
-        "starter_code": "def double(n):\n    ",
-    },
-)
-PAIRS = pa.struct([("input", TEXTS), ("output", TEXTS)])
-CODE_CONTESTS = table(  # deepmind/code_contests, some of whose columns
-    [
-        *texts("name", "description"),
-        *((n, PAIRS) for n in ("public_tests", "private_tests", "generated_tests")),
-        ("source", pa.int64()),
-    ],
-    {
-        "name": "1_A. Sum",
-        "description": "Print the sum of the n numbers of the second line.",
-        "public_tests": {"input": ["2\n3 4\n"], "output": ["7\n"]},
-        "private_tests": {"input": [], "output": []},
-        "generated_tests": {"input": ["1\n9\n"], "output": ["9\n"]},
-        "source": 2,
-    },
-)
-_TWO = "class Solution:\n    def double(self, n: int) -> int:\n        "
-LIVE_CODE_BENCH = table(  # livecodebench/code_generation_lite; the private tests are packed there
-    texts(
-        *("question_title", "question_content", "platform", "question_id", "starter_code"),
-        *("difficulty", "public_test_cases", "private_test_cases", "metadata"),
-    ),
-    {
-        "question_title": "Sum",
-        "question_content": "Print the sum of the n numbers of the second line.",
-        "platform": "atcoder",
-        "starter_code": "",
-        "public_test_cases": '[{"input": "2\\n3 4\\n", "output": "7", "testtype": "stdin"}]',
-        "private_test_cases": '[{"input": "1\\n9\\n", "output": "9", "testtype": "stdin"}]',
-        "metadata": "{}",
-    },
-    {
-        "question_title": "Double",
-        "question_content": "Return the double of a number.",
-        "platform": "leetcode",
-        "starter_code": _TWO,
-        "public_test_cases": '[{"input": "2", "output": "4", "testtype": "functional"}]',
-        "private_test_cases": '[{"input": "-3", "output": "-6", "testtype": "functional"}]',
-        "metadata": '{"func_name": "double"}',
-    },
-)
 BIRD = table(  # birdsql/bird_mini_dev
     [("question_id", pa.int64()), *texts("db_id", "question", "evidence", "SQL", "difficulty")],
     {
@@ -470,6 +406,112 @@ RLVR_GSM = table(  # allenai/RLVR-GSM, with the lists of one that newer data set
 )
 
 # Of each: its rows, the layout and verifier that are recognised, and right completions.
+HUMANEVAL = table(  # openai/openai_humaneval
+    texts("task_id", "prompt", "canonical_solution", "test", "entry_point"),
+    {
+        "task_id": "HumanEval/0",
+        "prompt": 'def double(n: int) -> int:\n    """Doubles."""\n',
+        "canonical_solution": "    return 2 * n\n",
+        "test": "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(2) == 4\n",
+        "entry_point": "double",
+    },
+)
+LEETCODE = table(  # newfacade/LeetCodeDataset
+    texts("task_id", "starter_code", "prompt", "completion", "entry_point", "test", "query"),
+    {
+        "task_id": "double",
+        "starter_code": "class Solution:\n    def double(self, n: int) -> int:\n        ",
+        "prompt": "from typing import *\nfrom collections import *\n\ninf = float('inf')\n",
+        "completion": "class Solution:\n    def double(self, n): return 2 * n\n",
+        "entry_point": "Solution().double",
+        "test": "def check(candidate):\n    assert candidate(n = 2) == 4\n",
+        "query": "You are an expert Python programmer. Double a number.",
+    },
+)
+APPS = table(  # codeparrot/apps; BAAI/TACO has more columns
+    [
+        ("problem_id", pa.int64()),
+        *texts("question", "solutions", "input_output", "difficulty", "url", "starter_code"),
+    ],
+    {
+        "problem_id": 1,
+        "question": "Double a number.",
+        "solutions": "[]",
+        "input_output": '{"inputs": ["2\\n"], "outputs": ["4\\n"]}',
+        "difficulty": "interview",
+        "url": "",
+        "starter_code": "",
+    },
+    {
+        "problem_id": 2,
+        "question": "Double a number.",
+        "solutions": "[]",
+        "input_output": '{"fn_name": "double", "inputs": [[2]], "outputs": [[4]]}',
+        "difficulty": "introductory",
+        "url": "",
+        "starter_code": "def double(n):\n\t",
+    },
+)
+SETS = pa.struct([("input", TEXTS), ("output", TEXTS)])
+CODE_CONTESTS = table(  # deepmind/code_contests
+    [
+        *texts("name", "description"),
+        ("public_tests", SETS),
+        ("private_tests", SETS),
+        ("generated_tests", SETS),
+        ("source", pa.int64()),
+    ],
+    {
+        "name": "1_A. Double",
+        "description": "Double a number.",
+        "public_tests": {"input": ["2\n"], "output": ["4\n"]},
+        "private_tests": {"input": [], "output": []},
+        "generated_tests": {"input": ["3\n"], "output": ["6\n"]},
+        "source": 2,
+    },
+)
+LIVECODEBENCH = table(  # livecodebench/code_generation_lite
+    texts(
+        *("question_title", "question_content", "platform", "question_id", "starter_code"),
+        *("public_test_cases", "private_test_cases", "metadata"),
+    ),
+    {
+        "question_title": "double",
+        "question_content": "Double a number.",
+        "platform": "leetcode",
+        "question_id": "1",
+        "starter_code": "class Solution:\n    def double(self, n: int) -> int:\n        ",
+        "public_test_cases": '[{"input": "2", "output": "4", "testtype": "functional"}]',
+        "private_test_cases": base64.b64encode(
+            zlib.compress(pickle.dumps('[{"input": "3", "output": "6", "testtype": "functional"}]'))
+        ).decode(),
+        "metadata": '{"func_name": "double"}',
+    },
+)
+KODCODE = table(  # KodCode/KodCode-V1
+    [
+        *texts("style", "question_id", "question", "solution", "test"),
+        ("test_info", pa.list_(pa.struct(texts("function_declaration", "function_name")))),
+    ],
+    {
+        "style": "instruct",
+        "question_id": "Prefill_1",
+        "question": "Double a number.",
+        "solution": "def double(n): return 2 * n",
+        "test": "from solution import double\n\ndef test_double():\n    assert double(2) == 4\n",
+        "test_info": [{"function_declaration": "def double(n):", "function_name": "double"}],
+    },
+)
+SYNTHETIC = table(  # PrimeIntellect/SYNTHETIC-1
+    texts("problem_id", "prompt", "verification_info", "task_type"),
+    {
+        "problem_id": "1",
+        "prompt": "Double a number.",
+        "verification_info": "{'language': 'python', 'test_cases': [{'type': 'stdin_stdout', "
+        "'fn_name': None, 'input': '2\\n', 'output': '4\\n'}]}",
+        "task_type": "verifiable_code",
+    },
+)
 SAMPLES = {
     "gsm8k": (GSM8K, "gsm8k", "math", ["So it is \\boxed{21}.", "... #### 1500"]),
     "math": (MATH, "math", "math", ["\\boxed{0.5}"]),
@@ -481,21 +523,19 @@ SAMPLES = {
     "big-math": (BIG_MATH, "big-math", "math", ["\\boxed{6}"]),
     "mbpp": (MBPP, "mbpp", "code", ["```python\ndef double(n):\n    return n + n\n```"]),
     "mbpp-sanitized": (MBPP_SANITIZED, "mbpp", "code", ["def root(n):\n    return n ** 0.5\n"]),
+    "humaneval": (HUMANEVAL, "humaneval", "code", [DOUBLE]),
+    "leetcode": (LEETCODE, "leetcode-dataset", "code", [METHOD]),
+    "apps": (APPS, "apps", "code", [SCRIPT, DOUBLE]),
+    "code-contests": (CODE_CONTESTS, "code-contests", "code", [SCRIPT]),
+    "livecodebench": (LIVECODEBENCH, "livecodebench", "code", [METHOD]),
+    "kodcode": (KODCODE, "kodcode", "code", [DOUBLE]),
+    "synthetic": (SYNTHETIC, "synthetic", "code", [SCRIPT]),
     "spider": (SPIDER, "spider", "sql", ["```sql\nSELECT count(name) FROM pet\n```"]),
     "mmlu-pro": (MMLU_PRO, "multiple-choice", "choice", ["The answer is (I)."]),
     "mmlu": (MMLU, "multiple-choice", "choice", ["The answer is (C)."]),
     "aime": (AIME, "competition", "math", ["So it is \\boxed{9}."]),
     "olympiad": (OLYMPIAD, "competition", "math", ["\\boxed{-2, 2}"]),
     "gpqa": (GPQA, "gpqa", "choice", ["The answer is Neon."]),
-    "human-eval": (HUMAN_EVAL, "human-eval", "code", ["    return xs[0]\n"]),
-    "apps": (APPS, "programming-contest", "code", [_SUM, "def double(n):\n    return 2 * n"]),
-    "code-contests": (CODE_CONTESTS, "programming-contest", "code", [f"```python\n{_SUM}\n```"]),
-    "live-code-bench": (
-        LIVE_CODE_BENCH,
-        "programming-contest",
-        "code",
-        [_SUM, f"```python\n{_TWO}return 2 * n\n```"],
-    ),
     "bird": (BIRD, "spider", "sql", ["SELECT count(*) FROM pet WHERE age <= 3"]),
     "arc": (ARC, "multiple-choice", "choice", ["The answer is (B)."]),
     "search-r1": (SEARCH_R1, "verl", "qa", ["<think>...</think> <answer> Jane Austen </answer>"]),

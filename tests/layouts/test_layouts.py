@@ -11,10 +11,10 @@ from rlvr_cli import registry
 
 NAMES = (
     *("gsm8k", "math", "dapo", "numina-cot", "numina-1.5", "open-r1", "deepscaler", "big-math"),
-    *("mbpp", "mbpp-sanitized", "spider", "mmlu-pro", "mmlu", "arc", "aime", "olympiad", "gpqa"),
-    *("human-eval", "apps", "code-contests", "live-code-bench", "bird"),
-    *("search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
-    *("ifeval", "rlvr-ifeval", "rlvr-gsm"),
+    *("mbpp", "mbpp-sanitized", "spider", "bird", "mmlu-pro", "mmlu", "arc", "gpqa"),
+    *("aime", "olympiad", "search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
+    *("ifeval", "rlvr-ifeval", "rlvr-gsm", "humaneval", "leetcode", "apps", "code-contests"),
+    *("livecodebench", "kodcode", "synthetic"),
 )
 
 

@@ -1,6 +1,7 @@
 """What can be said of tests in Python without running them: whether any program could fail them."""
 
 import ast
+import builtins
 import sys
 
 from rlvr_cli.verification.parsing import fences, names
@@ -33,6 +34,7 @@ def wanted(text: str, entry: str | None) -> frozenset[str]:
     known = names.of(text)
     called = set(known.needs if known else ()) - sys.stdlib_module_names - _FRAMEWORKS
     called |= _imported(tree) | ({entry} if entry else set())
+    called = called or _named_as_built_in(tree)
     dynamic = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} & _DYNAMIC
     if not called and not dynamic:
         raise Unreadable("its tests call nothing: they would pass whatever was written")
@@ -57,6 +59,14 @@ def _waits_for_candidate(tree: ast.Module) -> bool:
     is_called = any(isinstance(f, ast.Name) and f.id == "check" for f in calls)
     outside = (n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef))
     return defined and not is_called and not any(_asserts(m) for n in outside for m in ast.walk(n))
+
+
+def _named_as_built_in(tree: ast.Module) -> set[str]:
+    """The functions that assertions compare, of tests that name nothing but what is built in."""
+    tests = (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert))
+    calls = (test.left for test in tests if isinstance(test, ast.Compare))
+    named = {getattr(call.func, "id", "") for call in calls if isinstance(call, ast.Call)}
+    return named & set(dir(builtins))
 
 
 def _imported(tree: ast.Module) -> set[str]:

@@ -75,7 +75,7 @@ def of_rows(rows: Sequence[dict[str, Any]], function: str | None) -> Script | Ca
             raise Unreadable(f"its test {lacking[0]} has no `{names[0]}`")
         columns.append(found)
     is_script = kind.startswith("std") or not (is_call or named)
-    return of_columns(*columns, None if is_script else named or function)
+    return of_columns(columns[0], columns[1], None if is_script else named or function)
 
 
 def merged(found: Sequence[Script | Calls]) -> Script | Calls:
@@ -118,7 +118,7 @@ def _script(inputs: list[Any], outputs: list[Any]) -> Script:
              for column, what in ((inputs, "input"), (outputs, "output"))]  # fmt: skip
     if not any(text.strip() for text in texts[1]):
         raise Unreadable("it expects no output: a program that does nothing would pass")
-    return Script(*texts)
+    return Script(texts[0], texts[1])
 
 
 def _text(value: Any, what: str) -> str:

@@ -104,12 +104,14 @@ def _of_dict(given: dict[str, Any], around: _Around) -> Gold:
     around = replace(around, function=cases.function_of(given) or around.function)
     if given.get("assert_case"):
         return _of_assert_case(given, around)
-    sets = [given[name] for name in (*_CONTESTS, *_LIVE) if _has_tests(given.get(name))]
+    sets = [tests for name in (*_CONTESTS, *_LIVE) if (tests := _opened(given.get(name)))]
     columns = [next((given[n] for n in names if n in given), None) for names in (INPUTS, OUTPUTS)]
     if sets:
         found: Gold = _merged([_of(tests, around) for tests in sets])
     elif columns[0] is not None and columns[1] is not None:
-        found = cases.of_columns(*columns, around.function or _named_by_start(around, columns[0]))
+        found = cases.of_columns(
+            columns[0], columns[1], around.function or _named_by_start(around, columns[0])
+        )
     elif given.get("test_list"):
         names = ("test_imports", "test_setup_code", "test_list", "challenge_test_list")
         lines = [str(line) for name in names for line in _flat(given.get(name))]
@@ -136,10 +138,18 @@ def _judged(found: Gold, checker: Any) -> Gold:
     return replace(found, checker=str(checker))
 
 
-def _has_tests(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(value.values())
-    return bool(value) and value != "[]"
+def _opened(tests: Any) -> Any:
+    """A set of tests, unpacked; None of one that is empty."""
+    for _ in range(3):
+        if isinstance(tests, str) and tests.strip():
+            text = tests.strip()
+            try:
+                tests = packed.unpacked(text) if packed.is_packed(text) else json.loads(text)
+            except ValueError:
+                return tests
+    if isinstance(tests, dict):
+        return tests if any(tests.values()) else None
+    return tests or None
 
 
 def _flat(value: Any) -> list[Any]:

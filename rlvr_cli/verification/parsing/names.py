@@ -4,6 +4,7 @@ import ast
 import builtins
 import functools
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rlvr_cli.verification.parsing import fences
@@ -122,7 +123,7 @@ def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> boo
     )
 
 
-def _opens_input(tree: ast.Module, strings: set[object]) -> bool:
+def _opens_input(tree: ast.Module, strings: Collection[object]) -> bool:
     """Whether it opens its input by a number or a path, as `open(0)` and `os.read(0, n)` do."""
     if "/dev/stdin" in strings:
         return True

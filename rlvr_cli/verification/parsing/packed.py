@@ -7,10 +7,12 @@ operations are carried out that make text, numbers, lists and dicts.
 import base64
 import binascii
 import pickletools
+import re
 import zlib
 from typing import Any
 
 _MOST = 256 << 20  # bytes of what is unpacked
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 _VALUES = {
     "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE", "BININT", "BININT1", "BININT2",
     "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
@@ -24,8 +26,8 @@ class Unreadable(Exception):
 
 
 def is_packed(text: str) -> bool:
-    """Whether a text looks like base64 of zlib."""
-    return text[:2] in ("eJ", "eN", "eA", "eF") and not any(c in text[:200] for c in " \t({[:=")
+    """Whether a text is base64 of zlib."""
+    return text[:2] in ("eJ", "eN", "eA", "eF") and _BASE64.fullmatch(text) is not None
 
 
 def unpacked(text: str) -> Any:
@@ -67,9 +69,9 @@ def _value(pickled: bytes) -> Any:
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(argument)] = stack[-1]
+            memo[int(str(argument))] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET", "GET"):
-            stack.append(memo[int(argument)])
+            stack.append(memo[int(str(argument))])
         elif name not in _IGNORED:
             raise ValueError(f"it holds the operation {name}, which is not carried out")
     if len(stack) != 1:

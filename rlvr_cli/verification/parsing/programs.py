@@ -217,9 +217,9 @@ def _with_needs(known: list[Names], picked: set[int]) -> set[int]:
     while waiting:
         index = waiting.pop()
         for name in known[index].needs:
-            other = _last(known, lambda one, name=name: name in one.defines - one.stubs)  # type: ignore[misc]
+            other = _last(known, lambda one, name=name: name in one.defines - one.stubs)
             if other is None:
-                other = _last(known, lambda one, name=name: name in one.imports)  # type: ignore[misc]
+                other = _last(known, lambda one, name=name: name in one.imports)
             if other is not None and other not in picked:
                 picked = picked | {other}
                 waiting.append(other)

@@ -56,7 +56,7 @@ def module(name: str) -> dict[str, Any]:
 
 def open_streams() -> None:
     """Standard streams on descriptors 0 to 2; they outlive whatever takes their place."""
-    streams = [
+    streams: list[Any] = [
         open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
         for number, mode, errors in (
             (0, "r", "surrogateescape"), (1, "w", "surrogateescape"), (2, "w", "backslashreplace"),
@@ -122,4 +122,4 @@ def _open_input() -> None:
         is_input = path in ("/dev/stdin", "/proc/self/fd/0")
         return plain(os.dup(0) if is_input else file, *arguments, **named)
 
-    builtins.open = io.open = opens  # type: ignore[assignment]
+    builtins.open = io.open = opens

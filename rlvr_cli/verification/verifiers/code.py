@@ -23,6 +23,7 @@ EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "f
 _LOGIC = "4"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
+_READS = ("entry_point", "fn_name", "func_name", "given_code", "metadata", "prompt", "starter_code")
 _NOTHING = "it has no Python program: no block of Python, and no text that reads as one"
 
 
@@ -72,26 +73,25 @@ def build(
         if extracted is None:
             return Verdict("no_answer", reward=0.0, correct=False, reason=_NOTHING)
         prompt = str(extra.get("prompt") or "")
-        program, entry = whole.program_of(extracted, gold, prompt, imports)
+        given = str(extra.get("given_code") or prompt)
+        program, entry = whole.program_of(extracted, gold, given, imports)
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
         style, tests = _tests(gold, entry, options)
-        outcome = launch.run(
-            kind,
-            {"program": program, "style": style},
-            {**options, **tests, "prompt": prompt},
-            seconds=timeout_s,
-            memory_bytes=memory_mib << 20,
-        )
-        return _verdict(outcome, exceeding)
+        job = {"program": program, "style": style}
+        tests = {**options, **tests, "prompt": given}
+        outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
+        each = f"{test_timeout_s:g} s in a test or " if test_timeout_s else ""
+        limits = {"timeout": f"{each}{timeout_s:g} s", "oom": f"{memory_mib} MiB"}
+        return _verdict(outcome, exceeding, limits)
 
     return Isolated(
         extract=programs.read,
         judge=judge,
         limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20),
         version=f"{_LOGIC} python {sys.version_info.major}.{sys.version_info.minor}",
-        reads=("entry_point", "fn_name", "func_name", "metadata", "prompt", "starter_code"),
+        reads=_READS,
         runs_code=True,
     )
 
@@ -122,8 +122,10 @@ def _tests(
     return "tests", {"tests": text, "entry_point": entry}
 
 
-def _verdict(outcome: dict[str, Any], exceeding: str) -> Verdict:
-    reason = outcome.get("reason")
+def _verdict(outcome: dict[str, Any], exceeding: str, limits: dict[str, str]) -> Verdict:
+    """The verdict on what came of a program; `limits` says which one a status is of."""
+    limit = limits.get(outcome.get("status", ""))
+    reason = outcome.get("reason") or (limit and f"it took more than {limit}")
     text = None if reason is None else str(reason)[:_REASON_LENGTH]
     share = min(float(outcome.get("share", 0.0)), 1.0)
     if "passed" in outcome:

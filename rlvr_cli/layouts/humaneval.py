@@ -1,18 +1,15 @@
-"""HumanEval and its like: a `prompt` that begins a function, `test` with check(), `entry_point`.
-
-The prompt is the beginning of the program, which a completion continues or writes whole.
-"""
+"""HumanEval: `prompt`, `test` with `check(candidate)`, `entry_point` and `canonical_solution`."""
 
 from typing import Any
 
 from rlvr_cli.layouts import _common
 from rlvr_cli.protocols import Layout
 
-SAYS = "the prompt begins the function `entry_point`, the gold is `test`, the verifier code"
+SAYS = "the gold is `test`, the verifier code"
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:
-    return _common.has(rows[0], "prompt", "test", "entry_point")
+    return _common.has(rows[0], "prompt", "test", "entry_point", "canonical_solution")
 
 
 def build() -> Layout:
@@ -22,7 +19,6 @@ def build() -> Layout:
             "answer": str(_common.value(row, "test")),
             "verifier": "code",
             "used": {"prompt", "test"},
-            "extra": {"entry_point": _common.value(row, "entry_point")},
         }
 
     return read
