@@ -25,6 +25,7 @@ from rlvr_cli.verification.scoring.cache import Cache, default_path
 from rlvr_cli.verification.scoring.scorer import Scorer
 
 EARLIER_ANSWERS = thoughts.NONE  # where directories that say nothing took answers from
+SAID = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
 
 
@@ -196,6 +197,7 @@ def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]
         "reward": [v and v.reward for v in verdicts],
         "correct": [v and v.correct for v in verdicts],
         "extracted": [v and _storable(v.extracted) for v in verdicts],
+        "reason": [v and _storable(v.reason) for v in verdicts],
         "status": [v.status if v else "aborted" for v in verdicts],
     }
     for column in columns:
