@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import sys
+import types
 from typing import Any
 
 from rlvr_cli.verification.sandbox import assertions, program_side, suites
@@ -104,6 +105,9 @@ def _prepare(side: TestsSide, words: Words) -> None:
     side.printed_to(sys.stdout)
     sys.setrecursionlimit(_DEEP)
     sys.argv = [TESTS]
+    module = types.ModuleType(TESTS)
+    module.__file__ = "tests"
+    sys.modules[TESTS] = module  # where some of the standard library looks for a class's module
     for name in ("exit", "quit"):
         setattr(builtins, name, sys.exit)
     modules = {module.partition(".")[0] for module in (*words.imported, *words.imports)}
