@@ -15,15 +15,9 @@ from typing import Any
 from rlvr_cli.verification.sandbox import assertions, program_side, suites
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
-from rlvr_cli.verification.sandbox.tests_side import (
-    TESTS,
-    ProgramFinder,
-    Scope,
-    TestsSide,
-    Untestable,
-    Words,
-    reflect,
-)
+from rlvr_cli.verification.sandbox.scope import ProgramFinder, Scope, reflect
+from rlvr_cli.verification.sandbox.tests_side import TESTS, TestsSide, Untestable
+from rlvr_cli.verification.sandbox.words import Words
 
 serve = program_side.serve
 _DEEP = 10_000  # calls within calls, as those of two processes take several each
@@ -118,17 +112,17 @@ def _prepare(side: TestsSide, words: Words) -> None:
     if "unittest" in modules:
         import unittest
 
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment, misc]
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
     if words.is_async:
         from rlvr_cli.verification.sandbox import loops
 
         loops.install()
     reflect(side, modules | words.bases)
-    sys.meta_path.append(ProgramFinder(side, words))  # type: ignore[arg-type]
+    sys.meta_path.append(ProgramFinder(side, words))
 
 
 def _nowhere() -> Any:
-    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: SIM115
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
@@ -140,7 +134,7 @@ def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
         raise Gone(f"it defines no {first}")
     scope[first] = side.program_global(first)
     try:
-        return eval(name, scope)  # noqa: S307
+        return eval(name, scope)
     except AttributeError:
         raise Gone(f"it defines no {name}") from None
 
@@ -175,4 +169,3 @@ def _is_begun(node: ast.stmt, names: set[str]) -> bool:
 
 def _is_ellipsis(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-

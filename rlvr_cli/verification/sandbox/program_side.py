@@ -4,6 +4,7 @@ It runs inside the sandbox and imports the standard library alone.
 """
 
 import __future__
+
 import builtins
 import os
 import select
@@ -32,7 +33,7 @@ class ProgramSide(objects.Peer):
         sys.stdout, sys.stderr = streams.writer(self._out), streams.writer(self._err)
         sys.stdin = streams.reader(self._line)
         self._streams = sys.stdout, sys.stderr
-        builtins.input = self._input  # type: ignore[assignment]
+        builtins.input = self._input
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Programs that lie to tests that handle their objects: each with tests that none may pass.
 
 A name says what is tried. `FORGED` writes messages itself, as a program may that finds the pipe.
