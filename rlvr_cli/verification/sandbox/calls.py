@@ -15,6 +15,7 @@ from typing import Any
 from rlvr_cli.verification.sandbox import assertions, program_side, suites
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
+from rlvr_cli.verification.sandbox.patches import share_patches
 from rlvr_cli.verification.sandbox.scope import ProgramFinder, Scope, reflect
 from rlvr_cli.verification.sandbox.tests_side import TESTS, TestsSide, Untestable
 from rlvr_cli.verification.sandbox.words import Words
@@ -38,8 +39,9 @@ def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
     side = TestsSide(child, words)
     ledger = assertions.Ledger(source, lambda: side.was_called)
     _prepare(side, words)
-    scope = Scope(side, words, _defined_by(rest["prompt"], side))
+    scope = Scope(side, words)
     scope[assertions.LEDGER] = ledger
+    _define(rest["prompt"], side, scope)
     try:
         entry = _entry(side, rest["entry_point"], scope)
         suites.run(code, scope, entry, ledger)
@@ -118,6 +120,7 @@ def _prepare(side: TestsSide, words: Words) -> None:
 
         loops.install()
     reflect(side, modules | words.bases)
+    share_patches(side, modules)
     sys.meta_path.append(ProgramFinder(side, words))
 
 
@@ -139,22 +142,19 @@ def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
         raise Gone(f"it defines no {name}") from None
 
 
-def _defined_by(prompt: str, side: TestsSide) -> dict[str, Any]:
+def _define(prompt: str, side: TestsSide, scope: Scope) -> None:
     """The functions of a prompt, for tests that use its helpers, which no program may replace.
 
     A prompt may be an incomplete program. Its classes are the program's, whose objects they are
     the classes of; what it only begins is the program's as well.
     """
-    scope: dict[str, Any] = {"__name__": "prompt"}
     try:
         tree = ast.parse(prompt)
     except (SyntaxError, ValueError):
-        return {}
-    kept = [node for node in tree.body if not _is_begun(node, side.names)]
-    tree.body = kept
+        return
+    tree.body = [node for node in tree.body if not _is_begun(node, side.names)]
     with contextlib.suppress(Exception):
         exec(compile(tree, "prompt", "exec", dont_inherit=True), scope)
-    return {name: value for name, value in scope.items() if not name.startswith("__")}
 
 
 def _is_begun(node: ast.stmt, names: set[str]) -> bool:

@@ -30,7 +30,7 @@ KINDS = ("bubblewrap", "unshare", "none")
 _MODULES = (
     "seccomp", "namespaces", "messages", "child", "records", "shared", "values", "mirrors",
     "objects", "streams", "loops", "words", "program_side", "tests_side", "scope", "assertions",
-    "pytest_shim", "suites", "calls", "scripts", "runner",
+    "pytest_shim", "patches", "suites", "calls", "scripts", "runner",
 )  # fmt: skip
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 _FILE_BYTES = 1 << 20

@@ -265,11 +265,19 @@ class MonkeyPatch:
             for part in module.split(".")[1:]:
                 target = getattr(target, part)
         before = getattr(target, name, _ABSENT)
-        if before is _ABSENT:
-            self._undo.append(lambda: delattr(target, name))
+        self._undo.append(lambda: self._put(target, name, before))
+        self._put(target, name, value)
+
+    def _put(self, target: Any, name: str, value: Any) -> None:
+        if value is _ABSENT:
+            delattr(target, name)
         else:
-            self._undo.append(lambda: setattr(target, name, before))
-        setattr(target, name, value)
+            setattr(target, name, value)
+            self.tell(target, name)
+
+    @staticmethod
+    def tell(target: Any, name: str) -> None:
+        """Says that a name has another value."""
 
     def setitem(self, mapping: Any, key: Any, value: Any) -> None:
         before = mapping.get(key, _ABSENT)

@@ -29,9 +29,8 @@ _REFLECTING = {  # functions that look into objects, so they must run where thes
 class Scope(dict[str, Any]):
     """The tests' global names; one that is missing is the program's."""
 
-    def __init__(self, side: TestsSide, words: Words, given: dict[str, Any]) -> None:
-        super().__init__(given)
-        self["__name__"] = TESTS
+    def __init__(self, side: TestsSide, words: Words) -> None:
+        super().__init__(__name__=TESTS)
         self._side, self._words = side, words
         self._shadowing: set[str] | None = None
         side.scope = self

@@ -38,7 +38,8 @@ def run(code: types.CodeType, scope: dict[str, Any], entry: Any, ledger: Ledger)
 
 def _is_own(value: Any) -> bool:
     is_definition = isinstance(value, type | types.FunctionType)
-    return is_definition and value.__module__ == "__main__"
+    where = getattr(getattr(value, "__code__", None), "co_filename", "tests")
+    return is_definition and value.__module__ == "__main__" and where != "prompt"
 
 
 def _takes(function: Callable[..., Any]) -> int:

@@ -16,6 +16,7 @@ from rlvr_cli.verification.sandbox.words import Words
 
 TESTS = "__main__"  # the name of the tests' own module
 _FIRST = 2  # its keys of shared containers are even
+_PREPARING = ("global", "set_global", "patch", "unpatch")  # what is no use of the program
 _NAMES = {"__name__", "__qualname__", "__doc__"}  # what a program may read of a function
 _INNER = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_")  # what leads to frames and code
 
@@ -48,7 +49,7 @@ class TestsSide(objects.Peer):
     def ask(self, *request: Any) -> Any:
         if self.ended:
             raise self.ended
-        if request[0] not in ("global", "set_global"):
+        if request[0] not in _PREPARING:
             self.was_called = True
             self._define_missing()
         try:

@@ -47,6 +47,28 @@ def test_helpers_of_a_prompt_are_the_prompts_and_what_it_only_begins_is_the_prog
     assert run(program, "assert helper(f(1)) == 2 and other(1) == 5", "f", prompt)["passed"]
 
 
+def test_classes_of_a_prompt_are_the_programs_and_its_helpers_make_objects_of_them(run):
+    prompt = (
+        "class ListNode:\n    def __init__(self, val=0, next=None):\n"
+        "        self.val = val\n        self.next = next\n"
+        "def made(values):\n    head = None\n"
+        "    for value in reversed(values): head = ListNode(value, head)\n    return head\n"
+        "def same(a, b):\n    while a and b and a.val == b.val: a, b = a.next, b.next\n"
+        "    return not a and not b\n"
+    )
+    program = prompt + (
+        "class Solution:\n    def turn(self, head):\n        last = None\n"
+        "        while isinstance(head, ListNode):\n"
+        "            head.next, last, head = last, head, head.next\n        return last\n"
+    )
+    right, wrong = (
+        f"def check(candidate):\n    assert same(candidate(head=made([1, 2])), made({values}))"
+        for values in ([2, 1], [1, 2])
+    )
+    assert run(program, right, "Solution().turn", prompt)["passed"] is True
+    assert run(program, wrong, "Solution().turn", prompt)["passed"] is False
+
+
 def test_the_reason_names_the_assertion_that_failed(run):
     outcome = run("def f(x): return 3", "def test_a():\n    assert f(1) == 2, 'no two'")
     assert outcome["reason"] == "AssertionError: assert f(1) == 2, 'no two'"
