@@ -20,10 +20,8 @@ def share_patches(side: TestsSide, modules: set[str]) -> None:
     if "unittest" in modules:
         from unittest import mock
 
-        _share_mock(side, mock._patch)  # type: ignore[attr-defined]
-    pytest_shim.MonkeyPatch.tell = staticmethod(  # type: ignore[method-assign]
-        lambda owner, name: _tell(side, owner, name)
-    )
+        _share_mock(side, mock._patch)
+    pytest_shim.HEARING.append(lambda owner, name: _tell(side, owner, name))
     if "random" in modules:
         import random
 

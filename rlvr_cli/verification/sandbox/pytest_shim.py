@@ -249,6 +249,7 @@ class _Output(tuple[str, str]):
 
 
 _ABSENT = object()
+HEARING: list[Callable[[Any, str], None]] = []  # of each name that `monkeypatch` replaces
 
 
 class MonkeyPatch:
@@ -273,11 +274,8 @@ class MonkeyPatch:
             delattr(target, name)
         else:
             setattr(target, name, value)
-            self.tell(target, name)
-
-    @staticmethod
-    def tell(target: Any, name: str) -> None:
-        """Says that a name has another value."""
+            for hear in HEARING:
+                hear(target, name)
 
     def setitem(self, mapping: Any, key: Any, value: Any) -> None:
         before = mapping.get(key, _ABSENT)
