@@ -5,6 +5,7 @@ as a function of the tests, the roles are exchanged. It runs inside the sandbox 
 standard library alone.
 """
 
+import _thread
 import copy
 import operator
 import sys
@@ -37,6 +38,7 @@ class Peer:
     def __init__(self, exchange: Callable[[Message], Message], first: int) -> None:
         self._exchange = exchange
         self._shared = shared.Shared(first)
+        self._lock = _thread.RLock()  # one conversation for all threads
         self._own: dict[int, Any] = {}
         self._refs: dict[int, int] = {}
         self._next = 1
@@ -52,6 +54,10 @@ class Peer:
 
     def ask(self, *request: Any) -> Any:
         """What the other side answers; what it raises is raised here."""
+        with self._lock:
+            return self._asked(request)
+
+    def _asked(self, request: tuple[Any, ...]) -> Any:
         message = self._exchange(self.encode(request))
         while True:
             kind, *rest = self.decode(message)

@@ -21,7 +21,7 @@ def share_patches(side: TestsSide, modules: set[str]) -> None:
         from unittest import mock
 
         _share_mock(side, mock._patch)
-    pytest_shim.HEARING.append(lambda owner, name: _tell(side, owner, name))
+    pytest_shim.HEARING.append(lambda *what: _tell(side, *what))
     if "random" in modules:
         import random
 
@@ -45,15 +45,17 @@ def _share_mock(side: TestsSide, patch: Any) -> None:
     def leaving(self: Any, *error: Any) -> Any:
         owner, name = self.target, self.attribute
         result = leave(self, *error)
-        if _is_shared(owner, name):
-            side.ask("unpatch", owner.__name__, name)
+        _tell(side, owner, name, True)
         return result
 
     patch.__enter__, patch.__exit__ = entering, leaving
 
 
-def _tell(side: TestsSide, owner: Any, name: str) -> None:
-    if _is_shared(owner, name):
+def _tell(side: TestsSide, owner: Any, name: str, is_first: bool = False) -> None:
+    """Gives a name in the program's process its new value, or its first one again."""
+    if _is_shared(owner, name) and is_first:
+        side.ask("unpatch", owner.__name__, name)
+    elif _is_shared(owner, name):
         side.ask("patch", owner.__name__, name, getattr(owner, name))
 
 

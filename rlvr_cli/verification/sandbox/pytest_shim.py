@@ -249,7 +249,8 @@ class _Output(tuple[str, str]):
 
 
 _ABSENT = object()
-HEARING: list[Callable[[Any, str], None]] = []  # of each name that `monkeypatch` replaces
+# What hears of each name that `monkeypatch` replaces, and of whether it has its first value again.
+HEARING: list[Callable[[Any, str, bool], None]] = []
 
 
 class MonkeyPatch:
@@ -266,16 +267,16 @@ class MonkeyPatch:
             for part in module.split(".")[1:]:
                 target = getattr(target, part)
         before = getattr(target, name, _ABSENT)
-        self._undo.append(lambda: self._put(target, name, before))
-        self._put(target, name, value)
+        self._undo.append(lambda: self._put(target, name, before, True))
+        self._put(target, name, value, False)
 
-    def _put(self, target: Any, name: str, value: Any) -> None:
+    def _put(self, target: Any, name: str, value: Any, is_first: bool) -> None:
         if value is _ABSENT:
             delattr(target, name)
         else:
             setattr(target, name, value)
             for hear in HEARING:
-                hear(target, name)
+                hear(target, name, is_first)
 
     def setitem(self, mapping: Any, key: Any, value: Any) -> None:
         before = mapping.get(key, _ABSENT)
