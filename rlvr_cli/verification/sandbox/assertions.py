@@ -95,7 +95,10 @@ class _Assertion:
         self._mark = self._ledger.mark()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         if kind is None:
             if self._expects:
@@ -124,7 +127,7 @@ class _Rewriter(ast.NodeTransformer):
         test = node.test
         if isinstance(test, ast.Tuple) and test.elts:
             return node  # which holds whatever is in it
-        if isinstance(test, ast.Constant) and test.value:
+        if _is_constant(test, holds=True):
             return node
         return self._wrapped(node)
 
@@ -209,13 +212,16 @@ def _ends(body: Sequence[ast.stmt], *, helper: bool = False) -> bool:
     for node in body:
         if isinstance(node, ast.Raise) and node.exc and (_raises_assertion(node) or not helper):
             return True
-        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant):
-            if not node.test.value:
-                return True
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            if _name_of(node.value.func) in _ENDING and not helper:
-                return True
+        if isinstance(node, ast.Assert) and _is_constant(node.test, holds=False):
+            return True
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and _name_of(call.func) in _ENDING and not helper:
+            return True
     return False
+
+
+def _is_constant(node: ast.expr, *, holds: bool) -> bool:
+    return isinstance(node, ast.Constant) and bool(node.value) is holds
 
 
 def _caught(handler: ast.ExceptHandler) -> set[str]:

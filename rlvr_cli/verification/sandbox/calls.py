@@ -9,20 +9,16 @@ import contextlib
 import io
 import os
 import sys
+import types
 from typing import Any
 
 from rlvr_cli.verification.sandbox import assertions, program_side, suites
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
-from rlvr_cli.verification.sandbox.tests_side import (
-    TESTS,
-    ProgramFinder,
-    Scope,
-    TestsSide,
-    Untestable,
-    Words,
-    reflect,
-)
+from rlvr_cli.verification.sandbox.patches import share_patches
+from rlvr_cli.verification.sandbox.scope import ProgramFinder, Scope, reflect
+from rlvr_cli.verification.sandbox.tests_side import TESTS, TestsSide, Untestable
+from rlvr_cli.verification.sandbox.words import Words
 
 serve = program_side.serve
 _DEEP = 10_000  # calls within calls, as those of two processes take several each
@@ -43,8 +39,9 @@ def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
     side = TestsSide(child, words)
     ledger = assertions.Ledger(source, lambda: side.was_called)
     _prepare(side, words)
-    scope = Scope(side, words, _defined_by(rest["prompt"], side))
+    scope = Scope(side, words)
     scope[assertions.LEDGER] = ledger
+    _define(rest["prompt"], side, scope)
     try:
         entry = _entry(side, rest["entry_point"], scope)
         suites.run(code, scope, entry, ledger)
@@ -104,6 +101,9 @@ def _prepare(side: TestsSide, words: Words) -> None:
     side.printed_to(sys.stdout)
     sys.setrecursionlimit(_DEEP)
     sys.argv = [TESTS]
+    module = types.ModuleType(TESTS)
+    module.__file__ = "tests"
+    sys.modules[TESTS] = module  # where some of the standard library looks for a class's module
     for name in ("exit", "quit"):
         setattr(builtins, name, sys.exit)
     modules = {module.partition(".")[0] for module in (*words.imported, *words.imports)}
@@ -114,17 +114,18 @@ def _prepare(side: TestsSide, words: Words) -> None:
     if "unittest" in modules:
         import unittest
 
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment, misc]
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
     if words.is_async:
         from rlvr_cli.verification.sandbox import loops
 
         loops.install()
     reflect(side, modules | words.bases)
-    sys.meta_path.append(ProgramFinder(side, words))  # type: ignore[arg-type]
+    share_patches(side, modules)
+    sys.meta_path.append(ProgramFinder(side, words))
 
 
 def _nowhere() -> Any:
-    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: SIM115
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
@@ -136,27 +137,24 @@ def _entry(side: TestsSide, name: str | None, scope: Scope) -> Any:
         raise Gone(f"it defines no {first}")
     scope[first] = side.program_global(first)
     try:
-        return eval(name, scope)  # noqa: S307
+        return eval(name, scope)
     except AttributeError:
         raise Gone(f"it defines no {name}") from None
 
 
-def _defined_by(prompt: str, side: TestsSide) -> dict[str, Any]:
+def _define(prompt: str, side: TestsSide, scope: Scope) -> None:
     """The functions of a prompt, for tests that use its helpers, which no program may replace.
 
     A prompt may be an incomplete program. Its classes are the program's, whose objects they are
     the classes of; what it only begins is the program's as well.
     """
-    scope: dict[str, Any] = {"__name__": "prompt"}
     try:
         tree = ast.parse(prompt)
     except (SyntaxError, ValueError):
-        return {}
-    kept = [node for node in tree.body if not _is_begun(node, side.names)]
-    tree.body = kept
+        return
+    tree.body = [node for node in tree.body if not _is_begun(node, side.names)]
     with contextlib.suppress(Exception):
         exec(compile(tree, "prompt", "exec", dont_inherit=True), scope)
-    return {name: value for name, value in scope.items() if not name.startswith("__")}
 
 
 def _is_begun(node: ast.stmt, names: set[str]) -> bool:
@@ -171,4 +169,3 @@ def _is_begun(node: ast.stmt, names: set[str]) -> bool:
 
 def _is_ellipsis(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-

@@ -28,9 +28,10 @@ VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
 # What runs inside, each after the modules that it imports.
 _MODULES = (
-    "seccomp", "namespaces", "messages", "child", "records", "values", "mirrors", "objects",
-    "streams", "loops", "comparing", "environment", "counting", "program_side", "tests_side",
-    "assertions", "pytest_shim", "suites", "calls", "scripts", "runner",
+    "seccomp", "namespaces", "messages", "child", "records", "shared", "values", "mirrors",
+    "objects", "streams", "loops", "words", "comparing", "environment", "counting",
+    "program_side", "tests_side", "scope", "assertions", "pytest_shim", "patches", "suites",
+    "calls", "scripts", "runner",
 )  # fmt: skip
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 _FILE_BYTES = 1 << 20

@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any
 
-
 _LOOK_S = 0.001  # between two looks at what threads have done
 
 
@@ -34,7 +33,7 @@ class _Loop(asyncio.base_events.BaseEventLoop):
         pass
 
 
-class _Policy(asyncio.events.BaseDefaultEventLoopPolicy):  # type: ignore[name-defined, misc]
+class _Policy(asyncio.DefaultEventLoopPolicy):
     _loop_factory = _Loop
 
 

@@ -13,23 +13,20 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rlvr_cli.verification.sandbox import values
+from rlvr_cli.verification.sandbox import shared
 
 _COMPARING = ("eq", "ne", "lt", "le", "gt", "ge")
-_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or",
-           "xor", "lshift", "rshift")  # fmt: skip
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and",
+           "or", "xor", "lshift", "rshift")  # fmt: skip
 _JUDGED = frozenset(
     f"__{prefix}{name}__" for name in (*_BINARY, *_COMPARING) for prefix in ("", "r", "i")
 )
 _SPOKEN = frozenset({"__str__", "__repr__", "__format__"})
-_PLAIN = frozenset(
-    f"__{name}__"
-    for name in (
-        "call iter next len getitem setitem delitem contains reversed enter exit bool int float "
-        "complex index round trunc floor ceil neg pos abs invert hash bytes length_hint aiter "
-        "anext aenter aexit await missing fspath"
-    ).split()
-)
+_OTHERS = ("call", "iter", "next", "len", "getitem", "setitem", "delitem", "contains", "reversed",
+           "enter", "exit", "bool", "int", "float", "complex", "index", "round", "trunc", "floor",
+           "ceil", "neg", "pos", "abs", "invert", "hash", "bytes", "length_hint", "aiter", "anext",
+           "aenter", "aexit", "await", "missing", "fspath")  # fmt: skip
+_PLAIN = frozenset(f"__{name}__" for name in _OTHERS)
 FORWARDED = _JUDGED | _SPOKEN | _PLAIN
 _PREDICATES = frozenset(  # which only built-in data answers
     name
@@ -162,7 +159,7 @@ def make_class(
     }  # fmt: skip
     if stands_for is not None:
         space["__class__"] = property(lambda self: stands_for)
-    plain = next((base for kind in bases if (base := values.plain_base(kind))), None)
+    plain = next((base for kind in bases if (base := shared.plain_base(kind))), None)
     kept = [base for base in bases if _is_base(base)]
     if not any(issubclass(base, Mirror) for base in kept):
         kept.insert(0, Mirror)
@@ -187,7 +184,7 @@ def make_class(
 def _is_base(kind: type) -> bool:
     return (
         issubclass(kind, Mirror | BaseException)
-        or values.plain_base(kind) is kind
+        or shared.plain_base(kind) is kind
     )  # fmt: skip
 
 
@@ -261,4 +258,4 @@ def _forward(name: str, plain: type | None) -> Callable[..., Any]:
 
 def is_data(value: Any) -> bool:
     """Whether it crosses by value, itself at least."""
-    return isinstance(value, _RELATED) or values.is_value(value)
+    return isinstance(value, _RELATED) or shared.is_value(value)

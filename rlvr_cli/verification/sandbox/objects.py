@@ -5,6 +5,7 @@ as a function of the tests, the roles are exchanged. It runs inside the sandbox 
 standard library alone.
 """
 
+import _thread
 import copy
 import operator
 import sys
@@ -13,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from rlvr_cli.verification.sandbox import mirrors, records, values
-from rlvr_cli.verification.sandbox.mirrors import Mirror, MirrorType
+from rlvr_cli.verification.sandbox import mirrors, records, shared, values
+from rlvr_cli.verification.sandbox.mirrors import MirrorType
 
 Message = dict[str, Any]
 _EXACT: dict[type, Callable[[Any], Any]] = {
@@ -36,7 +37,8 @@ class Peer:
 
     def __init__(self, exchange: Callable[[Message], Message], first: int) -> None:
         self._exchange = exchange
-        self._shared = values.Shared(first)
+        self._shared = shared.Shared(first)
+        self._lock = _thread.RLock()  # one conversation for all threads
         self._own: dict[int, Any] = {}
         self._refs: dict[int, int] = {}
         self._next = 1
@@ -52,6 +54,10 @@ class Peer:
 
     def ask(self, *request: Any) -> Any:
         """What the other side answers; what it raises is raised here."""
+        with self._lock:
+            return self._asked(request)
+
+    def _asked(self, request: tuple[Any, ...]) -> Any:
         message = self._exchange(self.encode(request))
         while True:
             kind, *rest = self.decode(message)
@@ -140,7 +146,7 @@ class Peer:
             return self._class_node(encoder, value)
         ref = mirrors.ref_of(value)
         is_mirror = ref is not None and self._mirror_of(ref) is value
-        base = values.plain_base(type(value))
+        base = shared.plain_base(type(value))
         if isinstance(value, types.ModuleType) and is_public(value.__name__):
             return ["module", value.__name__]
         if self.sends_functions and (place := _place_of(value)):
@@ -166,11 +172,12 @@ class Peer:
         if ref in self._described:
             return ["class", ref]
         self._described.add(ref)
-        base = values.plain_base(kind)
+        base = shared.plain_base(kind)
         names = [
             name
             for name in vars(kind)
-            if name in mirrors.FORWARDED or (kind is types.FunctionType and name == "__get__")
+            if name in mirrors.FORWARDED
+            or (kind is types.FunctionType and name == "__get__")
             or (base and hasattr(base, name) and name[:2] != "__")
         ]
         bases = encoder.items(kind.__bases__)
@@ -212,9 +219,7 @@ class Peer:
         if ref not in self._classes:
             name, bases, names, is_hashable = description
             kinds = [decoder.value(item) for item in bases]
-            made = mirrors.make_class(
-                self, str(name), kinds, names, is_hashable=bool(is_hashable)
-            )
+            made = mirrors.make_class(self, str(name), kinds, names, is_hashable=bool(is_hashable))
             self._classes[ref], self._class_refs[made] = made, ref
         return self._classes[ref]
 
@@ -223,7 +228,7 @@ class Peer:
         made = decoder.value(kind)
         if isinstance(made, MirrorType):
             return made
-        if not isinstance(made, type) or values.plain_base(made) or made in (object, type):
+        if not isinstance(made, type) or shared.plain_base(made) or made in (object, type):
             raise ValueError("no class of the other side")
         if made not in self._built_in:  # such as `zip`, which both have
             names = [name for name in vars(made) if name in mirrors.FORWARDED]
@@ -232,21 +237,20 @@ class Peer:
             )
         return self._built_in[made]
 
-    def _read_container(
-        self, decoder: values.Decoder, base: type, ref: Any, kind: Any
-    ) -> Any:
+    def _read_container(self, decoder: values.Decoder, base: type, ref: Any, kind: Any) -> Any:
         """One that a class of its own derives from built-in data; it is filled later."""
         if ref == "yours":
             return self._own[kind]
         if (found := self._mirror_of(ref)) is not None:
             return found
-        return self._keep(base.__new__(self._mirror_class(decoder, kind)), ref)
+        making: Any = base
+        return self._keep(making.__new__(self._mirror_class(decoder, kind)), ref)
 
     def _read_own(self, decoder: values.Decoder, ref: int, kind: Any, plain: Any) -> Any:
         if (found := self._mirror_of(ref)) is not None:
             return found
         made = self._mirror_class(decoder, kind)
-        base = values.plain_base(made)
+        base: Any = shared.plain_base(made)
         if base is None:
             return self._keep(object.__new__(made), ref)
         return self._keep(base.__new__(made, decoder.value(plain)), ref)
@@ -351,4 +355,3 @@ def _place_of(value: Any) -> tuple[str, str] | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return (module, name) if found is value else None
-

@@ -4,6 +4,7 @@ It runs inside the sandbox and imports the standard library alone.
 """
 
 import __future__
+
 import builtins
 import os
 import select
@@ -27,12 +28,13 @@ class ProgramSide(objects.Peer):
         self._asks, self._answers = asks, answers
         self._out, self._err = streams.Printed(), streams.Printed()
         self._is_asked = False
+        self._replaced: dict[tuple[str, str], Any] = {}
         self.module = types.ModuleType(NAME)
         sys.modules[NAME] = self.module
         sys.stdout, sys.stderr = streams.writer(self._out), streams.writer(self._err)
         sys.stdin = streams.reader(self._line)
         self._streams = sys.stdout, sys.stderr
-        builtins.input = self._input  # type: ignore[assignment]
+        builtins.input = self._input
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
 
@@ -106,6 +108,17 @@ class ProgramSide(objects.Peer):
         """A function of the standard library that looks into objects."""
         __import__(module)
         return getattr(sys.modules[module], name)(*arguments, **dict(named))
+
+    def on_patch(self, module: str, name: str, value: Any) -> None:
+        """What tests put in place of a name of the standard library."""
+        __import__(module)
+        owner = sys.modules[module]
+        self._replaced.setdefault((module, name), getattr(owner, name, None))
+        setattr(owner, name, value)
+
+    def on_unpatch(self, module: str, name: str) -> None:
+        if (module, name) in self._replaced:
+            setattr(sys.modules[module], name, self._replaced.pop((module, name)))
 
     def on_wait(self, coroutine: Any) -> Any:
         import asyncio

@@ -124,7 +124,7 @@ class ExceptionInfo:
         return True
 
 
-class raises:  # noqa: N801
+class raises:
     """That a block, or a call, raises an error of a kind."""
 
     def __init__(self, expected: Any, *call: Any, match: Any = None, **named: Any) -> None:
@@ -149,7 +149,7 @@ class raises:  # noqa: N801
         return True
 
 
-class warns:  # noqa: N801
+class warns:
     """That a block warns."""
 
     def __init__(self, expected: Any = Warning, *call: Any, match: Any = None) -> None:
@@ -174,7 +174,7 @@ def deprecated_call(*_: Any, **__: Any) -> warns:
     return warns((DeprecationWarning, PendingDeprecationWarning))
 
 
-class approx:  # noqa: N801
+class approx:
     """Equal to within a tolerance: 1e-6 of the expected, or 1e-12."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -231,7 +231,8 @@ class Capture:
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
 
     def readouterr(self) -> Any:
-        texts = [stream.getvalue() for stream in (sys.stdout, sys.stderr)]  # type: ignore[attr-defined]
+        streams: tuple[Any, Any] = (sys.stdout, sys.stderr)
+        texts = [stream.getvalue() for stream in streams]
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
         return _Output(*texts)
 
@@ -248,6 +249,8 @@ class _Output(tuple[str, str]):
 
 
 _ABSENT = object()
+# What hears of each name that `monkeypatch` replaces, and of whether it has its first value again.
+HEARING: list[Callable[[Any, str, bool], None]] = []
 
 
 class MonkeyPatch:
@@ -264,15 +267,22 @@ class MonkeyPatch:
             for part in module.split(".")[1:]:
                 target = getattr(target, part)
         before = getattr(target, name, _ABSENT)
-        if before is _ABSENT:
-            self._undo.append(lambda: delattr(target, name))
+        self._undo.append(lambda: self._put(target, name, before, True))
+        self._put(target, name, value, False)
+
+    def _put(self, target: Any, name: str, value: Any, is_first: bool) -> None:
+        if value is _ABSENT:
+            delattr(target, name)
         else:
-            self._undo.append(lambda: setattr(target, name, before))
-        setattr(target, name, value)
+            setattr(target, name, value)
+            for hear in HEARING:
+                hear(target, name, is_first)
 
     def setitem(self, mapping: Any, key: Any, value: Any) -> None:
         before = mapping.get(key, _ABSENT)
-        undo = (mapping.pop, (key, None)) if before is _ABSENT else (mapping.update, ({key: before},))
+        undo = (
+            (mapping.pop, (key, None)) if before is _ABSENT else (mapping.update, ({key: before},))
+        )
         self._undo.append(lambda: undo[0](*undo[1]))
         mapping[key] = value
 
@@ -319,7 +329,7 @@ def _expanded(names: Any, rows: Iterable[Any]) -> list[dict[str, Any]]:
     found = []
     for row in rows:
         marks = row.marks if isinstance(row, Param) else ()
-        if any(getattr(m, "__self__", m).name in ("skip", "xfail") for m in marks):
+        if any(_name_of(m) in ("skip", "xfail") for m in marks):
             continue
         if isinstance(row, Param):
             values: Any = row.values
@@ -331,8 +341,12 @@ def _expanded(names: Any, rows: Iterable[Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _name_of(mark: Any) -> Any:
+    return getattr(getattr(mark, "__self__", mark), "name", None)
+
+
 def module() -> types.ModuleType:
     """This, as the module that tests import."""
     made = sys.modules[__name__]
-    made.__path__ = []  # type: ignore[attr-defined]
+    made.__path__ = []
     return made

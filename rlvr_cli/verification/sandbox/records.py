@@ -21,9 +21,11 @@ def of(value: Any) -> tuple[str, Parts] | None:
     if kind in _VIEWS:
         return _VIEWS[kind], _pairs(value, kind)
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic | numpy.ndarray):
-        if kind.__module__ == "numpy" and not value.dtype.hasobject and value.dtype.names is None:
-            return _numpy_parts(value)
+    if numpy is None or kind.__module__ != "numpy":
+        return None
+    is_data = isinstance(value, numpy.generic | numpy.ndarray)
+    if is_data and not value.dtype.hasobject and value.dtype.names is None:
+        return _numpy_parts(value)
     return None
 
 

@@ -5,6 +5,7 @@ It runs inside the sandbox and imports the standard library alone.
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 _MOST = 1 << 20  # bytes that are kept between two messages
 CUT = "\ufffd[the rest of the output is cut]"
@@ -61,5 +62,5 @@ class Asked(io.RawIOBase):
 
 def reader(line: Callable[[], str]) -> io.TextIOWrapper:
     """A `sys.stdin`, with a `buffer`, that asks for no line before it is read."""
-    raw = io.BufferedReader(Asked(line), 1)
+    raw: Any = io.BufferedReader(Asked(line), 1)
     return io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape")

@@ -38,7 +38,8 @@ def run(code: types.CodeType, scope: dict[str, Any], entry: Any, ledger: Ledger)
 
 def _is_own(value: Any) -> bool:
     is_definition = isinstance(value, type | types.FunctionType)
-    return is_definition and value.__module__ == "__main__"
+    where = getattr(getattr(value, "__code__", None), "co_filename", "tests")
+    return is_definition and value.__module__ == "__main__" and where != "prompt"
 
 
 def _takes(function: Callable[..., Any]) -> int:
@@ -71,17 +72,17 @@ def _run_unittest(kind: Any) -> None:
     class Result(unittest.TestResult):
         first: BaseException | None = None
 
-        def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+        def addError(self, test: Any, err: Any) -> None:
             self.first = self.first or err[1]
             self.stop()
 
-        addFailure = addError  # noqa: N815
+        addFailure = addError
 
-        def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+        def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
             if err is not None:
                 self.addError(test, err)
 
-        def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+        def addUnexpectedSuccess(self, test: Any) -> None:
             self.first = self.first or AssertionError("unexpected success")
 
     result = Result()
@@ -150,10 +151,9 @@ class _Fixtures:
     def start(self) -> None:
         for holder in (self._scope, vars(type(self.owner)) if self.owner else {}):
             for name, value in list(holder.items()):
-                options = getattr(value, "options", {})
-                if hasattr(value, "function") and isinstance(options, dict):
-                    if options.get("autouse"):
-                        self.get(name)
+                options = getattr(value, "options", None)
+                if isinstance(options, dict) and options.get("autouse"):
+                    self.get(name)
 
     def get(self, name: str) -> Any:
         if name not in self._values:

@@ -11,143 +11,28 @@ It runs inside the sandbox and imports the standard library alone.
 
 import builtins
 import functools
-import operator
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlvr_cli.verification.sandbox import records
+from rlvr_cli.verification.sandbox.shared import (
+    MUTABLE,
+    TAGS,
+    Shared,
+    contents,
+    plain_base,
+    replace,
+)
 
 _SMALL = 1 << 62  # whole numbers from here on are written in hexadecimal, as JSON's digits are slow
-_MUTABLE: dict[str, type] = {
-    "list": list, "dict": dict, "set": set, "deque": deque, "bytearray": bytearray,
-    "defaultdict": defaultdict, "OrderedDict": OrderedDict, "Counter": Counter,
-}  # fmt: skip
-_TAGS = {kind: tag for tag, kind in _MUTABLE.items()}
 _CONSTANTS: dict[str, Any] = {"...": ..., "NotImplemented": NotImplemented}
 _TYPES: dict[str, type] = {
     name: value
     for name, value in vars(builtins).items()
     if isinstance(value, type) and not issubclass(value, BaseException)
 }
-_BASES = (*_MUTABLE.values(), tuple, frozenset, int, float, complex, str, bytes)
-
-
-def is_container(value: Any) -> bool:
-    """Whether it can change and is plain data, so that it exists on both sides."""
-    return type(value) in _TAGS
-
-
-def is_value(value: Any) -> bool:
-    """Whether it crosses by value."""
-    return is_container(value) or records.of(value) is not None
-
-
-def plain_base(kind: type) -> type | None:
-    """The built-in type of data that a class derives from."""
-    for base in kind.__mro__:
-        if base in _BASES:
-            return base
-    return None
-
-
-def contents(value: Any, base: type) -> list[Any]:
-    """The items of a container, without any method that its class defines."""
-    if issubclass(base, dict):
-        mapping = OrderedDict if base is OrderedDict else dict  # which knows its own order
-        return [item for pair in mapping.items(value) for item in pair]
-    iterate: Callable[[Any], Iterable[Any]] = base.__iter__  # type: ignore[attr-defined]
-    return list(iterate(value))
-
-
-def replace(value: Any, base: type, items: list[Any]) -> None:
-    """Gives a container other contents."""
-    if issubclass(base, dict):
-        mapping = OrderedDict if base is OrderedDict else dict
-        mapping.clear(value)
-        for key, item in zip(items[::2], items[1::2], strict=True):
-            mapping.__setitem__(value, key, item)
-    elif base in (list, bytearray):
-        base.__setitem__(value, slice(None), items)  # type: ignore[attr-defined]
-    else:
-        base.clear(value)  # type: ignore[attr-defined]
-        grow = set.update if base is set else deque.extend
-        grow(value, items)
-
-
-class Shared:
-    """The containers that exist on both sides, with what they held when a message last went."""
-
-    def __init__(self, first: int) -> None:
-        self._next = first  # the sides number theirs by even and odd
-        self._known: dict[int, tuple[Any, type, list[Any]]] = {}
-        self._keys: dict[int, int] = {}
-
-    def key_of(self, value: Any) -> int | None:
-        return self._keys.get(id(value))
-
-    def add(self, value: Any, key: int | None = None) -> int:
-        if key is None:
-            key, self._next = self._next, self._next + 2
-        self._known[key] = (value, plain_base(type(value)) or list, [])
-        self._keys[id(value)] = key
-        return key
-
-    def get(self, key: int) -> Any:
-        return self._known[key][0]
-
-    def __contains__(self, key: int | None) -> bool:
-        return key in self._known
-
-    def keep(self, key: int) -> list[Any]:
-        """Remembers what a container holds now, as that is what the other side has."""
-        value, base, _ = self._known[key]
-        held = contents(value, base)
-        self._known[key] = (value, base, held)
-        return held
-
-    def drop(self, keys: Iterable[int]) -> None:
-        for key in keys:
-            if key in self._known:
-                del self._keys[id(self._known.pop(key)[0])]
-
-    def unused(self) -> list[int]:
-        """Those that nothing here refers to any more."""
-        counts = _references(self._known.values())
-        return [key for key, n in zip(self._known, counts, strict=True) if n <= _REFERENCES]
-
-    def drop_unused(self, keys: list[int]) -> list[int]:
-        """Forgets those of `keys`, and then what only they held; returns all of them."""
-        gone, todo = [], keys
-        while todo:
-            parts: dict[int, None] = {}
-            for key in todo:
-                value, _, held = self._known.pop(key)
-                del self._keys[id(value)]
-                parts.update((self._keys[id(item)], None) for item in held if id(item) in self._keys)
-                del value, held
-            gone += todo
-            left = [key for key in parts if key in self._known]
-            counts = _references([self._known[key] for key in left])
-            todo = [key for key, n in zip(left, counts, strict=True) if n <= _REFERENCES]
-        return gone
-
-    def changed(self) -> list[int]:
-        """Those that hold something else than when a message last went."""
-        found = []
-        for key, (value, base, held) in self._known.items():
-            now = value if base is list else contents(value, base)
-            if len(now) != len(held) or not all(map(operator.is_, now, held)):
-                found.append(key)
-        return found
-
-
-def _references(entries: Iterable[tuple[Any, type, list[Any]]]) -> list[int]:
-    return [sys.getrefcount(value) for value, _, _ in entries]
-
-
-_REFERENCES = _references([([], list, [])])[0]  # to what nothing but its entry refers to
 
 
 class Encoder:
@@ -201,7 +86,7 @@ class Encoder:
     def items(self, values: Iterable[Any]) -> list[Any]:
         values = list(values)
         kinds = set(map(type, values))
-        if kinds == {int} and -_SMALL < min(values) and max(values) < _SMALL:
+        if kinds == {int} and min(values) > -_SMALL and max(values) < _SMALL:
             return values
         if kinds == {float} or (kinds == {str} and all(map(str.isascii, values))):
             return values
@@ -221,7 +106,7 @@ class Encoder:
 
     def _node(self, value: Any, whole: bool) -> list[Any]:
         kind = type(value)
-        if kind in _TAGS:
+        if kind in TAGS:
             return self.container(value, whole, None)
         if kind is tuple:
             return ["tuple", self.items(value)]
@@ -231,7 +116,7 @@ class Encoder:
             return ["int", hex(value)]
         if kind is str:
             return ["str", value.encode("utf-32-be", "surrogatepass").hex()]
-        if kind is type and _TYPES.get(value.__name__) is value:
+        if isinstance(value, type) and _TYPES.get(value.__name__) is value:
             return ["type", value.__name__]
         for name, constant in _CONSTANTS.items():
             if value is constant:
@@ -249,11 +134,11 @@ class Encoder:
         if key is not None and not whole:
             return ["same", key]
         if key is None and self._is_given and own is None:
-            node = [_TAGS[base], None, self.items(contents(value, base)), own]
+            node: list[Any] = [TAGS[base], None, self.items(contents(value, base)), own]
         else:
             self._is_given = False
             key = self._shared.add(value) if key is None else key
-            node = [_TAGS[base], key, self.items(self._shared.keep(key)), own]
+            node = [TAGS[base], key, self.items(self._shared.keep(key)), own]
         if isinstance(value, defaultdict):
             return [*node, self.item(value.default_factory)]
         return [*node, value.maxlen] if isinstance(value, deque) else node
@@ -297,7 +182,7 @@ class Decoder:
         self._nodes, nodes = data["nodes"], data["nodes"]
         fills = []
         for place, node in enumerate(nodes):
-            if node[0] in _MUTABLE:
+            if node[0] in MUTABLE:
                 if node[3] is None and len(node) == 4:
                     self._values[place] = self._container(node)
                 else:
@@ -351,7 +236,7 @@ class Decoder:
             items = node[1]
         elif tag == "record":
             items = node[2]
-        elif tag in _MUTABLE:
+        elif tag in MUTABLE:
             items = [*(node[3] or []), *node[4:]]
         elif tag in ("int", "str", "type", "constant", "same"):
             return []
@@ -361,7 +246,7 @@ class Decoder:
 
     def _read(self, node: list[Any]) -> Any:
         tag = node[0]
-        if tag in _MUTABLE:
+        if tag in MUTABLE:
             return self._container(node)
         if tag == "same":
             return self._shared.get(node[1])
@@ -383,20 +268,15 @@ class Decoder:
     def _container(self, node: list[Any]) -> Any:
         """The one of this key, or a new one that is still empty."""
         tag, key, _, own = node[:4]
-        base = _MUTABLE[tag]
+        base = MUTABLE[tag]
         if key is not None and type(key) is not int:
             raise ValueError("no key")
-        is_known = key in self._shared
-        if is_known:
-            value = self._shared.get(key)
-        elif own is not None:
-            value = self._named(self, ["container", base, *own])
+        if key is not None and key in self._shared:
+            return _of_type(self._shared.get(key), base)
+        if own is not None:
+            value = _of_type(self._named(self, ["container", base, *own]), base)
         else:
-            value = base.__new__(base)
-        if plain_base(type(value)) is not base:
-            raise ValueError("a container of another type")
-        if is_known:
-            return value
+            value = _empty(base)
         if tag == "deque":
             deque.__init__(value, (), node[4])
         elif tag == "defaultdict":
@@ -407,6 +287,16 @@ class Decoder:
         if key is not None:
             self._shared.add(value, key)
         return value
+
+
+def _empty(base: Any) -> Any:
+    return base.__new__(base)
+
+
+def _of_type(value: Any, base: type) -> Any:
+    if plain_base(type(value)) is not base:
+        raise ValueError("a container of another type")
+    return value
 
 
 @functools.lru_cache(256)

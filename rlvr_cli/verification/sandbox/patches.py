@@ -1,0 +1,65 @@
+"""What tests change of the standard library, changed where the program is as well.
+
+It runs inside the sandbox and imports the standard library alone.
+"""
+
+import sys
+import types
+from typing import Any
+
+from rlvr_cli.verification.sandbox import objects, pytest_shim
+from rlvr_cli.verification.sandbox.tests_side import TestsSide
+
+_HERE = {  # what a program has from the tests' process anyway
+    ("builtins", "input"), ("sys", "stdin"), ("sys", "stdout"), ("sys", "stderr"), ("sys", "argv"),
+}  # fmt: skip
+
+
+def share_patches(side: TestsSide, modules: set[str]) -> None:
+    """Has `unittest.mock.patch`, `monkeypatch` and `random.seed` reach the program."""
+    if "unittest" in modules:
+        from unittest import mock
+
+        _share_mock(side, mock._patch)
+    pytest_shim.HEARING.append(lambda *what: _tell(side, *what))
+    if "random" in modules:
+        import random
+
+        seed = random.seed
+
+        def seed_both(*arguments: Any, **named: Any) -> None:
+            seed(*arguments, **named)
+            side.ask("standard", "random", "seed", arguments, tuple(named.items()))
+
+        random.seed = seed_both
+
+
+def _share_mock(side: TestsSide, patch: Any) -> None:
+    enter, leave = patch.__enter__, patch.__exit__
+
+    def entering(self: Any) -> Any:
+        made = enter(self)
+        _tell(side, self.target, self.attribute)
+        return made
+
+    def leaving(self: Any, *error: Any) -> Any:
+        owner, name = self.target, self.attribute
+        result = leave(self, *error)
+        _tell(side, owner, name, True)
+        return result
+
+    patch.__enter__, patch.__exit__ = entering, leaving
+
+
+def _tell(side: TestsSide, owner: Any, name: str, is_first: bool = False) -> None:
+    """Gives a name in the program's process its new value, or its first one again."""
+    if _is_shared(owner, name) and is_first:
+        side.ask("unpatch", owner.__name__, name)
+    elif _is_shared(owner, name):
+        side.ask("patch", owner.__name__, name, getattr(owner, name))
+
+
+def _is_shared(owner: Any, name: str) -> bool:
+    if not isinstance(owner, types.ModuleType) or (owner.__name__, name) in _HERE:
+        return False
+    return objects.is_public(owner.__name__) and sys.modules.get(owner.__name__) is owner
