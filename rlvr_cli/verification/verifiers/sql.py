@@ -1,53 +1,55 @@
 """Whether a query returns what a gold query does, on a SQLite database that is only read."""
 
-import contextlib
 import functools
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.verification.parsing import query
+from rlvr_cli.verification.verifiers import _rows, _sqlite
+from rlvr_cli.verification.verifiers._rows import Rows
+from rlvr_cli.verification.verifiers._sqlite import files as files
 
-EQUALITY: Equality = "none"  # what it extracts is why a query is wrong
+Compare = Literal["rows", "bird", "spider"]
 
-_LOGIC = "1"  # raised with each change of what this file decides
-_SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_ROWS = 200_000
-_VALUE_BYTES = 10_000_000
-_STEPS = 2000  # of SQLite's machine between two looks at the clock
+
+def _stated(text: str) -> str:
+    """A query as a completion."""
+    return f"```sql\n{text}\n```"
+
+
+VERSION = 2
+EQUALITY: Equality = _stated
+
+_LOGIC = "2"  # raised with each change of what this file, `_rows` or `_sqlite` decides
 _GRACE_S = 5.0  # until the process is killed, where SQLite is deaf to its handler
-_READING = {
-    sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
-}  # fmt: skip
-_FORBIDDEN = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
-
-Row = tuple[Any, ...]
-
-
-class TooLong(Exception):
-    """A query takes more than its time."""
+_TEXT = 200  # characters of a reason
+_SPLIT = (("> =", ">="), ("< =", "<="), ("! =", "!="))
+_THIS_YEAR = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
 
 def build(
     *,
     databases: str = "",
+    compare: Compare = "rows",
     exceeding: Literal["fault", "wrong"] = "fault",
     timeout_s: float = 5.0,
     memory_mib: int = 1024,
 ) -> Isolated:
     """The verifier of SQL queries; `databases` is a folder, `extra` names a file of it as `db`.
 
-    The gold is a query or a JSON list of queries, of which one must agree. Rows are compared as a
-    multiset, and in order only where the gold has an ORDER BY outside all parentheses; numbers to
-    nine digits; the names of columns do not matter. A query that SQLite refuses is wrong.
-    `exceeding` says what one is that takes too long or too much memory: a fault, or wrong.
+    The gold is a query or a JSON list of queries, of which one must agree. `compare` says how:
+    `rows` as a multiset, in the order of an ORDER BY outside all parentheses (not of equals), and
+    numbers to nine digits; `bird` as a set; `spider` as Spider's test suites, on all databases of
+    the folder of that name. A query that SQLite refuses is wrong. `exceeding` says what one is that
+    takes too long or too much memory: a fault, or wrong.
     """
     if not databases:
         raise UsageError("`sql` has no databases", "name their folder: `sql:databases=DIR`")
@@ -59,55 +61,68 @@ def build(
         golds = _queries(answer)
         if path is None or not golds:
             missing = f"there is no database `{extra.get('db')}`" if golds else "it is empty"
-            return Verdict("bad_gold", reason=missing[:200])
-        return _judge(
-            extracted, golds, str(path), seconds=timeout_s, exceeding_is_wrong=exceeding == "wrong"
-        )
+            return Verdict("bad_gold", reason=missing[:_TEXT])
+        paths = _sqlite.suite(path) if compare == "spider" else (path,)
+        verdict = _judge(extracted, golds, paths, compare, timeout_s)
+        if verdict.status in ("timeout", "oom") and exceeding == "wrong":
+            return Verdict(verdict.status, 0.0, False, verdict.extracted, verdict.reason)
+        return verdict
 
-    stats = [(name, os.stat(path)) for name, path in sorted(files(databases).items())]
-    state = json.dumps([[name, s.st_size, s.st_mtime_ns] for name, s in stats])
+    state = json.dumps(sorted(_state(databases, compare)))
     return Isolated(
         extract=lambda completion, finished: query.of(completion),
         judge=judge,
-        limits=Limits(2 * timeout_s + _GRACE_S, memory_mib << 20),
+        limits=Limits(3 * timeout_s + _GRACE_S, memory_mib << 20),
         version=f"{_LOGIC} {sqlite3.sqlite_version} {hashlib.sha256(state.encode()).hexdigest()}",
         reads=("db",),
     )
 
 
+def _state(databases: str, compare: Compare) -> list[tuple[str, int, int]]:
+    """Name, size and time of each file that a verdict depends on."""
+    paths = list(files(databases).values())
+    if compare == "spider":
+        paths = [one for path in paths for one in _sqlite.suite(path)]
+    stats = [(path.name, os.stat(path)) for path in paths]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+
+
 def _judge(
-    extracted: str | None, golds: list[str], path: str, *, seconds: float, exceeding_is_wrong: bool
+    extracted: str | None,
+    golds: list[str],
+    paths: tuple[Path, ...],
+    compare: Compare,
+    seconds: float,
 ) -> Verdict:
-    """Whether the query returns the rows of one of the gold queries on the database at `path`."""
-    results = [_gold(path, gold, seconds) for gold in golds]
-    if all(isinstance(result, str) for result in results):
-        return Verdict("bad_gold", reason=str(results[0])[:200])
+    """Whether the query returns the rows of one of the gold queries on each database."""
+    results = [_gold(paths, gold, compare, seconds) for gold in golds]
+    known = [(g, r) for g, r in zip(golds, results, strict=True) if not isinstance(r, str)]
+    if not known:
+        return Verdict("bad_gold", reason=str(results[0])[:_TEXT])
     if extracted is None:
-        return Verdict("no_answer", reward=0.0, correct=False)
+        return Verdict("no_answer", reward=0.0, correct=False, reason="it gives no query")
+    if (count := len(query.statements(extracted))) != 1:
+        reason = f"it gives {count} statements, one query is an answer"
+        return Verdict("no_answer", reward=0.0, correct=False, reason=reason)
+    deadline = time.monotonic() + seconds
     try:
-        rows = _run(path, extracted, seconds)
-    except (TooLong, MemoryError) as error:
-        status: Any = "timeout" if isinstance(error, TooLong) else "oom"
-        return Verdict(status, 0.0, False) if exceeding_is_wrong else Verdict(status)
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        return Verdict("ok", 0.0, False, reason=f"{type(error).__name__}: {error}"[:200])
-    correct = any(
-        _agree(result, rows, ordered=query.is_ordered(gold))
-        for gold, result in zip(golds, results, strict=True)
-        if not isinstance(result, str)
-    )
-    return Verdict("ok", float(correct), correct, reason=None if correct else "another result")
-
-
-@functools.cache
-def files(folder: str) -> dict[str, Path]:
-    """The databases of a folder by name: NAME.sqlite, or NAME/NAME.sqlite as Spider has them."""
-    inner = [p for p in sorted(Path(folder).glob("*/*")) if p.stem == p.parent.name]
-    paths = [*inner, *sorted(Path(folder).glob("*"))]
-    found = {p.stem: p for p in paths if p.suffix in _SUFFIXES and p.is_file()}
-    if not found:
-        raise DataError(f"`{folder}` holds no SQLite database", f"they end with {_SUFFIXES[0]}")
-    return found
+        for place, path in enumerate(paths):
+            _, rows = _sqlite.run(path, _spelled(extracted, compare), deadline)
+            known = [(g, r) for g, r in known if _agree(r[place], rows, g, compare)]
+            if not known:
+                where = f" on `{path.name}`" if len(paths) > 1 else ""
+                return Verdict("ok", 0.0, False, extracted, f"another result{where}")
+    except _sqlite.TooLong:
+        return Verdict("timeout", extracted=extracted, reason=f"it takes more than {seconds:g} s")
+    except MemoryError:
+        return Verdict("oom", extracted=extracted)
+    except _rows.TooManyColumns:
+        reason = "its columns are too much alike to find their order"
+        return Verdict("error", extracted=extracted, reason=reason)
+    except _sqlite.REFUSALS as error:
+        reason = f"{type(error).__name__}: {error}"[:_TEXT]
+        return Verdict("ok", 0.0, False, extracted, reason)
+    return Verdict("ok", 1.0, True, extracted)
 
 
 def _queries(answer: str) -> list[str]:
@@ -120,47 +135,67 @@ def _queries(answer: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _gold(path: str, text: str, seconds: float) -> list[Row] | str:
-    """The rows of a gold query, or why there are none."""
-    try:
-        return _run(path, text, seconds)
-    except TooLong:
-        return f"the gold query takes more than {seconds:g} s"
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        return f"the gold query fails: {error}"
-
-
-def _run(path: str, text: str, seconds: float) -> list[Row]:
-    """The rows of one query that only reads; an error after so many seconds."""
+def _gold(paths: tuple[Path, ...], text: str, compare: Compare, seconds: float) -> list[Rows] | str:
+    """What a gold query returns on each database, or why there is nothing; run once a process."""
     deadline = time.monotonic() + seconds
-    uri = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
-    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
-        connection.text_factory = lambda data: data.decode(errors="replace")
-        connection.set_authorizer(_authorize)
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    text = _spelled(text, compare)
+    results = []
+    try:
+        for path in paths:
+            names, rows = _sqlite.run(path, text, deadline)
+            ends = _tie_ends(path, text, names, rows, seconds) if compare == "rows" else []
+            results.append(Rows(rows, ends))
+    except _sqlite.TooLong:
+        return f"the gold query takes more than {seconds:g} s"
+    except _sqlite.REFUSALS as error:
+        return f"the gold query fails: {error}"
+    return results
+
+
+def _tie_ends(
+    path: Path, text: str, names: list[str], rows: list[_rows.Row], seconds: float
+) -> list[int]:
+    """Where the rows end that the gold's ORDER BY holds equal; each row alone where unknown."""
+    alone = [place + 1 for place in range(len(rows))]
+    terms, place = query.order_terms(text)
+    columns = [name.casefold() for name in names]
+    places, added = [], []
+    for term in terms:
+        name = term.strip('"`[]').casefold()
+        if term.isdigit() and 0 < int(term) <= len(names):
+            places.append(int(term) - 1)
+        elif columns.count(name) == 1:
+            places.append(columns.index(name))
+        else:
+            places.append(len(names) + len(added))
+            added.append(term)
+    longer = rows
+    if added:
+        if place is None:
+            return alone
+        more = f"{text[:place]}, {', '.join(added)} {text[place:]}"
         try:
-            rows = connection.execute(text).fetchmany(_ROWS)
-        except sqlite3.OperationalError as error:
-            if time.monotonic() > deadline:
-                raise TooLong from error
-            raise
-    if len(rows) == _ROWS:
-        raise ValueError(f"more than {_ROWS - 1} rows")
-    return rows
+            _, longer = _sqlite.run(path, more, time.monotonic() + seconds)
+        except (_sqlite.TooLong, *_sqlite.REFUSALS):
+            return alone
+    if not terms or [row[: len(names)] for row in longer] != rows:
+        return alone
+    keys = [tuple(row[place] for place in places) for row in longer]
+    return [n for n in alone if n == len(rows) or keys[n - 1] != keys[n]]
 
 
-def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> int:
-    calls_out = action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FORBIDDEN
-    allowed = action in _READING and not calls_out
-    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+def _spelled(text: str, compare: Compare) -> str:
+    """A query as it is run: Spider's evaluation mends split operators and drops DISTINCT."""
+    if compare != "spider":
+        return text
+    for split, joined in _SPLIT:
+        text = text.replace(split, joined)
+    return query.without_distinct(_THIS_YEAR.sub("2020", text))
 
 
-def _agree(gold: list[Row], rows: list[Row], *, ordered: bool) -> bool:
-    left, right = [_plain(row) for row in gold], [_plain(row) for row in rows]
-    return left == right if ordered else Counter(left) == Counter(right)
-
-
-def _plain(row: Row) -> Row:
-    """A row in which numbers that differ by rounding alone are one."""
-    return tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row)
+def _agree(gold: Rows, rows: list[_rows.Row], text: str, compare: Compare) -> bool:
+    if compare == "bird":
+        return _rows.same_set(gold, rows)
+    if compare == "spider":
+        return _rows.same_denotation(gold, rows, ordered="order by" in text.lower())
+    return _rows.same_rows(gold, rows, ordered=query.is_ordered(text))
