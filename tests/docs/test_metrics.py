@@ -111,6 +111,7 @@ STAGES = {
     "prompts": [
         ["prompts"],
         ["prompts", "--drop-easiest=0.25", "--scores=scores"],
+        ["prompts", "--keep-rate=0,1", "--scores=scores"],
         ["some.jsonl", "more.jsonl", "--drop-unusable", "--drop-duplicates", "--without=prompts"],
     ],
     "rollout": [["prompts"], ["prompts", "--max-draws=3", "--prompts-per-step=3"]],
