@@ -6,7 +6,9 @@ standard library alone.
 
 import json
 import os
+import select
 import struct
+import time
 from typing import Any
 
 _LENGTH = struct.Struct("!I")
@@ -24,21 +26,34 @@ def send(descriptor: int, message: Any) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def get(descriptor: int) -> Any:
-    """The next message; None where the other process closed its pipe."""
-    header = _read(descriptor, _LENGTH.size)
+def get(descriptor: int, deadline: float | None = None) -> Any:
+    """The next message; None where the other process closed its pipe.
+
+    `TimeoutError` if it is not complete at the deadline, on the monotonic clock.
+    """
+    header = _read(descriptor, _LENGTH.size, deadline)
     if header is None:
         return None
     (size,) = _LENGTH.unpack(header)
     if size > _MOST:
         raise Gone("it answered more than 16 MiB")
-    data = _read(descriptor, size)
+    data = _read(descriptor, size, deadline)
     return None if data is None else json.loads(data)
 
 
-def _read(descriptor: int, size: int) -> bytes | None:
+def whole(descriptor: int) -> Any:
+    """The one message that a file holds."""
+    with open(descriptor, "rb") as file:
+        return json.loads(file.read())
+
+
+def _read(descriptor: int, size: int, deadline: float | None) -> bytes | None:
     data = bytearray()
     while len(data) < size:
+        if deadline is not None:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([descriptor], [], [], left)[0]:
+                raise TimeoutError
         piece = os.read(descriptor, size - len(data))
         if not piece:
             return None

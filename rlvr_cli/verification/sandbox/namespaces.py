@@ -11,16 +11,18 @@ from collections.abc import Iterable
 
 _NEW = {"NS": 0x00020000, "UTS": 0x04000000, "IPC": 0x08000000, "USER": 0x10000000,
         "PID": 0x20000000, "NET": 0x40000000}  # fmt: skip
-_RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
+_REC, _PRIVATE = 16384, 1 << 18
 _KEPT = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}  # statvfs flags as mount flags
 _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-_DEVICES = ("null", "zero", "urandom")
+_TMP_FILES = 4096  # at most, in one /tmp
+DEVICES = ("null", "zero", "urandom")
 _OLD = "/old"
 
 
-def enter(folders: Iterable[str], size_bytes: int) -> None:
-    """Leaves the machine but for `folders`, read-only, and a /tmp of so many bytes.
+def enter(folders: Iterable[str]) -> None:
+    """Leaves the machine but for `folders`, read-only, and a place for /tmp.
 
     On return this is the first process of its namespace: all in it die with it. The process that
     called waits for it and ends with its exit code.
@@ -32,21 +34,40 @@ def enter(folders: Iterable[str], size_bytes: int) -> None:
     _write("/proc/self/uid_map", f"0 {user} 1")
     _write("/proc/self/gid_map", f"0 {group} 1")
     _mount(libc, None, "/", None, _REC | _PRIVATE)
-    _mount(libc, "tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, f"size={size_bytes},mode=755")
+    _mount(libc, "tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "size=1m,mode=755")
     os.mkdir(f"/tmp{_OLD}")
     _pivot(libc, "/tmp", f"/tmp{_OLD}")
     os.chdir("/")
     for folder in folders:
         _show(libc, folder)
     os.makedirs("/dev", exist_ok=True)
-    for name in _DEVICES:
+    for name in DEVICES:
         os.close(os.open(f"/dev/{name}", os.O_CREAT))
         _mount(libc, f"{_OLD}/dev/{name}", f"/dev/{name}", None, _BIND)
     _must(libc.umount2(_OLD.encode(), _DETACH), "umount2")
     os.rmdir(_OLD)
     os.makedirs("/tmp", exist_ok=True)
-    os.chdir("/tmp")
     _fork_into(libc)
+
+
+def make_read_only() -> None:
+    """Leaves /tmp as the only place to write to, and keeps the devices' modes as they are."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    os.chdir("/")
+    flags = _REMOUNT | _BIND | _RDONLY | _NOSUID
+    for name in DEVICES:
+        _mount(libc, None, f"/dev/{name}", None, flags | _NOEXEC)
+    for folder in ("/dev", "/"):
+        if os.path.ismount(folder):
+            _mount(libc, None, folder, None, flags | _NODEV)
+
+
+def renew_tmp(size_bytes: int) -> None:
+    """An empty /tmp in memory, in place of the one there was."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.umount2(b"/tmp", _DETACH)
+    data = f"size={size_bytes},nr_inodes={_TMP_FILES},mode=755"
+    _mount(libc, "tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, data)
 
 
 def _show(libc: ctypes.CDLL, folder: str) -> None:
@@ -70,8 +91,18 @@ def _fork_into(libc: ctypes.CDLL) -> None:
         os.closerange(0, 64)
         _, status = os.waitpid(pid, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    libc.prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: SIGKILL
+    die_with_parent()
     os.setsid()
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the one that forked it dies."""
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: SIGKILL
+
+
+def hide() -> None:
+    """Keeps others, and what is forked, from reading or writing this process's memory."""
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 def drop_capabilities() -> None:

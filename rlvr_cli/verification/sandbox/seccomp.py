@@ -6,6 +6,7 @@ runs inside the sandbox and imports the standard library alone.
 
 import ctypes
 import errno
+import functools
 import platform
 import struct
 
@@ -102,9 +103,15 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
+@functools.cache
+def prepared() -> bytes:
+    """The filter of this machine."""
+    return program(platform.machine())
+
+
 def load() -> None:
     """Puts the filter on this process and all that it starts; it cannot be taken off."""
-    rules = program(platform.machine())
+    rules = prepared()
     buffer = ctypes.create_string_buffer(rules, len(rules))
 
     class Filter(ctypes.Structure):
