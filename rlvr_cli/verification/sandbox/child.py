@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rlvr_cli.verification.sandbox import messages, namespaces, seccomp
+from rlvr_cli.verification.sandbox import messages, seccomp
 from rlvr_cli.verification.sandbox.messages import Gone
 
+READY = "ready"  # what it says before it runs the program
 NAME = "solution"  # of the program
+_THREADS = 64
 
 
 class OutOfTime(BaseException):
@@ -25,22 +27,24 @@ class OutOfTime(BaseException):
 class Child:
     """The process that knows the program and nothing of the tests."""
 
-    def __init__(
-        self, job: dict[str, Any], serve: Callable[[dict[str, Any], int, int], None]
-    ) -> None:
-        self._seconds = math.ceil(job["seconds"])
+    def __init__(self, serve: Callable[[int, int], None]) -> None:
+        """Forks it; it answers on the second descriptor what it is asked on the first."""
         asks, self._ask = os.pipe()
         self._answer, answers = os.pipe()
         self.pid = os.fork()
         if not self.pid:
             try:
-                namespaces.die_with_parent()
-                _keep(asks, answers)
-                serve(job, asks, answers)
+                serve(asks, answers)
             finally:
                 os._exit(0)
         os.close(asks)
         os.close(answers)
+
+    def begin(self, seconds: float) -> None:
+        """Waits until it is about to run the program, for which it has so many seconds of CPU."""
+        self._seconds = seconds
+        if messages.get(self._answer) != READY:
+            raise RuntimeError("the process of the program did not begin")
 
     def ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
         """The answer to a request; what the program raised is raised here.
@@ -82,7 +86,7 @@ class Child:
         raise Gone("it closed its pipes")
 
 
-def _keep(*descriptors: int) -> None:
+def keep(*descriptors: int) -> None:
     """Closes all others; what a program prints goes nowhere."""
     for number in range(3):
         os.close(number)
@@ -116,20 +120,20 @@ def limit(job: dict[str, Any]) -> None:
     """Lets this process use what the job allows, and make the system calls of the filter."""
     seconds = max(1, math.ceil(job["seconds"]))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    confine(job, job["memory_bytes"])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (job["file_bytes"], job["file_bytes"]))
+    resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
+    confine(job["kind"], job["memory_bytes"])
 
 
-def confine(job: dict[str, Any], memory_bytes: int) -> None:
-    """Limits all but the time of this process, and puts the filter on it."""
-    for kind, most in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_FSIZE, job["file_bytes"]),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_NPROC, 64),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (most, most))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError
-    if job["kind"] != "none" or seccomp.is_known():
+def confine(kind: str, memory_bytes: int) -> None:
+    """Limits the memory of this process, and puts the filter on it."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    if kind != "none" or seccomp.is_known():
         seccomp.load()
+
+
+def limit_all() -> None:
+    """The limits that are the same for all that this process forks; it keeps within them too."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError

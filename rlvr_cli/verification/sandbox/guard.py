@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import os
 import sys
+from types import FrameType
 from typing import Any
 
 HARNESS = "<rlvr "  # how the file names of what runs inside begin
@@ -28,12 +29,20 @@ class Refused(BaseException):
     """The tests would have executed what a program may have written."""
 
 
-def arm(folders: list[str]) -> None:
-    """From now on this process executes the tests and modules of `folders`; there is no way back.
+_TRUSTED: list[str] = []  # the folders of modules
+
+
+def prepare(folders: list[str]) -> None:
+    """Says which folders hold modules that tests may import."""
+    _TRUSTED[:] = [os.path.realpath(folder) + os.sep for folder in folders]
+
+
+def arm() -> None:
+    """From now on this process executes the tests and trusted modules; there is no way back.
 
     What refuses is an audit hook of the interpreter: it hears of each execution before it begins.
     """
-    trusted = tuple(os.path.realpath(folder) + os.sep for folder in folders)
+    trusted = tuple(_TRUSTED)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _EVENTS:
@@ -46,9 +55,12 @@ def arm(folders: list[str]) -> None:
             return
         if event in ("exec", "function.__new__") and caller in _MAKERS:
             return
-        while frame and frame.f_code.co_filename != "tests":
-            frame = frame.f_back  # type: ignore[assignment]
-        place = f" in line {frame.f_lineno}" if frame else ""
+        gold: FrameType | None = frame
+        while gold and (
+            gold.f_code.co_filename.startswith("<") or os.sep in gold.f_code.co_filename
+        ):
+            gold = gold.f_back  # what is no file has a name without either
+        place = f" in line {gold.f_lineno}" if gold else ""
         REFUSED.append(
             f"the tests{place} {_EVENTS[event]}: what a program returns must not run beside them"
         )
@@ -57,6 +69,11 @@ def arm(folders: list[str]) -> None:
     sys.addaudithook(hook)
 
 
+def _is_file(name: str) -> bool:
+    """Whether code is of a module; the tests' own has a plain word for its file's name."""
+    return name.startswith("<") or os.sep in name
+
+
 def _is_module(code: Any, trusted: tuple[str, ...]) -> bool:
-    name = code.co_filename
+    name: str = code.co_filename
     return name.startswith("<frozen ") or os.path.realpath(name).startswith(trusted)

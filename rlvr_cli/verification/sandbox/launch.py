@@ -11,13 +11,14 @@ import shutil
 from typing import Any
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.verification.sandbox import packages, seccomp
+from rlvr_cli.verification.sandbox import seccomp
 from rlvr_cli.verification.sandbox.packages import Packages
 from rlvr_cli.verification.sandbox.process import Sandbox
 
 VARIABLE = "RLVR_SANDBOX"  # the kind that a worker process may use
 KINDS = ("bubblewrap", "unshare", "none")
 _FILE_BYTES = 1 << 20
+_NONE = Packages()
 
 
 def choose(*, unsafe: bool = False) -> str:
@@ -55,12 +56,8 @@ def works(kind: str) -> bool:
         return False
     job = {"program": "def f(): return 1", "style": "tests"}
     tests = {"tests": "assert f() == 1", "prompt": "", "entry_point": "f"}
-    with Sandbox(kind, Packages()) as sandbox:
-        return _passes(sandbox.run(_job(job, 20.0, 1 << 30), tests, 20.0))
-
-
-def _passes(outcome: dict[str, Any]) -> bool:
-    return outcome.get("passed") is True
+    with Sandbox(kind, _NONE) as sandbox:
+        return sandbox.run(_job(job, 20.0, 1 << 30), tests, 20.0).get("passed") is True
 
 
 def run(
@@ -70,21 +67,21 @@ def run(
     *,
     seconds: float,
     memory_bytes: int,
-    allowed: tuple[str, ...] = (),
+    packages: Packages = _NONE,
 ) -> dict[str, Any]:
     """What came of a program: `passed` with a `reason`, or a `status` of a fault.
 
-    `allowed` are the packages that it may import beside the standard library.
+    `packages` are what it may import beside the standard library.
     """
     if kind != KINDS[-1] and not seccomp.is_known():
         return {"status": "error", "reason": _no_filter()}
-    return _sandbox(kind, allowed).run(_job(job, seconds, memory_bytes), tests, seconds)
+    return _sandbox(kind, packages).run(_job(job, seconds, memory_bytes), tests, seconds)
 
 
 @functools.cache
-def _sandbox(kind: str, allowed: tuple[str, ...]) -> Sandbox:
+def _sandbox(kind: str, packages: Packages) -> Sandbox:
     """The sandbox of this process for programs that may import these packages."""
-    sandbox = Sandbox(kind, packages.find(allowed))
+    sandbox = Sandbox(kind, packages)
     atexit.register(sandbox.close)
     return sandbox
 

@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Any
 
-_LENGTH = struct.Struct("!I")
+LENGTH = struct.Struct("!I")
 _MOST = 16 << 20  # bytes of a message
 
 
@@ -19,32 +19,31 @@ class Gone(BaseException):
     """The program ended, or answered what is no answer."""
 
 
-def send(descriptor: int, message: Any) -> None:
+def packed(message: Any) -> bytes:
     data = json.dumps(message).encode()
-    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    return LENGTH.pack(len(data)) + data
+
+
+def send(descriptor: int, message: Any) -> None:
+    rest = memoryview(packed(message))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def get(descriptor: int, deadline: float | None = None) -> Any:
+def get(descriptor: int, deadline: float | None = None, most: int = _MOST) -> Any:
     """The next message; None where the other process closed its pipe.
 
-    `TimeoutError` if it is not complete at the deadline, on the monotonic clock.
+    `TimeoutError` if it is not complete at the deadline, on the monotonic clock; `Gone` if it has
+    more than `most` bytes.
     """
-    header = _read(descriptor, _LENGTH.size, deadline)
+    header = _read(descriptor, LENGTH.size, deadline)
     if header is None:
         return None
-    (size,) = _LENGTH.unpack(header)
-    if size > _MOST:
+    (size,) = LENGTH.unpack(header)
+    if size > most:
         raise Gone("it answered more than 16 MiB")
     data = _read(descriptor, size, deadline)
     return None if data is None else json.loads(data)
-
-
-def whole(descriptor: int) -> Any:
-    """The one message that a file holds."""
-    with open(descriptor, "rb") as file:
-        return json.loads(file.read())
 
 
 def _read(descriptor: int, size: int, deadline: float | None) -> bytes | None:

@@ -5,6 +5,7 @@ inside the sandbox and imports the standard library alone.
 """
 
 import ctypes
+import functools
 import os
 import platform
 from collections.abc import Iterable
@@ -19,6 +20,8 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _TMP_FILES = 4096  # at most, in one /tmp
 DEVICES = ("null", "zero", "urandom")
 _OLD = "/old"
+_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # capset's header: its version 3, this process
+_NOTHING = (ctypes.c_uint32 * 6)()
 
 
 def enter(folders: Iterable[str]) -> None:
@@ -27,7 +30,7 @@ def enter(folders: Iterable[str]) -> None:
     On return this is the first process of its namespace: all in it die with it. The process that
     called waits for it and ends with its exit code.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     user, group = os.getuid(), os.getgid()
     _must(libc.unshare(sum(_NEW.values())), "unshare")
     _write("/proc/self/setgroups", "deny")
@@ -52,7 +55,7 @@ def enter(folders: Iterable[str]) -> None:
 
 def make_read_only() -> None:
     """Leaves /tmp as the only place to write to, and keeps the devices' modes as they are."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     os.chdir("/")
     flags = _REMOUNT | _BIND | _RDONLY | _NOSUID
     for name in DEVICES:
@@ -64,20 +67,22 @@ def make_read_only() -> None:
 
 def renew_tmp(size_bytes: int) -> None:
     """An empty /tmp in memory, in place of the one there was."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     libc.umount2(b"/tmp", _DETACH)
     data = f"size={size_bytes},nr_inodes={_TMP_FILES},mode=755"
     _mount(libc, "tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, data)
 
 
 def _show(libc: ctypes.CDLL, folder: str) -> None:
-    """Binds a folder of the machine read-only at its own place; a symbolic link is recreated."""
+    """Binds a folder or file of the machine read-only at its place; a link is recreated."""
     source = _OLD + folder
     if os.path.islink(source):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.symlink(os.readlink(source), folder)
-    elif os.path.isdir(source) and not os.path.isdir(folder):
-        os.makedirs(folder)
+    elif os.path.exists(source) and not os.path.exists(folder):
+        os.makedirs(folder if os.path.isdir(source) else os.path.dirname(folder), exist_ok=True)
+        if not os.path.isdir(source):
+            os.close(os.open(folder, os.O_CREAT))
         _mount(libc, source, folder, None, _BIND | _REC)
         source_flags = sum(flag for bit, flag in _KEPT.items() if os.statvfs(folder).f_flag & bit)
         flags = _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | source_flags
@@ -97,22 +102,34 @@ def _fork_into(libc: ctypes.CDLL) -> None:
 
 def die_with_parent() -> None:
     """Has the kernel kill this process when the one that forked it dies."""
-    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: SIGKILL
+    _libc().prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: SIGKILL
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of any descendant whose own parent dies."""
+    _libc().prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def hide() -> None:
     """Keeps others, and what is forked, from reading or writing this process's memory."""
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    _libc().prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def bound_capabilities() -> None:
+    """No process of this one's, whatever it executes, gets a capability that it has not."""
+    for capability in range(64):
+        _libc().prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; above the last it only fails
 
 
 def drop_capabilities() -> None:
     """Gives up what the user namespace gave; nothing that is started later gets it back."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    for capability in range(64):
-        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; above the last it only fails
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    libc.capset(header, (ctypes.c_uint32 * 6)())
-    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    _libc().capset(_CAPABILITIES, _NOTHING)
+    _libc().prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _mount(

@@ -8,12 +8,12 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Packages:
-    """The folders of packages, where an interpreter finds them, and the modules to import."""
+    """The folders of packages, where an interpreter finds them, and their modules."""
 
-    names: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()  # files, where a package is a module
     paths: tuple[str, ...] = ()  # for sys.path
-    modules: tuple[str, ...] = ()  # of those that were named, and not of what they need
+    tops: tuple[str, ...] = ()  # what may be imported from there
+    modules: tuple[str, ...] = ()  # of these what is imported beforehand: what was named
     versions: tuple[str, ...] = ()
 
 
@@ -37,12 +37,11 @@ def find(names: tuple[str, ...]) -> Packages:
             raise ValueError(f"the package {name} has no files of its own here (is it editable?)")
     folders = [top for each in tops.values() for top in each]
     named = [top for name in names for top in tops[_normal(name)]]
-    modules = [os.path.basename(top).partition(".")[0] for top in named if _is_module(top)]
     return Packages(
-        names=names,
         folders=tuple(folders),
         paths=tuple(dict.fromkeys(os.path.dirname(folder) for folder in folders)),
-        modules=tuple(dict.fromkeys(modules)),
+        tops=_modules(folders),
+        modules=_modules(named),
         versions=tuple(sorted(f"{name} {d.version}" for name, d in found.items())),
     )
 
@@ -67,6 +66,8 @@ def _tops(distribution: metadata.Distribution) -> list[str]:
     return [path for path in paths if os.path.isdir(path) or path.endswith((".py", ".so"))]
 
 
-def _is_module(path: str) -> bool:
-    name = os.path.basename(path)
-    return name.partition(".")[0].isidentifier() and not name.endswith((".libs", ".dist-info"))
+def _modules(paths: list[str]) -> tuple[str, ...]:
+    """The names under which folders and files are imported."""
+    names = (os.path.basename(path) for path in paths)
+    stems = (name.partition(".")[0] for name in names if not name.endswith((".libs", ".dist-info")))
+    return tuple(dict.fromkeys(stem for stem in stems if stem.isidentifier()))

@@ -15,9 +15,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from rlvr_cli.verification.sandbox import guard, namespaces, server
+from rlvr_cli.verification.sandbox import guard, messages, namespaces, server
 from rlvr_cli.verification.sandbox.packages import Packages
 
 # What runs inside, each after the modules that it imports.
@@ -57,6 +57,7 @@ class Sandbox:
         self._kind, self._packages = kind, packages
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._is_clearing = False  # whether the server has yet to say that a program is gone
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -66,6 +67,8 @@ class Sandbox:
 
     def run(self, job: dict[str, Any], tests: dict[str, Any], seconds: float) -> dict[str, Any]:
         """What came of a program within so many seconds, on a clock on the wall."""
+        if self._is_clearing:
+            self._ended()
         if self._control and self._has_died():
             self.close()
         if self._control is None and (fault := self._start()):
@@ -84,41 +87,49 @@ class Sandbox:
             if self._kind == "none":
                 folder = tempfile.mkdtemp(prefix="rlvr-")
                 stack.callback(_remove, folder)
-            files = [stack.enter_context(_file(p)) for p in ({**job, "folder": folder}, tests)]
             report, sink = os.pipe()
             stack.callback(os.close, report)
+            job = {**job, "folder": folder}
+            limits = {key: value for key, value in job.items() if key != "program"}
+            descriptors = [_file(job), _file({**tests, "job": limits}), sink]
             try:
-                descriptors = [file.fileno() for file in files] + [sink]
                 socket.send_fds(self._control, [server.RUN], descriptors)
             except OSError:
                 self.close()
                 return {"status": "error", "reason": "the sandbox died before the program began"}
             finally:
-                os.close(sink)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            self._is_clearing = True
             data = _read(report, seconds)
             if data is None:
                 with contextlib.suppress(OSError):
                     self._control.send(server.KILL)
+            result = None if data is None else _result(data)
+            if result and self._kind != "none":  # what is left of the program goes meanwhile
+                return result
             code = self._ended()
-        return {"status": "timeout"} if data is None else _result(data, code)
+        return {"status": "timeout"} if data is None else result or _death(code)
 
     def _start(self) -> str | None:
         """Starts the server; why that fails."""
         self._control, theirs = socket.socketpair()
         self._control.settimeout(_START_S)
-        folders = [*_SYSTEM, os.path.realpath(sys.base_prefix)]
+        own = [*_SYSTEM, os.path.realpath(sys.base_prefix)]
+        folders = list(dict.fromkeys([*own, *self._packages.folders]))
         setup = {
             "kind": self._kind,
-            "folders": list(dict.fromkeys([*folders, *self._packages.folders])),
+            "folders": folders,
             "tmp_bytes": _TMP_BYTES,
             "control": theirs.fileno(),
             "paths": self._packages.paths,
+            "tops": self._packages.tops,
             "modules": self._packages.modules,
             "inside": _inside(),
         }
         with theirs:
             self._process = subprocess.Popen(
-                [*_command(self._kind, setup["folders"]), *_PYTHON, "-c", _BOOT],
+                [*_command(self._kind, folders), *_PYTHON, "-c", _BOOT],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -145,6 +156,7 @@ class Sandbox:
     def _ended(self) -> int | None:
         """The exit code of the process that held the tests; None where the server died."""
         assert self._control
+        self._is_clearing = False
         with contextlib.suppress(OSError):
             if len(answer := self._control.recv(server.ENDED.size)) == server.ENDED.size:
                 code: int = server.ENDED.unpack(answer)[0]
@@ -154,6 +166,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends the server and all that it started."""
+        self._is_clearing = False
         if self._control:
             self._control.close()
             self._control = None
@@ -166,14 +179,18 @@ class Sandbox:
             self._process = None
 
 
-def _result(data: bytes, code: int | None) -> dict[str, Any]:
-    """What the process of the tests reported, else how it ended."""
+def _result(data: bytes) -> dict[str, Any] | None:
+    """What the process of the tests reported; None where it ended before it had."""
     try:
-        result = json.loads(data)
+        result = json.loads(data[messages.LENGTH.size :])
     except ValueError:
-        result = None
-    if isinstance(result, dict) and ("passed" in result or "status" in result):
-        return result
+        return None
+    is_report = isinstance(result, dict) and ("passed" in result or "status" in result)
+    return result if is_report else None
+
+
+def _death(code: int | None) -> dict[str, Any]:
+    """How the process of the tests ended."""
     if code is None:
         return {"status": "error", "reason": "the sandbox died with the program"}
     if code == -signal.SIGKILL:
@@ -196,12 +213,12 @@ def _read(descriptor: int, seconds: float) -> bytes | None:
     return data
 
 
-def _file(message: Any) -> IO[bytes]:
-    """A file without a name that holds a message, to be read from its beginning."""
-    file: IO[bytes] = open(os.memfd_create("rlvr"), "w+b")  # noqa: SIM115 - the caller closes it
-    file.write(json.dumps(message).encode())
-    file.seek(0)
-    return file
+def _file(message: Any) -> int:
+    """The descriptor of a file without a name that holds a message, to be read from its start."""
+    descriptor = os.memfd_create("rlvr")
+    messages.send(descriptor, message)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _remove(folder: str) -> None:

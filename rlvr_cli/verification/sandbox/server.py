@@ -6,7 +6,6 @@ standard library alone.
 """
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -17,17 +16,20 @@ import signal
 import socket
 import struct
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, NoReturn
 
-from rlvr_cli.verification.sandbox import namespaces, runner, seccomp
+from rlvr_cli.verification.sandbox import child, guard, namespaces, runner, seccomp
 
 KILL, RUN = b"k", b"r"  # what it is asked
 ENDED = struct.Struct("!i")  # what it answers: the exit code of the process that held the tests
-_WARM = (  # what programs import most, so that a fork has it
-    "abc", "array", "ast", "bisect", "cmath", "collections", "contextlib", "copy", "datetime",
-    "decimal", "enum", "dataclasses", "fractions", "functools", "hashlib", "heapq", "inspect", "io",
-    "itertools", "json", "math", "numbers", "operator", "queue", "random", "re", "statistics",
-    "string", "struct", "textwrap", "threading", "time", "types", "typing", "unicodedata",
+# What programs import most, so that a fork has it. Not `threading` and `random` nor what imports
+# them: their work after each fork takes longer than importing them where they are used.
+_WARM = (
+    "abc", "array", "ast", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io",
+    "itertools", "json", "math", "numbers", "operator", "re", "string", "struct", "textwrap",
+    "time", "types", "typing", "unicodedata", "_random", "_sha512", "_weakrefset",
 )  # fmt: skip
 
 
@@ -47,9 +49,10 @@ def main(setup: dict[str, Any]) -> NoReturn:
         namespaces.enter(setup["folders"])
     if setup["kind"] != "none":
         namespaces.make_read_only()
+    namespaces.bound_capabilities()
     namespaces.hide()
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans come here
-    fault = _warm_up(setup["paths"], setup["modules"])
+    namespaces.adopt_orphans()
+    fault = _warm_up(setup)
     control.sendall(json.dumps({"fault": fault}).encode())
     while not fault and (descriptors := _next(control)):
         if setup["kind"] != "none":
@@ -58,19 +61,32 @@ def main(setup: dict[str, Any]) -> NoReturn:
     os._exit(0)
 
 
-def _warm_up(paths: list[str], modules: list[str]) -> str | None:
+class _Allowed:
+    """Finds the packages that programs may import, and no other of their folders."""
+
+    def __init__(self, paths: list[str], tops: list[str]) -> None:
+        self._paths, self._tops = paths, frozenset(tops)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if path is not None or name not in self._tops:
+            return None
+        return PathFinder.find_spec(name, self._paths)
+
+
+def _warm_up(setup: dict[str, Any]) -> str | None:
     """Imports what programs need; why a module that was asked for cannot be."""
-    sys.path += paths
-    sys.dont_write_bytecode = True
     for name in _WARM:
         importlib.import_module(name)
-    for name in modules:
+    sys.meta_path.append(_Allowed(setup["paths"], setup["tops"]))
+    for name in setup["modules"]:
         try:
             importlib.import_module(name)
         except BaseException as error:
             return f"{name} cannot be imported in it: {type(error).__name__}: {error}"[:200]
     if seccomp.is_known():
-        seccomp.prepared()
+        seccomp.prepare()
+    guard.prepare(setup["folders"])
+    child.limit_all()
     os.environ.clear()
     sys.argv[:] = [""]
     gc.collect()
@@ -91,18 +107,17 @@ def _run(setup: dict[str, Any], control: socket.socket, descriptors: list[int]) 
     pid = os.fork()
     if not pid:
         try:
-            namespaces.die_with_parent()
             os.setsid()
-            control.close()
-            runner.run(setup, *descriptors)
+            os.close(control.fileno())
+            runner.run(setup["kind"], *descriptors)
         finally:
             os._exit(1)
     for descriptor in descriptors:
         os.close(descriptor)
     life = os.pidfd_open(pid)
-    asked, _, _ = select.select([life, control], [], [])
+    asked, _, _ = select.select([life, control.fileno()], [], [])
     os.close(life)
-    if control in asked and not control.recv(1):
+    if control.fileno() in asked and not control.recv(1):
         _kill_all(setup["kind"], pid)
         os._exit(0)
     return _kill_all(setup["kind"], pid)
@@ -117,9 +132,9 @@ def _kill_all(kind: str, pid: int) -> int:
     while True:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(-1, signal.SIGKILL) if kind != "none" else os.killpg(pid, signal.SIGKILL)
-        for child in _children() if kind == "none" else []:
+        for orphan in _children() if kind == "none" else []:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                os.kill(orphan, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:

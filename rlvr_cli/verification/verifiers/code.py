@@ -11,15 +11,18 @@ from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.verification.sandbox import launch
+from rlvr_cli.verification.sandbox.packages import find
 
+EARLIER = {"packages": ()}
 EQUALITY: Equality = "none"  # of two programs
 
-_LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
+_LOGIC = "3"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _ASSERTS = re.compile(r"\bassert\b|\braise\b")
 _MOST = 100_000  # characters of a program
 _REASON_LENGTH = 200  # characters of why it failed
-_OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
+_OVERHEAD_S = 20.0  # for starting a sandbox again on a busy machine
+_START_S = 60.0  # for starting the first one, with its packages
 
 
 def build(
@@ -27,6 +30,7 @@ def build(
     exceeding: Literal["fault", "wrong"] = "fault",
     timeout_s: float = 10.0,
     memory_mib: int = 1024,
+    packages: tuple[str, ...] = (),
 ) -> Isolated:
     """The verifier of programs.
 
@@ -36,10 +40,14 @@ def build(
     is the last fenced block, or else the completion; it goes after the prompt, or, if it defines
     the entry point itself, after what the prompt has above that. Tests call it from another
     process, by messages of plain data. `exceeding` says what a program is that takes more than
-    `timeout_s` or `memory_mib`: a fault without reward, or wrong.
+    `timeout_s` or `memory_mib`: a fault without reward, or wrong. `packages` are installed ones
+    that programs and tests may import, with what these need.
     """
     if timeout_s <= 0 or memory_mib < 256:
         raise ValueError("timeout_s must be above 0, memory_mib at least 256")
+
+    allowed = find(packages)
+    major, minor = sys.version_info[:2]
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         tests = _tests(answer, extra)
@@ -51,14 +59,16 @@ def build(
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
-        outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
+        outcome = launch.run(
+            kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20, packages=allowed
+        )
         return _verdict(outcome, exceeding)
 
     return Isolated(
         extract=_program,
         judge=judge,
-        limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20),
-        version=f"{_LOGIC} python {sys.version_info.major}.{sys.version_info.minor}",
+        limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20, _START_S),
+        version=" ".join([f"{_LOGIC} python {major}.{minor}", *allowed.versions]),
         reads=("entry_point", "prompt"),
         runs_code=True,
     )

@@ -124,6 +124,11 @@ def test_programs_that_read_and_write(sandbox):
 def test_no_process_and_no_file_stays_behind(sandbox):
     pool, _, temporary = sandbox
     run(pool, {"sleep": "import time\ndef f(): time.sleep(99)", "right": "f = str"}, TESTS, HASTY)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if all(len(below(worker.pid)) <= MOST_WAITING for worker in pool._workers):
+            break
+        time.sleep(0.02)
     assert all(len(below(worker.pid)) <= MOST_WAITING for worker in pool._workers)
     assert os.listdir(temporary) == []
     everything = below(pool._server._process.pid)
