@@ -4,8 +4,8 @@
 
 MBPP has a problem a line with `code`, `test_list` and `test_setup_code`. Each round starts the
 verifier's processes anew and runs all programs with none remembered; starting the processes, a
-second on either side, is not in the figures. With `--before`, a checkout of an earlier version does the
-same in turn. The best round of each counts.
+second on either side, is not in the figures. With `--before`, a checkout of an earlier version does
+the same in turn. The best round of each counts.
 """
 
 import argparse
