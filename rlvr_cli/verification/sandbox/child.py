@@ -4,7 +4,6 @@ It runs inside the sandbox and imports the standard library alone.
 """
 
 import builtins
-import contextlib
 import math
 import os
 import resource
@@ -16,7 +15,9 @@ from typing import Any, NoReturn
 from rlvr_cli.verification.sandbox import messages, seccomp
 from rlvr_cli.verification.sandbox.messages import Gone
 
+READY = "ready"  # what it says before it runs the program
 NAME = "solution"  # of the program
+_THREADS = 64
 
 
 class OutOfTime(BaseException):
@@ -26,32 +27,42 @@ class OutOfTime(BaseException):
 class Child:
     """The process that knows the program and nothing of the tests."""
 
-    def __init__(
-        self, job: dict[str, Any], serve: Callable[[dict[str, Any], int, int], None]
-    ) -> None:
+    def __init__(self, serve: Callable[[int, int], None]) -> None:
+        """Forks it; it answers on the second descriptor what it is asked on the first."""
         asks, self._ask = os.pipe()
         self._answer, answers = os.pipe()
         self.pid = os.fork()
         if not self.pid:
             try:
-                _keep(asks, answers)
-                serve(job, asks, answers)
+                serve(asks, answers)
             finally:
                 os._exit(0)
         os.close(asks)
         os.close(answers)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request; what the program raised is raised here."""
+    def begin(self, seconds: float) -> None:
+        """Waits until it is about to run the program, for which it has so many seconds of CPU."""
+        self._seconds = seconds
+        if messages.get(self._answer) != READY:
+            raise RuntimeError("the process of the program did not begin")
+
+    def ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
+        """The answer to a request; what the program raised is raised here.
+
+        `OutOfTime` if it takes more than `seconds`, as measured by a clock on the wall.
+        """
         try:
             messages.send(self._ask, request)
         except BrokenPipeError:
             self._bury()
-        return self.receive()
+        return self.receive(seconds)
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self, seconds: float | None = None) -> dict[str, Any]:
         try:
-            answer = messages.get(self._answer)
+            deadline = None if seconds is None else time.monotonic() + seconds
+            answer = messages.get(self._answer, deadline)
+        except TimeoutError as error:
+            raise OutOfTime from error
         except ValueError as error:
             raise Gone("it answered what is no message") from error
         if answer is None:
@@ -65,20 +76,26 @@ class Child:
     def _bury(self) -> NoReturn:
         """Says how the child ended, or that it closed its pipes."""
         for _ in range(100):
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            ended, status, used = os.wait4(self.pid, os.WNOHANG)
             if ended:
-                raise_for(os.waitstatus_to_exitcode(status))
+                code = os.waitstatus_to_exitcode(status)
+                if code == -signal.SIGKILL and used.ru_utime + used.ru_stime > self._seconds:
+                    raise OutOfTime
+                raise_for(code)
             time.sleep(0.005)
         raise Gone("it closed its pipes")
 
 
-def _keep(*descriptors: int) -> None:
+def keep(*descriptors: int) -> None:
     """Closes all others; what a program prints goes nowhere."""
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    for descriptor in set(range(3, 256)) - set(descriptors):
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+    for number in range(3):
+        os.close(number)
+        os.open(os.devnull, os.O_RDWR)  # of its own: flags are shared by all that share a file
+    before = 2
+    for descriptor in sorted(descriptors):
+        os.closerange(before + 1, descriptor)
+        before = descriptor
+    os.closerange(before + 1, 1 << 20)
 
 
 def _raise_as(name: str, text: str) -> NoReturn:
@@ -93,6 +110,8 @@ def raise_for(code: int) -> NoReturn:
     """Raises what the exit code of a program means, below 0 the number of a signal."""
     if code == -signal.SIGXCPU:
         raise OutOfTime
+    if code == -signal.SIGKILL:  # by the kernel, which is short of memory: the filter lets no other
+        raise MemoryError
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     raise Gone(f"it ended with {name}")
 
@@ -100,15 +119,21 @@ def raise_for(code: int) -> NoReturn:
 def limit(job: dict[str, Any]) -> None:
     """Lets this process use what the job allows, and make the system calls of the filter."""
     seconds = max(1, math.ceil(job["seconds"]))
-    for kind, most in (
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, job["memory_bytes"]),
-        (resource.RLIMIT_FSIZE, job["file_bytes"]),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_NPROC, 64),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (most, most))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError
-    if job["kind"] != "none" or seccomp.is_known():
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (job["file_bytes"], job["file_bytes"]))
+    resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
+    confine(job["kind"], job["memory_bytes"])
+
+
+def confine(kind: str, memory_bytes: int) -> None:
+    """Limits the memory of this process, and puts the filter on it."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    if kind != "none" or seccomp.is_known():
         seccomp.load()
+
+
+def limit_all() -> None:
+    """The limits that are the same for all that this process forks; it keeps within them too."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an OSError

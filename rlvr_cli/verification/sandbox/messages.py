@@ -6,10 +6,12 @@ standard library alone.
 
 import json
 import os
+import select
 import struct
+import time
 from typing import Any
 
-_LENGTH = struct.Struct("!I")
+LENGTH = struct.Struct("!I")
 _MOST = 16 << 20  # bytes of a message
 
 
@@ -17,28 +19,40 @@ class Gone(BaseException):
     """The program ended, or answered what is no answer."""
 
 
-def send(descriptor: int, message: Any) -> None:
+def packed(message: Any) -> bytes:
     data = json.dumps(message).encode()
-    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    return LENGTH.pack(len(data)) + data
+
+
+def send(descriptor: int, message: Any) -> None:
+    rest = memoryview(packed(message))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def get(descriptor: int) -> Any:
-    """The next message; None where the other process closed its pipe."""
-    header = _read(descriptor, _LENGTH.size)
+def get(descriptor: int, deadline: float | None = None, most: int = _MOST) -> Any:
+    """The next message; None where the other process closed its pipe.
+
+    `TimeoutError` if it is not complete at the deadline, on the monotonic clock; `Gone` if it has
+    more than `most` bytes.
+    """
+    header = _read(descriptor, LENGTH.size, deadline)
     if header is None:
         return None
-    (size,) = _LENGTH.unpack(header)
-    if size > _MOST:
+    (size,) = LENGTH.unpack(header)
+    if size > most:
         raise Gone("it answered more than 16 MiB")
-    data = _read(descriptor, size)
+    data = _read(descriptor, size, deadline)
     return None if data is None else json.loads(data)
 
 
-def _read(descriptor: int, size: int) -> bytes | None:
+def _read(descriptor: int, size: int, deadline: float | None) -> bytes | None:
     data = bytearray()
     while len(data) < size:
+        if deadline is not None:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([descriptor], [], [], left)[0]:
+                raise TimeoutError
         piece = os.read(descriptor, size - len(data))
         if not piece:
             return None

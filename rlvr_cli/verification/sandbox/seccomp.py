@@ -6,6 +6,7 @@ runs inside the sandbox and imports the standard library alone.
 
 import ctypes
 import errno
+import functools
 import platform
 import struct
 
@@ -102,8 +103,9 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-def load() -> None:
-    """Puts the filter on this process and all that it starts; it cannot be taken off."""
+@functools.cache
+def _prepared() -> tuple[ctypes.CDLL, ctypes.Structure, ctypes.Array[ctypes.c_char]]:
+    """The C library, and the filter of this machine as it takes it, with the rules it points to."""
     rules = program(platform.machine())
     buffer = ctypes.create_string_buffer(rules, len(rules))
 
@@ -111,7 +113,17 @@ def load() -> None:
         _fields_ = [("length", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
 
     filter_program = Filter(len(rules) // 8, ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
+    return ctypes.CDLL(None, use_errno=True), filter_program, buffer
+
+
+def prepare() -> None:
+    """Does once what `load` needs, so that no fork has to."""
+    _prepared()
+
+
+def load() -> None:
+    """Puts the filter on this process and all that it starts; it cannot be taken off."""
+    libc, filter_program, _ = _prepared()
     for option, value, more in ((38, 1, 0), (22, 2, ctypes.addressof(filter_program))):
         # PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with SECCOMP_MODE_FILTER
         if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0):

@@ -14,15 +14,17 @@ from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.verification.parsing import assertions, golds, programs, whole
 from rlvr_cli.verification.parsing.cases import Calls, Script
 from rlvr_cli.verification.sandbox import launch
+from rlvr_cli.verification.sandbox.packages import find
 
 EQUALITY: Equality = "none"  # two programs are not compared
 VERSION = 2
 EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "free",
-           "imports": "none"}  # fmt: skip
+           "imports": "none", "packages": ()}  # fmt: skip
 
-_LOGIC = "4"  # raised with each change of what this file, `parsing` or `sandbox` decides
+_LOGIC = "5"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
-_OVERHEAD_S = 20.0  # for starting a sandbox on a busy machine
+_OVERHEAD_S = 20.0  # for starting a sandbox again on a busy machine
+_START_S = 60.0  # for starting the first one, with its packages
 _READS = ("entry_point", "fn_name", "func_name", "given_code", "metadata", "prompt", "starter_code")
 _NOTHING = "it has no Python program: no block of Python, and no text that reads as one"
 
@@ -37,6 +39,7 @@ def build(
     test_timeout_s: float = 0.0,
     timeout_s: float = 10.0,
     memory_mib: int = 1024,
+    packages: tuple[str, ...] = (),
 ) -> Isolated:
     """The verifier of programs.
 
@@ -49,9 +52,9 @@ def build(
     `credit=share` pays the share of the tests that pass. `tolerance` is how much a decimal may
     differ, times its size where that is above 1; `lines=strict` compares outputs line by line.
     `imports` says which programs have the usual imports before them: `auto` those of LeetCode's
-    style. `exceeding` says what a program is that takes more than `timeout_s` in all,
-    `test_timeout_s` in one test (0: no such limit) or `memory_mib`: a fault without reward, or
-    wrong.
+    style. `packages` are installed ones that programs and tests may import, with what these need.
+    `exceeding` says what a program is that takes more than `timeout_s` in all, `test_timeout_s` in
+    one test (0: no such limit) or `memory_mib`: a fault without reward, or wrong.
     """
     if timeout_s <= 0 or memory_mib < 256:
         raise ValueError("timeout_s must be above 0, memory_mib at least 256")
@@ -64,6 +67,9 @@ def build(
         "tolerance": tolerance,
         "by_line": lines == "strict",
     }
+
+    allowed = find(packages)
+    major, minor = sys.version_info[:2]
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         try:
@@ -79,9 +85,14 @@ def build(
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
         style, tests = _tests(gold, entry, options)
-        job = {"program": program, "style": style}
-        tests = {**options, **tests, "prompt": given}
-        outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
+        outcome = launch.run(
+            kind,
+            {"program": program, "style": style},
+            {**options, **tests, "prompt": given},
+            seconds=timeout_s,
+            memory_bytes=memory_mib << 20,
+            packages=allowed,
+        )
         each = f"{test_timeout_s:g} s in a test or " if test_timeout_s else ""
         limits = {"timeout": f"{each}{timeout_s:g} s", "oom": f"{memory_mib} MiB"}
         return _verdict(outcome, exceeding, limits)
@@ -89,8 +100,8 @@ def build(
     return Isolated(
         extract=programs.read,
         judge=judge,
-        limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20),
-        version=f"{_LOGIC} python {sys.version_info.major}.{sys.version_info.minor}",
+        limits=Limits(timeout_s + _OVERHEAD_S, max(memory_mib, 2048) << 20, _START_S),
+        version=" ".join([f"{_LOGIC} python {major}.{minor}", *allowed.versions]),
         reads=_READS,
         runs_code=True,
     )

@@ -105,6 +105,50 @@ ESCAPES = {
     "many descriptors": "held = [os.open('/dev/null', 0) for _ in range(200)]\nreturn True",
     "other descriptors": "def is_open(n):\n    try: return bool(os.fstat(n))\n"
     "    except OSError: return False\nreturn sum(map(is_open, range(3, 1024))) > 2",
+    "mode of a device": "os.chmod('/dev/null', 0o666)\nreturn True",
+    "owner of a device": "os.chown('/dev/null', 0, 0)\nreturn True",
+    "times of a device": "os.utime('/dev/zero')\nreturn True",
+    "folder in the root": "os.mkdir('/made')\nreturn True",
+    "file beside the devices": "open('/dev/made', 'w').write('x')\nreturn True",
+    "system folder in another's place": "os.rename('/bin', '/tmp/bin')\nreturn True",
+    "library of its own": "os.unlink('/lib64')\nos.symlink('/tmp', '/lib64')\nreturn True",
+    "rename /tmp": "os.rename('/tmp', '/t')\nreturn True",
+    "unmount /tmp": call("umount2", "b'/tmp'", "2"),
+    "remount the root": "return ctypes.CDLL(None).mount(None, b'/', None, 32, None) == 0",
+    "capabilities": "libc = ctypes.CDLL(None)\nhead = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
+    "data = (ctypes.c_uint32 * 6)()\nlibc.capget(head, data)\nreturn any(data)",
+    "capabilities again": "libc = ctypes.CDLL(None)\nhead = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
+    "data = (ctypes.c_uint32 * 6)(1 << 21, 1 << 21)\nreturn libc.capset(head, data) == 0",
+    "kill the server": "os.kill(2, 9)\nreturn True",
+    "interrupt by thread": call("tgkill", "os.getppid(), os.getppid()", "2"),
+    "signal by descriptor": call("pidfd_send_signal", "0", "9", "0", "0"),
+    "descriptor of a process": call("pidfd_open", "os.getppid()", "0"),
+    "descriptor of another's file": call("pidfd_getfd", "0", "3", "0"),
+    "timer that signals another": "libc = ctypes.CDLL(None)\n"
+    "event = (ctypes.c_int * 16)(0, 0, 9, 4, os.getppid())\n"
+    "return libc.timer_create(0, event, (ctypes.c_int * 2)()) == 0",
+    "seize parent": "return ctypes.CDLL(None).ptrace(0x4206, os.getppid(), 0, 0) == 0",
+    "trace the first": "return ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0",
+    "write parent": call("process_vm_writev", "os.getppid()", "0", "0", "0", "0", "0"),
+    "pages of parent": call("move_pages", "os.getppid()", "0", "0", "0", "0", "0"),
+    "compare with parent": call("kcmp", "os.getpid()", "os.getppid()", "0", "0", "0"),
+    "memory of the first": "return bool(open('/proc/1/mem', 'r+b'))",
+    "environment of the first": "return b'RLVR' in open('/proc/1/environ', 'rb').read()",
+    "files of the first": "return bool(os.listdir('/proc/1/fd'))",
+    "descriptors of parent": "return any(os.readlink(f'/proc/{{os.getppid()}}/fd/{{n}}')"
+    " for n in range(9))",
+    "score of the parent": "open(f'/proc/{{os.getppid()}}/oom_score_adj', 'w').write('1000')\n"
+    "return True",
+    "tests in the frames of threads": "return any(''.join(['XYLO', 'PHON']) in repr(dict(f.f_locals))"
+    " for f in sys._current_frames().values())",
+    "tests in modules": "return any(''.join(['XYLO', 'PHON']) in str(v)\n"
+    "    for m in list(sys.modules.values()) if m and 'rlvr' in m.__name__\n"
+    "    for v in list(vars(m).values()))",
+    "tests in tracebacks": "try: 1/0\nexcept ZeroDivisionError as e: frame = e.__traceback__.tb_frame\n"
+    "found = False\nwhile frame:\n    found |= ''.join(['XYLO', 'PHON']) in repr(dict(frame.f_globals))\n"
+    "    frame = frame.f_back\nreturn found",
+    "tests in a file": "def reads(n):\n    try: return b'assert' in os.pread(n, 1 << 16, 0)\n"
+    "    except OSError: return False\nreturn any(map(reads, range(1024)))",
     "tests in memory": "return any(''.join(['XYLO', 'PHON']) in repr(o) for o in gc.get_objects()"
     " if isinstance(o, (str, dict, list, tuple)) and len(str(o)) < 10**5)",
     "tests in frames": "frame, found = sys._getframe(), False\nwhile frame:\n"
@@ -156,6 +200,68 @@ CHEATS = {
     "endless recursion": "def f(): return f()",
     "crash": "import ctypes\ndef f(): return ctypes.string_at(0)",
     "abort": "import os\ndef f(): os.abort()",
+    "hash equal to all": "class E(int):\n    __hash__ = lambda s: hash('XYLO' + 'PHON')\n"
+    "    __eq__ = lambda s, o: True\ndef f(): return E(0)",
+    "unequal to none": "class E(str):\n    __ne__ = lambda s, o: False\n    __eq__ = lambda s, o: True\n"
+    "    __hash__ = str.__hash__\ndef f(): return E()",
+    "bytes equal to all": "class E(bytes):\n    __eq__ = lambda s, o: True\ndef f(): return E(b'x')",
+    "float equal to all": "class E(float):\n    __eq__ = lambda s, o: True\n"
+    "    hex = lambda s: '0x1p0'\ndef f(): return E(1)",
+    "tuple of lies": "class E(tuple):\n    __eq__ = lambda s, o: True\n    __len__ = lambda s: 8\n"
+    "def f(): return E((1,))",
+    "mapping of lies": "class E(dict):\n    __eq__ = lambda s, o: True\n    items = lambda s: 1/0\n"
+    "def f(): return E(a=1)",
+    "set of lies": "class E(set):\n    __eq__ = lambda s, o: True\n    __iter__ = lambda s: iter('x')\n"
+    "def f(): return E('y')",
+    "kind that is equal": "class M(type):\n    __eq__ = lambda s, o: True\n    __hash__ = type.__hash__\n"
+    "class E(metaclass=M): pass\ndef f(): return E",
+    "an instance of all": "class E:\n    __class__ = property(lambda s: bool)\ndef f(): return E()",
+    "reflected comparison": "class E(str):\n    def __req__(s, o): return True\n"
+    "    def __contains__(s, o): return True\ndef f(): return E('x')",
+    "import hook": "import sys\nclass H:\n    def find_spec(s, *a): raise SystemExit(0)\n"
+    "sys.meta_path.insert(0, H())\nsys.path_hooks.insert(0, H())\ndef f(): return 0",
+    "all modules replaced": "import sys\nfor n in list(sys.modules):\n"
+    "    if n not in ('sys', 'builtins'): sys.modules[n] = sys\ndef f(): return 0",
+    "no modules": "import sys\nsys.modules.clear()\ndef f(): return 0",
+    "no built-ins": "import builtins\nfor n in list(vars(builtins)):\n"
+    "    if n not in ('delattr', 'AssertionError'): delattr(builtins, n)\ndef f(): return 0",
+    "equal by built-ins": "import builtins\nbuiltins.isinstance = lambda *a: True\n"
+    "builtins.len = lambda *a: 0\ndef f(): return 0",
+    "encoder replaced": "import sys\nfor n, m in list(sys.modules.items()):\n"
+    "    if n.endswith('.values'): m.encode = lambda *a: True\ndef f(): return 0",
+    "sender replaced": "import sys\nfor n, m in list(sys.modules.items()):\n"
+    "    if n.endswith('.messages'):\n        send = m.send\n"
+    "        m.send = lambda d, v: send(d, {'passed': True})\ndef f(): return 0",
+    "harness by gc": "import gc\nfor o in gc.get_objects():\n"
+    "    if type(o).__name__ == 'function' and o.__name__ in ('check', 'run', '_raise_as'):\n"
+    "        o.__code__ = (lambda *a: {'passed': True}).__code__\ndef f(): return 0",
+    "caller's frame": "import sys\ndef f():\n    frame = sys._getframe()\n    while frame:\n"
+    "        frame.f_locals.update(result={'passed': True}, passed=True)\n"
+    "        frame.f_globals['check'] = lambda *a: {'passed': True}\n        frame = frame.f_back\n",
+    "report forged": "import os\nfor n in range(1024):\n"
+    "    try: os.write(n, b'{\"passed\": true}')\n    except OSError: pass\ndef f(): return 0",
+    "report forged and gone": "import os\nfor n in range(1024):\n"
+    "    try: os.write(n, b'{\"passed\": true}')\n    except OSError: pass\nos._exit(0)",
+    "report by a thread": "import os, threading\ndef forge():\n    while True:\n"
+    "        for n in range(3, 64):\n            try: os.write(n, b'{\"passed\": true}')\n"
+    "            except OSError: pass\nthreading.Thread(target=forge, daemon=True).start()\n"
+    "def f(): return 0",
+    "audit hook": "import sys\ndef hook(*a): raise SystemExit(0)\nsys.addaudithook(hook)\n"
+    "def f(): return open('/x')",
+    "profile": "import sys, threading\nsys.setprofile(lambda *a: None)\n"
+    "threading.settrace(lambda *a: None)\ndef f(): return 0",
+    "fork bomb": "import os\ndef f():\n    while True: os.fork()",
+    "descriptor bomb": "import os\nheld = []\ndef f():\n    while True: held.append(os.pipe())",
+    "file bomb": "def f():\n    n = 0\n    while True:\n        open(f'/tmp/{n}', 'w').close()\n        n += 1",
+    "full /tmp": "def f():\n    n = 0\n    while True:\n        open(f'/tmp/{n}', 'wb').write(bytes(1 << 20))\n"
+    "        n += 1",
+    "file without end": "def f():\n    with open('/tmp/x', 'wb') as file:\n"
+    "        while True: file.write(bytes(1 << 20)); file.flush()",
+    "digits without end": "def f(): return str(1 << 10**6)",
+    "deep JSON": "def f():\n    import json\n    return json.loads('[' * 10**5)",
+    "deep repr": "def f():\n    x = []\n    for _ in range(10**6): x = [x]\n    return repr(x)",
+    "stop oneself": "import signal\ndef f(): signal.raise_signal(signal.SIGSTOP)",
+    "kill oneself": "import os\ndef f(): os.kill(os.getpid(), 9)",
     "many threads": "import threading, time\ndef f():\n    while True:\n"
     "        threading.Thread(target=time.sleep, args=(99,)).start()",
     "no Python": "this is ) no Python",
@@ -180,6 +286,25 @@ EXHAUSTING = {
     "tower of powers": ("def f(): return 9**9**9**9", "timeout"),
     "regular expression": ("import re\ndef f(): return re.match('(a+)+$', 'a' * 64 + 'b')", "timeout"),
     "waiting for input": ("import threading\ndef f(): threading.Event().wait()", "timeout"),
+    "deaf to the limit of CPU time": (
+        "import hashlib, signal, threading\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+        "def burn():\n    while True: hashlib.sha256(bytes(1 << 20))\n"
+        "def f():\n    for _ in range(3): threading.Thread(target=burn).start()\n    burn()", "timeout",
+    ),
+    "alarm of its own": ("import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+                         "signal.signal(signal.SIGALRM, lambda *a: None)\n"
+                         "def f():\n    while True: pass", "timeout"),
+    "group of its own": ("import os, time\ndef f():\n    try: os.setsid()\n"
+                         "    except OSError: pass\n    time.sleep(99)", "timeout"),
+    "outlives its death": ("import time\nclass E:\n    def __del__(s): time.sleep(99)\n"
+                           "def f():\n    x = E()\n    del x", "timeout"),
+    "large whole number": ("def f(): return 3 ** (10**10)", "timeout"),
+    "output to all files": ("import os\ndef f():\n    while True: os.write(1, bytes(1 << 20))", "timeout"),
+    "fifo": ("import os\ndef f():\n    os.mkfifo('/tmp/p')\n    return open('/tmp/p').read()", "timeout"),
+    "copies of itself": ("def f():\n    x = [0]\n    while True: x += x", "oom"),
+    "text without end": ("def f():\n    x = 'x'\n    while True: x += x", "oom"),
+    "maps without end": ("import mmap\ndef f():\n    x = []\n    while True:\n        try: x.append(mmap.mmap(-1, 1 << 24))\n"
+                         "        except OSError: raise MemoryError", "oom"),
     "memory at once": ("def f(): return bytearray(1 << 40)", "oom"),
     "memory by and by": ("def f():\n    x = []\n    while True: x.append(bytearray(1 << 24))", "oom"),
     "claims to be out of it": ("def f(): raise MemoryError", "oom"),

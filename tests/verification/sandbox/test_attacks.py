@@ -22,13 +22,14 @@ IMPORTS, ESCAPES, CHEATS, EXHAUSTING = map(
 SPEC = "code:timeout_s=6.0,memory_mib=256"
 HASTY = "code:timeout_s=2.0,memory_mib=256"
 AT_ONCE = 6
+MOST_WAITING = 3  # a sandbox without a program: its server, and what bubblewrap has around it
 TESTS = "WORD = 'XYLOPHON'\nassert f() == WORD"
 SAFE = "WORD = 'XYLOPHON'\nassert f() == 'safe'"
 
 needs_filter = pytest.mark.skipif(not seccomp.is_known(), reason="no filter for this machine")
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "unshare"])
+@pytest.fixture(params=["bubblewrap", "unshare"], scope="module")
 def sandbox(request, tmp_path_factory):
     """A pool whose programs run in a kind of sandbox, and what the machine has to lose."""
     if not launch.works(request.param):
@@ -65,6 +66,14 @@ def test_nothing_escapes(sandbox):
     assert {name: v for name, v in verdicts.items() if v.correct is not True} == {}
     assert os.listdir(host) == ["secret"]
     assert not Path("~/rlvr-attack").expanduser().exists()
+
+
+@needs_filter
+def test_no_cheat_passes_either_where_nothing_but_the_filter_isolates():
+    unsafe = {name: text for name, text in CHEATS.items() if "/tmp" not in text}
+    with Pool(AT_ONCE, environment={launch.VARIABLE: "none"}) as pool:
+        verdicts = run(pool, unsafe, TESTS)
+    assert {n: v for n, v in verdicts.items() if (v.status, v.correct) != ("ok", False)} == {}
 
 
 @needs_filter
@@ -115,14 +124,32 @@ def test_programs_that_read_and_write(sandbox):
 def test_no_process_and_no_file_stays_behind(sandbox):
     pool, _, temporary = sandbox
     run(pool, {"sleep": "import time\ndef f(): time.sleep(99)", "right": "f = str"}, TESTS, HASTY)
-    server = pool._server._process.pid
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        started = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-        mine = {str(worker.pid) for worker in pool._workers}
-        below = [p for w in mine for p in Path(f"/proc/{w}/task/{w}/children").read_text().split()]
-        if set(started) <= mine and not below:
+        if all(len(below(worker.pid)) <= MOST_WAITING for worker in pool._workers):
             break
         time.sleep(0.02)
-    assert set(started) <= mine and not below
+    assert all(len(below(worker.pid)) <= MOST_WAITING for worker in pool._workers)
     assert os.listdir(temporary) == []
+    everything = below(pool._server._process.pid)
+    pool.close()
+    deadline = time.monotonic() + 5
+    while (alive := [p for p in everything if is_alive(p)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert alive == []
+
+
+def below(pid):
+    """The processes that a process started, and what they started."""
+    try:
+        found = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return found + [p for child in found for p in below(child)]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
