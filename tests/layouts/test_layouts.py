@@ -176,7 +176,7 @@ def test_gsm8k_as_verl_prepares_it_keeps_its_splits_apart(rlvr, jsonl, tmp_path)
 
 def test_prompts_of_a_layout_that_have_no_verifier_are_counted(rlvr, samples, jsonl, tmp_path):
     (row,) = samples.DAPO.to_pylist()
-    path = jsonl(row, row | {"ability": "voc"}, name="voc.jsonl")
+    path = jsonl(row, row | {"data_source": "voc", "ability": "voc"}, name="voc.jsonl")
     ran = rlvr("prompts", path, "--out", tmp_path / "made")
     assert "1 prompts have no verifier: name one with --verifier" in ran.err
 
