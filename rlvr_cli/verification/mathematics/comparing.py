@@ -1,0 +1,410 @@
+"""Whether an answer is the gold's: by its shape, and its parts by their values."""
+
+import functools
+import re
+from fractions import Fraction
+
+from rlvr_cli.verification.mathematics import (
+    equations,
+    expressions,
+    numerals,
+    plain,
+    regions,
+    shapes,
+    symbolic,
+    trailers,
+    units,
+)
+from rlvr_cli.verification.mathematics.options import Options
+
+_DEEPEST = 12
+
+
+def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
+    """Whether a cleaned answer is the cleaned gold."""
+    if plain.squeezed(gold) == plain.squeezed(answer):
+        return True
+    if depth > _DEEPEST:
+        return False
+    words = _equal_words(gold, answer)
+    if words is not None:
+        return words
+    gold, answer = plain.without_money(gold), plain.without_money(answer)
+    (gold, domain), (answer, other) = map(trailers.parted, (gold, answer))
+    if domain and other and domain != other:
+        return False
+    for decide in (_equal_clocks, _equal_in_base, _equal_cases, _equal_matrices, _equal_regions,
+                   _equal_lists, _equal_equations):  # fmt: skip
+        decided = decide(gold, answer, options, depth)
+        if decided is not None:
+            return decided
+    return _equal_quantities(gold, answer, options)
+
+
+def _again(options: Options, depth: int):  # type: ignore[no-untyped-def]
+    return lambda gold, answer: equal(gold, answer, options, depth + 1)
+
+
+def _equal_words(gold: str, answer: str) -> bool | None:
+    """Whether two texts of words are the same; None if one has mathematics in it."""
+    is_words, other = plain.is_words(gold), plain.is_words(answer)
+    if not is_words and not other:
+        return None
+    words, others = (plain.unwrapped(text).casefold().strip("()\"'?! .") for text in (gold, answer))
+    if words == others:
+        return True
+    if numerals.spelled(words) or numerals.spelled(others):
+        return None
+    if is_words and other:
+        letters, more = (text.replace(" ", "") for text in (gold, answer))
+        if all(t.isalpha() and (len(t) < 4 and not (t.isupper() and len(t) > 2)) for t in (letters, more)):
+            return None  # products of variables
+        return False
+    return None
+
+
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2}(?::[0-9]{2})?)\s*(?:\\text\s*\{)?\s*([ap])?\.?\s*(m?)\.?\s*\}?", re.IGNORECASE)
+
+
+def _equal_clocks(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether two times of day, or ratios, that look alike are the same."""
+    times = [_CLOCK.fullmatch(text) for text in (gold, answer)]
+    if not all(times):
+        return None
+    (hour, minute, half, _), (hour2, minute2, half2, _) = (t.groups("") for t in times if t)
+    if half and half2 and half.lower() != half2.lower():
+        return False
+    return (int(hour), minute) == (int(hour2), minute2)
+
+
+def _equal_in_base(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether two numerals are the same, if one of them says its base; None if none does."""
+    numerals_read = [numerals.in_base(gold), numerals.in_base(answer)]
+    if not any(numerals_read):
+        return None
+    if all(numerals_read):
+        return numerals_read[0] == numerals_read[1]
+    numeral = numerals_read[0] or numerals_read[1]
+    assert numeral
+    bare = (answer if numerals_read[0] else gold).replace(" ", "").upper().lstrip("0")
+    if not bare.isalnum():
+        return None
+    return options.base == "lenient" and bare == numeral[0]
+
+
+def _equal_cases(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether systems, or functions of pieces, are the same."""
+    rows, others = shapes.rows_of_cases(gold), shapes.rows_of_cases(answer)
+    if rows is None and others is None:
+        return None
+    if any(len(row) > 1 for row in (*(rows or ()), *(others or ()))):
+        if rows is None or others is None or len(rows) != len(others):
+            return False
+        return _matched(
+            list(map(_piece, rows)), list(map(_piece, others)), _again(options, depth), ordered=False
+        )
+    left, right = (
+        text if found is None else ", ".join(cell for row in found for cell in row)
+        for text, found in ((gold, rows), (answer, others))
+    )
+    return equal(left, right, options, depth + 1)
+
+
+_WHEN = re.compile(r"\\text\s*\{[^{}]*\}|\b(?:if|for|when|otherwise)\b")
+
+
+def _piece(row: tuple[str, ...]) -> str:
+    """A row of a function of pieces as a pair of its value and its condition."""
+    cells = [_WHEN.sub(" ", cell).strip(" ,") or r"\mathbb{R}" for cell in row if cell]
+    return f"\\langle {', '.join(cells)} \\rangle"
+
+
+def _equal_matrices(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether two matrices are the same, or a vector and the list of its components."""
+    left, right = shapes.matrix(gold), shapes.matrix(answer)
+    if left is None and right is None:
+        return None
+    again = _again(options, depth)
+    if left and right:
+        if options.matrices == "strict" and left[0] != right[0]:
+            return False
+        if [len(row) for row in left[1]] != [len(row) for row in right[1]]:
+            return False
+        cells, others = (sum(side[1], ()) for side in (left, right))
+        return _matched(list(cells), list(others), again, ordered=True)
+    rows = (left or right)[1]  # type: ignore[index]
+    listing = shapes.listing(answer if left else gold)
+    if listing.brackets not in ("(", r"\langle", "[") or (len(rows) > 1 and len(rows[0]) > 1):
+        return None
+    cells, parts = list(sum(rows, ())), list(listing.items)
+    golds, answers = (cells, parts) if left else (parts, cells)
+    return _matched(golds, answers, again, ordered=True)
+
+
+def _equal_regions(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether two sets of real numbers are the same; None if none is one that is read."""
+    is_region, other = regions.is_marked(gold), regions.is_marked(answer)
+    if not is_region and not other:
+        return _equal_brackets(gold, answer, options, depth)
+    if regions.is_relation(gold) != regions.is_relation(answer) and options.intervals == "strict":
+        return False
+    left, right = regions.read(gold), regions.read(answer)
+    if left is None or right is None:
+        return None
+    is_list = any(text.startswith(r"\{") for text in (gold, answer))
+    if is_list and {r.is_points for r in (left, right)} == {True}:
+        return None  # the options of lists decide
+    return regions.same(left, right, _again(options, depth))
+
+
+def _equal_brackets(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Two pairs in brackets that differ are an open and a closed interval."""
+    left, right = shapes.listing(gold), shapes.listing(answer)
+    if len(left.items) != 2 or len(right.items) != 2 or left.brackets == right.brackets:
+        return None
+    half_open = [text[:1] in "([" and text[-1:] in ")]" and text[:1] + text[-1:] not in ("()", "[]")
+                 for text in (gold, answer)]  # fmt: skip
+    if any(half_open):
+        return None
+    return False if {left.brackets, right.brackets} == {"(", "["} else None
+
+
+def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether two lists have the same values; None if neither has several."""
+    left, right = shapes.listing(gold), shapes.listing(answer)
+    left, right = _ungrouped(left, gold, right), _ungrouped(right, answer, left)
+    left, right = _with_signs(left), _with_signs(right)
+    if len(left.items) < 2 and len(right.items) < 2 and not (left.brackets or right.brackets):
+        return None
+    if options.sets == "strict" and (left.brackets == r"\{") != (right.brackets == r"\{"):
+        return False
+    if len(left.items) == len(right.items) == 1 and (left.brackets or right.brackets):
+        if {left.brackets, right.brackets} <= {"", r"\{", "["}:
+            return equal(left.items[0], right.items[0], options, depth + 1)
+        return None
+    again = _again(options, depth)
+    named = _labels(left), _labels(right)
+    if named[0] and len(set(named[0])) > 1:
+        return _equal_by_label(left, right, named[0], named[1], again)
+    golds, answers = (
+        [shapes.labelled(item)[1] for item in side.items] if labels else list(side.items)
+        for side, labels in zip((left, right), named, strict=True)
+    )
+    if left.brackets in ("(", "[", r"\langle"):
+        if right.brackets == r"\{":
+            return False
+        return _matched(golds, answers, again, ordered=True)
+    if right.brackets == r"\langle":
+        return False
+    if left.brackets == r"\{" or len(set(golds)) == len(golds):
+        golds, answers = list(dict.fromkeys(golds)), list(dict.fromkeys(answers))
+    return _matched(golds, answers, again, ordered=False)
+
+
+def _ungrouped(listing: shapes.Listing, text: str, other: shapes.Listing) -> shapes.Listing:
+    """One number where its commas are those of thousands, unless the other side is a list."""
+    if len(listing.items) > 1 and numerals.number(text) is not None and len(other.items) < 2:
+        return shapes.Listing((text,))
+    return listing
+
+
+_EITHER = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
+
+
+def _with_signs(listing: shapes.Listing) -> shapes.Listing:
+    r"""The values of `\pm`, each with its own sign."""
+    if not any(map(_EITHER.search, listing.items)):
+        return listing
+    parts: list[str] = []
+    for item in listing.items:
+        if _EITHER.search(item):
+            parts.append(item.replace(r"\pm", "+").replace(r"\mp", "-").removeprefix("+"))
+            parts.append(item.replace(r"\pm", "-").replace(r"\mp", "+").removeprefix("+"))
+        else:
+            parts.append(item)
+    return shapes.Listing(tuple(re.sub(r"(^|=)\s*\+", r"\1", part) for part in parts), listing.brackets)
+
+
+def _labels(listing: shapes.Listing) -> list[str]:
+    """The label of each value, or none at all; one that has none has that of the one before."""
+    labels: list[str] = []
+    for item in listing.items:
+        label = shapes.labelled(item)[0]
+        if not label and not labels:
+            return []
+        labels.append(label or labels[-1])
+    return labels
+
+
+def _equal_by_label(left, right, names, others, again) -> bool:  # type: ignore[no-untyped-def]
+    """Whether the values of labels are the same; without labels those of the gold's order."""
+    golds = [shapes.labelled(item)[1] for item in left.items]
+    answers = [shapes.labelled(item)[1] for item in right.items]
+    if not others or len(set(others)) != len(others):
+        if not others and len(right.items) == 1:
+            inside, brackets = shapes.without_brackets(right.items[0])
+            answers = list(shapes.items(inside)) if brackets else answers
+        return not others and _matched(golds, answers, again, ordered=True)
+    if len(set(names)) != len(names) or set(names) != set(others):
+        return False
+    by_name = dict(zip(others, answers, strict=True))
+    return all(again(gold, by_name[name]) for name, gold in zip(names, golds, strict=True))
+
+
+def _matched(golds: list[str], answers: list[str], again, *, ordered: bool) -> bool:  # type: ignore[no-untyped-def]
+    """Whether each value has one that equals it, of its own place where the order counts."""
+    if len(golds) != len(answers):
+        return False
+    if ordered:
+        return all(map(again, golds, answers))
+    left = list(answers)
+    for gold in golds:
+        place = next((i for i, answer in enumerate(left) if again(gold, answer)), None)
+        if place is None:
+            return False
+        del left[place]
+    return True
+
+
+def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bool | None:
+    """Whether an equation is the other, or the value that it gives; None if none has a sign."""
+    left, right = shapes.sides(gold), shapes.sides(answer)
+    if len(left) < 2 and len(right) < 2:
+        return None
+    if options.equations == "strict" and len(left) != len(right):
+        return False
+    if regions.is_relation(gold) or regions.is_relation(answer):
+        return None
+    (label, value), (name, other) = shapes.labelled(gold), shapes.labelled(answer)
+    if len(left) > 1 and len(right) > 1:
+        if label and name and (label == name or len(label) > 1 or len(name) > 1):
+            if equal(value, other, options, depth + 1):
+                return True
+            if label == name:
+                return _same_equation(gold, answer, options) if value and "=" in value else False
+        return _same_equation(gold, answer, options)
+    if len(left) > 1:
+        return equal(value, answer, options, depth + 1) if label else False
+    if not name:
+        other = right[-1]
+        numbers = [expressions.rational(side) for side in (right[0], other)]
+        if None not in numbers and numbers[0] != numbers[1]:
+            return False
+    return equal(gold, other, options, depth + 1)
+
+
+def _same_equation(gold: str, answer: str, options: Options) -> bool:
+    decided = equations.equal(gold, answer)
+    return bool(symbolic.equal(gold, answer, options)) if decided is None else decided
+
+
+def _equal_quantities(gold: str, answer: str, options: Options) -> bool:
+    """Whether two values are equal, with what may be said of them: percent, degrees, units."""
+    if options.degrees == "strict" and _has_degrees(gold) != _has_degrees(answer):
+        return False
+    gold, answer = _angles(gold, answer)
+    (gold, in_percent), (answer, as_percent) = map(plain.without_percent, (gold, answer))
+    left, right = units.split(gold), units.split(answer)
+    factor = Fraction(1)
+    if not units.same(left, right):
+        if options.units == "strict" or (left.unit and right.unit):
+            ratio = units.ratio(right, left) if options.units == "convert" else None
+            if ratio is None:
+                return False
+            factor = ratio
+    scales = [Fraction(1)]
+    if in_percent != as_percent:
+        hundredth = Fraction(1, 100) if in_percent else Fraction(100)
+        scales = [hundredth] if options.percent == "strict" else [Fraction(1), hundredth]
+    return any(
+        _equal_values(left.number, right.number, scale / factor, options) for scale in scales
+    )
+
+
+def _has_degrees(text: str) -> bool:
+    return plain.without_degrees(text) != text
+
+
+_TRIGONOMETRY = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+
+
+def _angles(gold: str, answer: str) -> tuple[str, str]:
+    """The two with degrees as numbers where they are in a function or compared with radians."""
+    is_degrees = _has_degrees(gold), _has_degrees(answer)
+    if not any(is_degrees):
+        return gold, answer
+    one_is_radians = is_degrees[0] != is_degrees[1] and r"\pi" in gold + answer
+    left, right = (
+        plain.in_radians(text)
+        if one_is_radians or _TRIGONOMETRY.search(text)
+        else plain.without_degrees(text)
+        for text in (gold, answer)
+    )
+    return left, right
+
+
+def _equal_values(gold: str, answer: str, scale: Fraction, options: Options) -> bool:
+    """Whether gold * scale is the answer; a scale other than 1 is asked of numbers alone."""
+    exact_integers = options.integers == "strict"
+    left, right = numerals.number(gold), numerals.number(answer)
+    if left is not None and right is not None:
+        value = left.value * scale
+        if left.is_decimal or right.is_decimal:
+            if exact_integers and not left.is_decimal and value.denominator == 1:
+                return value == right.value
+            room = Fraction(options.tolerance) * max(abs(value), abs(right.value))
+            return abs(value - right.value) <= room
+        return value == right.value
+    if scale != 1:
+        return False
+    gold, answer = (
+        _plain_number(read) if read else text for read, text in ((left, gold), (right, answer))
+    )
+    if plain.squeezed(gold) == plain.squeezed(answer):
+        return True
+    decided = expressions.equal(gold, answer, options.tolerance, exact_integers=exact_integers)
+    if decided is None:
+        decided = symbolic.equal(gold, answer, options)
+    return bool(decided)
+
+
+def _plain_number(number: numerals.Number) -> str:
+    """A number as arithmetic reads it; a decimal stays one."""
+    value = number.value
+    sign = "-" if value < 0 else ""
+    if number.is_decimal:
+        return f"{sign}\\frac{{{abs(value.numerator)}.0}}{{{value.denominator}}}"
+    if value.denominator == 1:
+        return str(value)
+    return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+
+
+@functools.lru_cache(maxsize=4096)
+def is_readable(text: str, options: Options) -> bool:
+    """Whether a cleaned text is of a shape that is compared rather than taken as it is."""
+    if not text:
+        return False
+    if numerals.number(text) or numerals.in_base(text) or plain.is_words(text):
+        return True
+    if _CLOCK.fullmatch(text) or expressions.is_read(text):
+        return True
+    text = trailers.parted(plain.without_money(text))[0]
+    if regions.is_marked(text) and regions.read(text) is not None:
+        return True
+    if (rows := shapes.rows_of_cases(text)) is not None:
+        cells = [_WHEN.sub(" ", cell).strip(" ,") for row in rows for cell in row]
+        return all(is_readable(cell, options) for cell in cells if cell)
+    if (found := shapes.matrix(text)) is not None:
+        return all(is_readable(cell, options) for row in found[1] for cell in row)
+    listing = shapes.listing(text)
+    if len(listing.items) > 1 or listing.brackets:
+        return all(is_readable(item, options) for item in listing.items)
+    sides = shapes.sides(text)
+    if len(sides) > 1:
+        label, value = shapes.labelled(text)
+        return is_readable(value, options) if label else all(is_readable(s, options) for s in sides)
+    bare, _ = plain.without_percent(plain.without_degrees(text))
+    number = units.split(plain.in_radians(text) if _TRIGONOMETRY.search(text) else bare).number
+    if number != text and is_readable(number, options):
+        return True
+    return symbolic.parsed(_EITHER.sub("+", number)) is not None
