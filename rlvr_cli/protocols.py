@@ -15,13 +15,16 @@ FAULTS: tuple[Status, ...] = ("timeout", "oom", "error", "bad_gold")
 class Verdict:
     """What a verifier says of one completion; a fault has a status and no reward, never a 0.
 
-    `skipped` is no fault: a function says that it does not judge this completion.
+    `skipped` is no fault: a function says that it does not judge this completion. `extracted` is
+    what was read out of the completion, and `reason` says why: why there is no answer, why the
+    gold cannot be read, what failed, or what a judge wrote.
     """
 
     status: Status
     reward: float | None = None
     correct: bool | None = None
     extracted: str | None = None
+    reason: str | None = None
 
 
 class Verifier(Protocol):

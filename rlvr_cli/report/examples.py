@@ -25,12 +25,15 @@ class Text:
     left_out: int
     count: int = 1  # completions that it represents
     extracted: str | None = None
+    reason: str | None = None
 
     @staticmethod
-    def of(text: str, count: int = 1, extracted: str | None = None) -> "Text":
+    def of(
+        text: str, count: int = 1, extracted: str | None = None, reason: str | None = None
+    ) -> "Text":
         start, left_out = clipped(text, MOST_TEXT)
-        known = None if extracted is None else shown(clipped(extracted, 200)[0])
-        return Text(shown(start), left_out, count, known)
+        said = [t if t is None else shown(clipped(t, 200)[0]) for t in (extracted, reason)]
+        return Text(shown(start), left_out, count, *said)
 
 
 @dataclass(frozen=True)
@@ -118,19 +121,19 @@ def _content(value: object) -> str:
 def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, SubjectAnswers]]:
     """Each wanted prompt of a part, with its solutions by size and its first mistakes."""
     columns = common.zip_columns(index, subject.lineage.rollouts, subject.scores)
-    names = ("prompt_id", "completion", "correct", "extracted")
-    rows: dict[str, list[tuple[str, bool | None, str | None]]] = {}
+    names = ("prompt_id", "completion", "correct", "extracted", "reason")
+    rows: dict[str, list[tuple[str, bool | None, str | None, str | None]]] = {}
     for prompt_id, *row in zip(*(columns[name].to_pylist() for name in names), strict=True):
         if prompt_id in wanted:
             rows.setdefault(prompt_id, []).append(tuple(row))
     for prompt_id, answers in rows.items():
-        right = [(text, extracted) for text, correct, extracted in answers if correct]
-        wrong = [(text, extracted) for text, correct, extracted in answers if correct is False]
+        right = [text for text, correct, *_ in answers if correct]
+        wrong = [(text, *said) for text, correct, *said in answers if correct is False]
         labels = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
         order = np.argsort(-sizes, kind="stable").tolist()
-        clusters = [Text.of(right[first[c]][0], int(sizes[c])) for c in order[:MOST_CLUSTERS]]
-        mistakes = [Text.of(text, 1, extracted) for text, extracted in wrong[:MOST_WRONG]]
+        clusters = [Text.of(right[first[c]], int(sizes[c])) for c in order[:MOST_CLUSTERS]]
+        mistakes = [Text.of(text, 1, *said) for text, *said in wrong[:MOST_WRONG]]
         yield (
             prompt_id,
             SubjectAnswers(

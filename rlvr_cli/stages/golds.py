@@ -35,5 +35,5 @@ def unreadable(
     for owner, verdict in zip(owners, scorer.verdicts(questions), strict=True):
         if verdict.status not in ("ok", "no_answer"):
             failed = "" if verdict.status == "bad_gold" else f"{verdict.status}: "
-            unreadable.setdefault(owner, failed + (verdict.extracted or "it cannot be read"))
+            unreadable.setdefault(owner, failed + (verdict.reason or "it cannot be read"))
     return unreadable

@@ -264,6 +264,7 @@ def _scores_table(rows: list[dict[str, Any]]) -> pa.Table:
         "reward": [row["reward"] for row in rows],
         "correct": [row["correct"] for row in rows],
         "extracted": [row["extracted"] for row in rows],
+        "reason": [None] * len(rows),
         "status": ["error" if row["reward"] is None else "ok" for row in rows],
     }
     return pa.table(columns, schema.schema("scores"))

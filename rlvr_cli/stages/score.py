@@ -196,6 +196,7 @@ def _table(rows: pa.Table, scored: list[Scored | None], columns: tuple[str, ...]
         "reward": [v and v.reward for v in verdicts],
         "correct": [v and v.correct for v in verdicts],
         "extracted": [v and _storable(v.extracted) for v in verdicts],
+        "reason": [v and _storable(v.reason) for v in verdicts],
         "status": [v.status if v else "aborted" for v in verdicts],
     }
     for column in columns:

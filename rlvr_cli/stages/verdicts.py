@@ -11,7 +11,7 @@ from rlvr_cli.verification.scoring.rewards import Part
 from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
 
 _TOLD = ("error", "timeout", "oom")
-_NO_GOLD = Verdict("bad_gold")
+_NO_GOLD = Verdict("bad_gold", reason="the prompt has no answer")
 Scored = tuple[tuple[Part, ...], list[Verdict]]
 _Place = tuple[list[Verdict], int]  # where a verdict belongs
 
@@ -128,7 +128,7 @@ class Judge:
             for part, verdict in zip(*(entry or ((), ())), strict=True):
                 if verdict.status in _TOLD and part.spec not in scorer.told:
                     scorer.told.add(part.spec)
-                    why = verdict.extracted or {"timeout": "it took too long"}.get(
+                    why = verdict.reason or {"timeout": "it took too long"}.get(
                         verdict.status, "it took too much memory"
                     )
                     self._on_failure(

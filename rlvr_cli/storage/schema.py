@@ -49,6 +49,7 @@ _SCHEMAS = {
         _field("reward", pa.float64(), null=True),
         _field("correct", pa.bool_(), null=True),
         _field("extracted", _TEXT, null=True),
+        _field("reason", _TEXT, null=True),
         _field("status", pa.string(), "ok, no_answer, timeout, oom, error, bad_gold or aborted"),
     ],
     "logprobs": [

@@ -43,6 +43,7 @@ def _row(asked: dict[str, Any], row: dict[str, Any], verdict: dict[str, Any]) ->
         "completion": _text(row["completion"]),
         "answer": _text(asked["answer"]),
         "extracted": _text(verdict["extracted"]),
+        "reason": _text(verdict["reason"]),
         "reward": verdict["reward"],
         "status": verdict["status"],
         "finish_reason": row["finish_reason"],

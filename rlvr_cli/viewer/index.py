@@ -51,6 +51,7 @@ class Detail:
     verdict: int
     reward: float | None
     extracted: str | None
+    reason: str | None
     advantage: float | None
     values: dict[str, np.ndarray] = field(repr=False)  # of each token: log-prob, entropy
 
@@ -159,7 +160,8 @@ class Index:
             rollout["prompt_id"], rollout["sample_index"], messages, answer,
             rollout["completion"], rollout["token_ids"], rollout["finish_reason"],
             score.get("status", rollout["status"]), int(self.verdict_N[row]),
-            score.get("reward"), score.get("extracted"), advantage.get("advantage"),
+            score.get("reward"), score.get("extracted"), score.get("reason"),
+            advantage.get("advantage"),
             {name: np.array(v, dtype=np.float64) for name, v in values.items() if v is not None},
         )  # fmt: skip
 

@@ -94,7 +94,7 @@ def test_a_fault_of_a_verifier_is_a_status_with_no_reward(rlvr, chain, tmp_path,
     assert rlvr("check", out).code == 0
     rows = pq.read_table(out).to_pylist()
     assert {(r["status"], r["reward"], r["correct"]) for r in rows} == {("error", None, None)}
-    assert rows[0]["extracted"] == "RuntimeError: no luck"
+    assert rows[0]["reason"] == "RuntimeError: no luck"
     assert rlvr("score", chain / "rollouts", "--out", out).code == 4
     assert rlvr("score", chain / "rollouts", "--out", out, "--max-error-rate", 1).code == 0
 

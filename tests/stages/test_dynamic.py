@@ -71,6 +71,7 @@ def test_a_group_is_mixed_if_two_of_its_rewards_differ(rewards, expected):
         "reward": rewards,
         "correct": [None] * n,
         "extracted": [None] * n,
+        "reason": [None] * n,
         "status": ["ok"] * n,
     }
     table = pa.table({k: list(v) for k, v in columns.items()}, schema.schema("scores"))

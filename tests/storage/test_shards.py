@@ -31,6 +31,7 @@ def rows(index: int) -> pa.Table:
         "reward": [1.0, 0.0, None, 0.5],
         "correct": [True, False, None, False],
         "extracted": ["3*8", None, "", "é"],
+        "reason": [None, "cut", "it took too long", None],
         "status": ["ok", "ok", "timeout", "ok"],
     }
     return pa.table(columns, schema.schema("scores"))
@@ -432,7 +433,7 @@ def test_a_kind_that_was_not_expected_is_refused(tmp_path):
 
 def test_a_null_where_none_may_be_is_refused(tmp_path):
     def make(index):
-        return rows(index).set_column(5, "status", pa.array(["ok", None, "ok", "ok"]))
+        return rows(index).set_column(6, "status", pa.array(["ok", None, "ok", "ok"]))
 
     with pytest.raises(ValueError, match=r"status.*null values to non-nullable"):
         write_shards(tmp_path / "a", plan(), make)

@@ -20,11 +20,11 @@ def verdict(returned: Any, bounds: Bounds) -> Verdict:
     given = _as_dict(returned)
     reward = _number(given.get("reward"))
     if reward is None:
-        return Verdict("error", extracted=f"it returned {_short(returned)}, no reward")
+        return Verdict("error", reason=f"it returned {_short(returned)}, no reward")
     low, high = bounds
     if not math.isfinite(reward) or not low <= reward <= high:
         why = f"its reward {reward} is not from {low:g} to {high:g}; say range=[LOW,HIGH]"
-        return Verdict("error", extracted=why)
+        return Verdict("error", reason=why)
     correct, text = given.get("correct"), given.get("extracted")
     number = _number(correct)
     return Verdict(
@@ -51,7 +51,7 @@ def verdicts(returned: Any, count: int, bounds: Bounds, *, may_skip: bool) -> li
             skipped if value is None and may_skip else verdict(value, bounds)
             for value in list(values)  # type: ignore[call-overload]
         ]
-    return [Verdict("error", extracted=what)] * count
+    return [Verdict("error", reason=what)] * count
 
 
 def _as_dict(returned: Any) -> dict[str, Any]:

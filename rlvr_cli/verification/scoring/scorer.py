@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict, Verifier
@@ -96,7 +96,7 @@ class Scorer:
         for answered in self._answers(tasks, {key: [key] for key in tasks}, lasting):
             for key, verdict in answered.items():
                 for index in waiting[key]:
-                    verdicts[index] = verdict
+                    verdicts[index] = _explained(verdict, questions[index].completion)
                 on_done(len(waiting[key]))
         assert None not in verdicts, "one verdict a question"
         return verdicts  # type: ignore[return-value]
@@ -164,10 +164,17 @@ def bounded(
     try:
         verdict = verifier(completion or "", answer=answer, extra=extra)
         if completion is None and verdict.status == "ok":
-            return Verdict("no_answer", reward=0.0, correct=False)
-        return verdict
+            verdict = Verdict("no_answer", reward=0.0, correct=False)
+        return _explained(verdict, completion)
     except Exception as error:
-        return Verdict("error", extracted=f"{type(error).__name__}: {error}"[:_TEXT])
+        return Verdict("error", reason=f"{type(error).__name__}: {error}"[:_TEXT])
+
+
+def _explained(verdict: Verdict, completion: str | None) -> Verdict:
+    """The verdict, with the reason where thoughts that do not end are why there is no answer."""
+    if completion is None and verdict.status == "no_answer":
+        return replace(verdict, reason="what it thinks does not end")
+    return verdict
 
 
 def _task(question: Question, verifier: Isolated) -> Task:

@@ -27,7 +27,7 @@ def build(*, options: int = 0) -> Verifier:
         labels = _labels(extra, options or 4)
         gold = _letter(answer.strip(), labels)
         if gold is None:
-            return Verdict("bad_gold", extracted=f"it is none of {', '.join(labels)}"[:200])
+            return Verdict("bad_gold", reason=f"it is none of {', '.join(labels)}"[:200])
         allowed = string.ascii_uppercase[: len(labels)]
         letter = letters.last(completion, allowed)
         if letter is None:

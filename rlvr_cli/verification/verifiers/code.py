@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.verification.sandbox import launch
 
-EQUALITY: Equality = "none"  # what it extracts is why a program failed
+EQUALITY: Equality = "none"  # of two programs
 
 _LOGIC = "2"  # raised with each change of what this file or `sandbox` decides
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
@@ -44,13 +44,13 @@ def build(
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         tests = _tests(answer, extra)
         if tests is None:
-            return Verdict("bad_gold", extracted="it holds neither Python nor inputs and outputs")
+            return Verdict("bad_gold", reason="it holds neither Python nor inputs and outputs")
         if extracted is None:
             return Verdict("no_answer", reward=0.0, correct=False)
         job = {"program": _complete_program(extracted, tests), "style": tests.pop("style")}
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
-            return Verdict("error", extracted="no sandbox was chosen: nothing was executed")
+            return Verdict("error", reason="no sandbox was chosen: nothing was executed")
         outcome = launch.run(kind, job, tests, seconds=timeout_s, memory_bytes=memory_mib << 20)
         return _verdict(outcome, exceeding)
 
@@ -137,8 +137,8 @@ def _verdict(outcome: dict[str, Any], exceeding: str) -> Verdict:
     text = None if reason is None else str(reason)[:_REASON_LENGTH]
     if "passed" in outcome:
         passed = outcome["passed"] is True
-        return Verdict("ok", float(passed), passed, text)
+        return Verdict("ok", float(passed), passed, reason=text)
     status = outcome["status"]
     if status in ("timeout", "oom") and exceeding == "wrong":
-        return Verdict(status, 0.0, False, text)
-    return Verdict(status, extracted=text)
+        return Verdict(status, 0.0, False, reason=text)
+    return Verdict(status, reason=text)

@@ -37,9 +37,9 @@ def build() -> Verifier:
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold, digits = _gold(answer), (extra or {}).get("digits")
     if gold is None:
-        return Verdict("bad_gold", extracted="it is neither a whole number nor a fraction")
+        return Verdict("bad_gold", reason="it is neither a whole number nor a fraction")
     if not _are_digits(digits):
-        return Verdict("bad_gold", extracted="its `digits` are no whole numbers")
+        return Verdict("bad_gold", reason="its `digits` are no whole numbers")
     expression = completion.strip()
     postfix = postfix_of(expression)
     if postfix is None:

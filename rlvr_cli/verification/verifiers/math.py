@@ -112,7 +112,7 @@ def _judge(extracted: str | None, answer: str, options: _Options) -> Verdict:
     gold = boxed.anchored(answer) or answer
     reason = _fault_of(gold, options)
     if reason:
-        return Verdict("bad_gold", extracted=reason)
+        return Verdict("bad_gold", reason=reason)
     if extracted is None:
         return Verdict("no_answer", reward=0.0, correct=False)
     box = boxed.last_box(extracted) if options.unanchored else extracted

@@ -23,7 +23,7 @@ def build() -> Verifier:
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     gold = _value(answer.strip())
     if gold is None:
-        return Verdict("bad_gold", extracted="it is no number")
+        return Verdict("bad_gold", reason="it is no number")
     numbers = _NUMBER.findall(completion[-_TAIL:])
     if not numbers:
         return Verdict(status="no_answer", reward=0.0, correct=False)

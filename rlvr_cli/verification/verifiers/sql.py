@@ -59,7 +59,7 @@ def build(
         golds = _queries(answer)
         if path is None or not golds:
             missing = f"there is no database `{extra.get('db')}`" if golds else "it is empty"
-            return Verdict("bad_gold", extracted=missing[:200])
+            return Verdict("bad_gold", reason=missing[:200])
         return _judge(
             extracted, golds, str(path), seconds=timeout_s, exceeding_is_wrong=exceeding == "wrong"
         )
@@ -81,7 +81,7 @@ def _judge(
     """Whether the query returns the rows of one of the gold queries on the database at `path`."""
     results = [_gold(path, gold, seconds) for gold in golds]
     if all(isinstance(result, str) for result in results):
-        return Verdict("bad_gold", extracted=str(results[0])[:200])
+        return Verdict("bad_gold", reason=str(results[0])[:200])
     if extracted is None:
         return Verdict("no_answer", reward=0.0, correct=False)
     try:
@@ -90,13 +90,13 @@ def _judge(
         status: Any = "timeout" if isinstance(error, TooLong) else "oom"
         return Verdict(status, 0.0, False) if exceeding_is_wrong else Verdict(status)
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        return Verdict("ok", 0.0, False, f"{type(error).__name__}: {error}"[:200])
+        return Verdict("ok", 0.0, False, reason=f"{type(error).__name__}: {error}"[:200])
     correct = any(
         _agree(result, rows, ordered=query.is_ordered(gold))
         for gold, result in zip(golds, results, strict=True)
         if not isinstance(result, str)
     )
-    return Verdict("ok", float(correct), correct, None if correct else "another result")
+    return Verdict("ok", float(correct), correct, reason=None if correct else "another result")
 
 
 @functools.cache

@@ -276,9 +276,9 @@ def _watch(selector: selectors.BaseSelector, worker: _Worker) -> None:
 def _death(status: int | None) -> Verdict:
     """What befell the task at which a process ended by itself."""
     if status is None:
-        return Verdict("error", extracted="its process closed the socket of its results")
+        return Verdict("error", reason="its process closed the socket of its results")
     if status == -signal.SIGKILL:
-        return Verdict("oom", extracted="killed by the kernel, as it does when memory is short")
+        return Verdict("oom", reason="killed by the kernel, as it does when memory is short")
     if status < 0:
-        return Verdict("error", extracted=f"its process died of {signal.Signals(-status).name}")
-    return Verdict("error", extracted=f"its process ended with exit code {status}")
+        return Verdict("error", reason=f"its process died of {signal.Signals(-status).name}")
+    return Verdict("error", reason=f"its process ended with exit code {status}")

@@ -55,10 +55,10 @@ def _judge(task: dict[str, Any]) -> Verdict | list[Verdict]:
     except MemoryError:
         return Verdict("oom")
     except UserError as error:
-        return Verdict("error", extracted=str(error)[:TEXT])
+        return Verdict("error", reason=str(error)[:TEXT])
     except BaseException as error:  # math-verify's time-out is no Exception, nor is SystemExit
         text = f"{type(error).__name__}: {error}"[:TEXT]
-        return Verdict("error", extracted=text + user_code.raised_at(error))
+        return Verdict("error", reason=text + user_code.raised_at(error))
 
 
 @functools.lru_cache(maxsize=64)

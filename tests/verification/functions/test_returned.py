@@ -83,4 +83,4 @@ def test_none_skips_a_completion_where_the_library_says_so():
 def test_a_batch_of_another_length_is_an_error_of_every_row(values, words):
     verdicts = returned.verdicts(values, 2, UNIT, may_skip=True)
     assert [v.status for v in verdicts] == ["error"] * 2
-    assert all(words in v.extracted for v in verdicts)
+    assert all(words in v.reason for v in verdicts)

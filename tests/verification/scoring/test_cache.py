@@ -28,7 +28,7 @@ def test_what_is_put_is_found_again_also_by_another_process(tmp_path):
 def test_a_time_out_is_remembered_within_a_run_alone(tmp_path):
     verdicts = Cache(tmp_path / "file")
     faults = {key(i): Verdict(s) for i, s in enumerate(["timeout", "oom", "error"])}
-    verdicts.put(faults | {key(9): Verdict("bad_gold", extracted="it is empty")})
+    verdicts.put(faults | {key(9): Verdict("bad_gold", reason="it is empty")})
     assert verdicts.get(faults) == faults
     assert list(Cache(tmp_path / "file").get([*faults, key(9)])) == [key(9)]
 

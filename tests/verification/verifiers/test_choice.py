@@ -54,7 +54,8 @@ TABLE = [
 @pytest.mark.parametrize(("completion", "answer", "count", "status", "extracted"), TABLE)
 def test_verdicts(completion, answer, count, status, extracted):
     verdict = build()(completion, answer=answer, extra={"options": ["?"] * count})
-    assert (verdict.status, verdict.extracted) == (status, extracted)
+    said = verdict.reason if status == "bad_gold" else verdict.extracted
+    assert (verdict.status, said) == (status, extracted)
     right = status == "ok" and extracted == answer.strip("()").upper()
     assert (verdict.reward, verdict.correct) == (
         (None, None) if status == "bad_gold" else (float(right), right)

@@ -42,7 +42,7 @@ def test_a_gold_that_can_be_read_needs_a_program_and_leave_to_run_it(gold, monke
     assert judge(None, gold, {}).status == "no_answer"
     verdict = judge("def f(x): return 2", gold, {})
     assert (verdict.status, verdict.reward) == ("error", None)
-    assert verdict.extracted == "no sandbox was chosen: nothing was executed"
+    assert verdict.reason == "no sandbox was chosen: nothing was executed"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_completion_is_correct_if_its_reward_is_the_highest_or_it_says_so(ask)
 def test_what_is_no_reward_is_an_error(ask, made, words):
     verdict = ask(made)
     assert (verdict.status, verdict.reward) == ("error", None)
-    assert re.fullmatch(words, verdict.extracted)
+    assert re.fullmatch(words, verdict.reason)
 
 
 @pytest.mark.parametrize("name", ["missing", "number"])

@@ -77,7 +77,7 @@ def test_verdict_is_the_one_in_the_table(completion, answer, extra, reward, stat
     assert (verdict.status, verdict.reward) == (status, reward)
     assert verdict.correct == (None if reward is None else reward == 1.0)
     if status == "bad_gold":
-        assert "its `digits` are" in verdict.extracted or "neither a whole" in verdict.extracted
+        assert "its `digits` are" in verdict.reason or "neither a whole" in verdict.reason
     else:
         assert verdict.extracted == (completion.strip() if status == "ok" else None)
 

@@ -148,7 +148,7 @@ def test_gold_and_answer_are_not_interchangeable():
 def test_a_gold_that_does_not_parse_is_a_fault_whatever_was_answered(gold, completion):
     result = verdict(completion, gold)
     assert (result.status, result.reward, result.correct) == ("bad_gold", None, None)
-    assert result.extracted
+    assert result.reason
 
 
 @pytest.mark.parametrize(

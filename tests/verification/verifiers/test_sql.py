@@ -87,9 +87,9 @@ def test_a_query_that_takes_too_long_is_wrong_if_one_says_so(verdict):
 
 
 def test_what_is_wrong_is_distinguished(verdict):
-    assert verdict("SELECT 5", NAMES).extracted == "another result"
-    assert "no such column: size" in verdict("SELECT size FROM item", NAMES).extracted
-    assert "takes more than" in verdict(NAMES, ENDLESS).extracted
+    assert verdict("SELECT 5", NAMES).reason == "another result"
+    assert "no such column: size" in verdict("SELECT size FROM item", NAMES).reason
+    assert "takes more than" in verdict(NAMES, ENDLESS).reason
 
 
 @pytest.mark.parametrize("db", ["none", "../shop", "", None])

@@ -74,7 +74,7 @@ def test_each_fault_has_its_status_and_costs_no_other_task(pool):
     assert verdicts[0::3] == [Verdict("ok", 1.0, True)] * len(FAULTS)
     assert verdicts[2::3] == [Verdict("ok", 0.0, False)] * len(FAULTS)
     for fault, verdict in zip(FAULTS, verdicts[1::3], strict=True):
-        text = verdict.extracted and re.sub(r" \(toys\.py line \d+\)$", "", verdict.extracted)
+        text = verdict.reason and re.sub(r" \(toys\.py line \d+\)$", "", verdict.reason)
         assert (verdict.status, verdict.reward, text) == (FAULTS[fault][0], None, FAULTS[fault][1])
 
 
