@@ -174,6 +174,8 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
     left, right = shapes.listing(gold), shapes.listing(answer)
     left, right = _ungrouped(left, gold, right), _ungrouped(right, answer, left)
     left, right = _with_signs(left), _with_signs(right)
+    if any(len(side.items) == 1 and len(shapes.sides(side.items[0])) > 1 for side in (left, right)):
+        return None
     if len(left.items) < 2 and len(right.items) < 2 and not (left.brackets or right.brackets):
         return None
     if options.sets == "strict" and (left.brackets == r"\{") != (right.brackets == r"\{"):
@@ -202,9 +204,9 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
 
 
 def _ungrouped(listing: shapes.Listing, text: str, other: shapes.Listing) -> shapes.Listing:
-    """One number where its commas are those of thousands, unless the other side is a list."""
-    if len(listing.items) > 1 and numerals.number(text) is not None and len(other.items) < 2:
-        return shapes.Listing((text,))
+    """Several numbers rather than one with commas of thousands, where the other side is a list."""
+    if len(listing.items) == 1 and len(other.items) > 1:
+        return shapes.Listing(shapes.items(text, groups=False), listing.brackets)
     return listing
 
 

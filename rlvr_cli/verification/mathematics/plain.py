@@ -48,7 +48,7 @@ _SAME = [
         (r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<=|=<", r"\\le "),
         (r"\\(?:geqslant|geq|geqq)(?![a-zA-Z])|>=", r"\\ge "),
         (r"\\ne(?![a-zA-Z])|!=|\\not\s*=|/=", r"\\neq "),
-        (r"\\math(?:bb|bf|rm)\s*\{?\s*([RZNQC])(?![a-zA-Z])\s*\}?", r"\\mathbb{\1}"),
+        (r"\\math(?:bb|bf)\s*\{?\s*([RZNQC])(?![a-zA-Z])\s*\}?", r"\\mathbb{\1}"),
         (r"\\(?:Re|reals|R)(?![a-zA-Z])", r"\\mathbb{R}"),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),

@@ -15,6 +15,7 @@ _SEPARATOR = re.compile(
     r"|\s*\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or|und|oder|et|ou|y|o)\s*\}\s*"
     r"|(?:\s+|(?<=[0-9})\]]))(?:and|or)(?:\s+|(?=[\\({\[0-9]))"
 )
+_GROUPS = re.compile(r"(?<![0-9.,])(?<![0-9], )[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _MATRIX = re.compile(
     r"\\begin\{([pbBvV]?(?:small)?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL
 )
@@ -57,8 +58,13 @@ def _depths(text: str) -> list[int]:
 
 
 @functools.lru_cache(maxsize=4096)
-def items(text: str) -> tuple[str, ...]:
-    """The values that commas, semicolons, `and` or `or` separate outside of brackets."""
+def items(text: str, *, groups: bool = True) -> tuple[str, ...]:
+    """The values that commas, semicolons, `and` or `or` separate outside of brackets.
+
+    With `groups` a comma before three digits may be that of thousands.
+    """
+    if groups and _GROUPS.search(text):
+        text = _GROUPS.sub(lambda match: match[0].replace(",", "{,}"), text)
     return parted(text, _SEPARATOR)
 
 
@@ -80,7 +86,7 @@ def listing(text: str) -> Listing:
     """The values of a text, without the brackets that are around all of them."""
     inside, brackets = without_brackets(text)
     if brackets:
-        parts = items(inside)
+        parts = items(inside, groups=", " in inside)
         if len(parts) > 1 or brackets in (r"\{", r"\langle", "["):
             return Listing(parts, brackets)
         return Listing((text,))

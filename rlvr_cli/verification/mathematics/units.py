@@ -1,17 +1,19 @@
 r"""A quantity and its unit: `5 m/s`, `5\,\mathrm{m\,s^{-1}}`, `3 million dollars`, `6 apples`."""
 
 import functools
+import importlib.util
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from rlvr_cli.errors import UsageError
 from rlvr_cli.verification.mathematics import numerals, plain
 
 _POWER = r"(?:\^\s*\{?\s*-?[0-9]\s*\}?)"
 _SET = r"\\(?:text|textbf|textrm|textnormal|textit|mathrm|mbox|operatorname)\s*\{[^{}]*\}"
 _SET_UNIT = re.compile(
-    rf"(?P<quantity>.*?[0-9})\]!i])\s*(?P<unit>(?:{_SET}\s*{_POWER}?\s*(?:/|\\cdot|\*|\\times)?\s*)+)"
+    rf"(?P<quantity>.*?[0-9}})\]!i])\s*(?P<unit>(?:{_SET}\s*{_POWER}?\s*(?:/|\\cdot|\*|\\times)?\s*)+)"
 )
 _WITH_POWERS = re.compile(
     r"(?P<quantity>.*?[0-9})\]])\s*\\(?:text|mathrm|mbox|textrm)\s*"
@@ -189,6 +191,12 @@ def same(left: Quantity, right: Quantity) -> bool:
         for name, power in (*left.unit, *right.unit)
     )
     return is_thing and (names <= others or others <= names)
+
+
+def check_pint() -> None:
+    """Refuses where pint, the extra `units`, is not installed."""
+    if importlib.util.find_spec("pint") is None:
+        raise UsageError("`math:units=convert` needs pint", "pip install 'rlvr[units]'")
 
 
 @functools.cache
