@@ -26,6 +26,7 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
         return True
     if depth > _DEEPEST:
         return False
+    gold, answer = map(shapes.without_idle_brackets, (gold, answer))
     words = _equal_words(gold, answer)
     if words is not None:
         return words
@@ -199,8 +200,12 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
     if right.brackets == r"\langle":
         return False
     if left.brackets == r"\{" or len(set(golds)) == len(golds):
-        golds, answers = list(dict.fromkeys(golds)), list(dict.fromkeys(answers))
+        golds, answers = _distinct(golds), _distinct(answers)
     return _matched(golds, answers, again, ordered=False)
+
+
+def _distinct(texts: list[str]) -> list[str]:
+    return list({plain.squeezed(text).replace(" ", ""): text for text in texts}.values())
 
 
 def _ungrouped(listing: shapes.Listing, text: str, other: shapes.Listing) -> shapes.Listing:
@@ -390,7 +395,7 @@ def is_readable(text: str, options: Options) -> bool:
         return True
     if _CLOCK.fullmatch(text) or expressions.is_read(text):
         return True
-    text = trailers.parted(plain.without_money(text))[0]
+    text = shapes.without_idle_brackets(trailers.parted(plain.without_money(text))[0])
     if regions.is_marked(text) and regions.read(text) is not None:
         return True
     if (rows := shapes.rows_of_cases(text)) is not None:
@@ -403,8 +408,8 @@ def is_readable(text: str, options: Options) -> bool:
         return all(is_readable(item, options) for item in listing.items)
     sides = shapes.sides(text)
     if len(sides) > 1:
-        label, value = shapes.labelled(text)
-        return is_readable(value, options) if label else all(is_readable(s, options) for s in sides)
+        _, value = shapes.labelled(text)
+        return is_readable(value, options) if value != text else all(is_readable(s, options) for s in sides)
     bare, _ = plain.without_percent(plain.without_degrees(text))
     number = units.split(plain.in_radians(text) if _TRIGONOMETRY.search(text) else bare).number
     if number != text and is_readable(number, options):

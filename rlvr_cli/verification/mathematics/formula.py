@@ -247,7 +247,7 @@ class _Reader:
             open_braces += {"{": 1, "}": -1}.get(value, 0)
             if open_braces == 0:
                 return "_" + "".join(parts)
-            if value not in "{}":
+            if value not in ("{", "}", r"\mathrm", r"\text", r"\rm", r"\mathit"):
                 parts.append(value)
 
     def command(self) -> Tree:

@@ -1,6 +1,7 @@
 r"""Answers as plain text: what does not change a value taken off."""
 
 import re
+import unicodedata
 
 _TEXT = (
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mathrm|mathbf|mathit|mathsf|mbox|bold"
@@ -64,6 +65,7 @@ _SAME = [
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
     )
 ]  # fmt: skip
+_DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
 _SPACE = re.compile(r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )")
 _MEANINGS = {
     "no solution": r"\emptyset", "no solutions": r"\emptyset", "none": r"\emptyset",
@@ -86,6 +88,8 @@ def clean(text: str) -> str:
     mean the same has one spelling.
     """
     text = text.strip().translate(_CHARACTERS)
+    if not text.isascii():
+        text = _DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
     if "\\begin" not in text:
         text = _DOUBLED.sub(r"\\", text).replace("\\\n", " ")
     for _ in range(2):
@@ -137,4 +141,6 @@ def without_money(text: str) -> str:
 def is_words(text: str) -> bool:
     """Whether the text is words alone, with no number and no sign of mathematics."""
     bare = unwrapped(text)
-    return bool(bare) and all(c.isalpha() or c in " ,.'-()?!:\"" for c in bare)
+    return any(map(str.isalpha, bare)) and all(
+        c.isalpha() or c in " ,.'-()?!:\"" for c in bare
+    )

@@ -27,7 +27,7 @@ _NAME = (
 )
 _SUB = r"(?:\s*[_^]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|[a-zA-Z0-9*']|\\[a-zA-Z]+))*'*"
 _LABEL = re.compile(
-    rf"\s*(?:\|?\s*(?:{_NAME}{_SUB}\s*)+\|?\s*(?:[(\[][^()]*(?:\([^()]*\)[^()]*)*[)\]])?|\((?:\s*{_NAME}{_SUB}\s*,?)+\)"
+    rf"\s*(?:\|?\s*(?:{_NAME}{_SUB}\s*:?\s*)+\|?\s*(?:[(\[][^()]*(?:\([^()]*\)[^()]*)*[)\]])?|\((?:\s*{_NAME}{_SUB}\s*,?)+\)"
     r"|\\[dt]?frac\{d[^{}]*\}\{d[^{}]*\})\s*"
 )
 _SUBSCRIPT = re.compile(r"_\{?([a-zA-Z0-9]+)\}?")
@@ -109,6 +109,12 @@ def without_brackets(text: str) -> tuple[str, str]:
     return text, ""
 
 
+def without_idle_brackets(text: str) -> str:
+    """A text without round brackets that hold no list."""
+    inside, brackets = without_brackets(text)
+    return inside if brackets == "(" and len(items(inside, groups=False)) == 1 else text
+
+
 def closes_at_end(text: str) -> bool:
     """Whether the bracket that opens a text closes at its end."""
     depth, last = 0, False
@@ -172,6 +178,8 @@ def labelled(text: str) -> tuple[str, str]:
         return "", text
     if is_label(parts[0]):
         return name_of(parts[0]), parts[-1]
+    if len(parts) > 2 and any(map(is_label, parts[:-1])):
+        return "", parts[-1]
     if is_label(parts[-1]) and len(parts) == 2 and re.search("[0-9]", parts[0]):
         return name_of(parts[1]), parts[0]
     return "", text

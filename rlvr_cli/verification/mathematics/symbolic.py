@@ -10,8 +10,17 @@ from rlvr_cli.verification.mathematics import plain
 from rlvr_cli.verification.mathematics.options import Options
 
 _WORD = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{4,}(?![a-zA-Z])")
+_NAMES = re.compile(r"\\(?:begin|end|operatorname)\s*\{[a-zA-Z*]+\}")
 _TEXT = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{[^{}]*[a-zA-Z]{2,}[^{}]*\}")
 _SPACED = re.compile(r"[0-9] [0-9]")
+
+
+_MOST_BRACKETS = 80
+
+
+def _is_closed(text: str) -> bool:
+    """Whether as many brackets close as open; a half-open interval mixes two kinds."""
+    return sum(map(text.count, "([{")) == sum(map(text.count, ")]}"))
 
 
 @functools.lru_cache(maxsize=2048)
@@ -20,8 +29,10 @@ def parsed(text: str) -> Any:
     from math_verify import LatexExtractionConfig, parse
     from latex2sympy2_extended.math_normalization import NormalizationConfig
 
-    if _WORD.search(text) or _TEXT.search(text) or _SPACED.search(text):
+    if _WORD.search(_NAMES.sub("", text)) or _TEXT.search(text) or _SPACED.search(text):
         return None  # it would multiply letters and join digits
+    if sum(map(text.count, "([{")) > _MOST_BRACKETS or not _is_closed(text):
+        return None  # its grammar takes minutes
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     config = LatexExtractionConfig(
         boxed_match_priority=0,

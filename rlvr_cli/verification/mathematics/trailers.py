@@ -17,8 +17,8 @@ _PLACES = re.compile(
     r"(?:constant|real|integer|number|arbitrary|any|parameter|function)", re.IGNORECASE
 )
 _LETTER_ALONE = re.compile(
-    r"^\s*\}?\s*(?:real\s+|constants?\s+|integers?\s+|numbers?\s+)*\}?\s*\$?\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?"
-    r"(?:\s*(?:,|\\in|\\text\{\s*and\s*\}|and)\s*(?:\\mathbb\{[A-Z]\}|\\?[a-zA-Z]+))*\s*\$?[\s}).]*$"
+    r"^\s*\}?\s*(?:real\s+|constants?\s+|integers?\s+|numbers?\s+)*\}?\s*\$?\s*(?:[a-zA-Z](?![a-zA-Z])|\\[a-zA-Z]+)(?:_\{?\w+\}?)?"
+    r"(?:\s*(?:,|\\in|\\text\{\s*and\s*\}|and)\s*(?:\\mathbb\{[A-Z]\}|\\[a-zA-Z]+|[a-zA-Z](?![a-zA-Z])))*\s*\$?[\s}).]*$"
 )
 
 

@@ -103,10 +103,10 @@ def _judge(extracted: str | None, answer: str, options: Options) -> Verdict:
         return _no_answer("it marks no answer, or was cut off before one")
     box = boxed.last_box(extracted) if options.unanchored else extracted
     text = extracted if box is None else box
-    if len(text) > options.max_length:
+    if box is not None and len(text) > options.max_length:
         return _no_answer(f"its answer has more than max_length={options.max_length} characters")
     clean, given = plain.clean(gold), plain.clean(text)
-    correct = comparing.equal(clean, given, options)
+    correct = len(text) <= options.max_length and comparing.equal(clean, given, options)
     if box is None and not correct:
         correct = symbolic.equal_raw(clean, extracted, options)
     elif not correct and not comparing.is_readable(given, options):
@@ -126,6 +126,6 @@ def _fault_of(gold: str, options: Options) -> str | None:
         return "it is empty"
     if len(text) > options.max_length:
         return f"it has {len(text)} characters, more than max_length={options.max_length}"
-    if not _stated(gold):
+    if not _stated(gold.rstrip("\\ ")):
         return "its braces do not match"
     return None if comparing.is_readable(text, options) else f"its shape is not read: {text[:80]}"
