@@ -64,7 +64,11 @@ def _equal_words(gold: str, answer: str) -> bool | None:
     return None
 
 
-_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2}(?::[0-9]{2})?)\s*(?:\\text\s*\{)?\s*([ap])?\.?\s*(m?)\.?\s*\}?", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?:\\text\s*\{)?\s*([0-9]{1,2}):([0-9]{2}(?::[0-9]{2})?)\s*(?:\\(?:text|mathrm)\s*\{)?\s*"
+    r"([ap])?\.?\s*(m?)\.?\s*\}?",
+    re.IGNORECASE,
+)
 
 
 def _equal_clocks(gold: str, answer: str, options: Options, depth: int) -> bool | None:

@@ -15,6 +15,7 @@ _SCIENTIFIC = re.compile(
 )
 _SLASH = re.compile(rf"({_NUMBER.pattern})\s*/\s*([0-9]+(?:\.[0-9]+)?)")
 _OVER = r"\\[dtc]?frac\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))"
+_BRACED_GROUPS = re.compile(r"\{([0-9]{1,3}(?:,[0-9]{3})+)\}")
 _FRAC = re.compile(r"([-+]?)\s*" + _OVER)
 _MIXED = re.compile(r"([-+]?)\s*([0-9]+)\s*" + _OVER)
 _MIXED_SLASH = re.compile(r"([-+]?)\s*([0-9]+)\s+([0-9]+)\s*/\s*([0-9]+)")
@@ -68,6 +69,7 @@ def number(text: str) -> Number | None:
     """The number that the text is, exactly; None for anything else, or beyond MAX_DIGITS."""
     if not text or len(text) > MAX_DIGITS or not text.isascii():
         return None
+    text = _BRACED_GROUPS.sub(lambda match: match[0].replace(",", ""), text)
     if _GROUPS.match(text):
         text = text.replace("{,}", "").replace(",", "")
     elif _SPACED.match(text):

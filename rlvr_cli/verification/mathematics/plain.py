@@ -8,9 +8,11 @@ _TEXT = (
     r"|operatorname\*?)\s*"
 )
 _WRAPPED = re.compile(_TEXT + r"\{([^{}]*)\}")
-_SPACES = re.compile(r"(?<!\\)\\[,;:!> ]|~|\\quad|\\qquad|\\enspace|\\thinspace|\s+")
+_SPACES = re.compile(r"(?<!\\)\\[,;:> ]|~|\\quad|\\qquad|\\enspace|\\thinspace|\s+")
 _ORDER = re.compile(r"\\([lg])t(?![a-zA-Z])")
 _THIN_COMMA = re.compile(r",\s*\\[!,]\s*")
+_PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)")
+_BACK = re.compile(r"(?<!\\)\\!")
 _THIN_DIGITS = re.compile(r"(?<=[0-9])\\[!,](?=[0-9]{3}(?![0-9]))")
 _CONSTANT = re.compile(r"\\(?:mathrm|text)\s*(?:\{\s*([ei])\s*\}|([ei])(?![a-zA-Z]))")
 _SIZES = re.compile(
@@ -66,6 +68,7 @@ _SAME = [
     )
 ]  # fmt: skip
 _DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
+_NUMBERED = re.compile(r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+")
 _SPACE = re.compile(r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )")
 _MEANINGS = {
     "no solution": r"\emptyset", "no solutions": r"\emptyset", "none": r"\emptyset",
@@ -96,7 +99,7 @@ def clean(text: str) -> str:
         text = _DELIMITERS.sub("", text.strip().rstrip(_END).strip())
         text = _EMPHASIS.sub(r"\2", text)
     text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
-    text = _SIZES.sub("", _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", text)))
+    text = _SIZES.sub("", _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", _BACK.sub("", text)))))
     for pattern, replacement in _SAME:
         text = pattern.sub(replacement, text)
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
@@ -139,8 +142,8 @@ def without_money(text: str) -> str:
 
 
 def is_words(text: str) -> bool:
-    """Whether the text is words alone, with no number and no sign of mathematics."""
+    """Whether the text is words alone, as `June 20` is, with no sign of mathematics."""
     bare = unwrapped(text)
-    return any(map(str.isalpha, bare)) and all(
-        c.isalpha() or c in " ,.'-()?!:\"" for c in bare
-    )
+    if _NUMBERED.fullmatch(bare):
+        return True
+    return any(map(str.isalpha, bare)) and all(c.isalpha() or c in " ,.'-()?!:\"" for c in bare)

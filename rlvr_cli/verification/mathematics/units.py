@@ -91,7 +91,7 @@ def split(text: str) -> Quantity:
     rest = [word for word in rest if word.lower() not in ("of", "the")]
     if not rest:
         return Quantity(number)
-    if "\\" not in said and not _is_unit(rest):
+    if match.re in (_WORDS, _KNOWN_BEHIND) and not _is_unit(rest):
         return Quantity(text)
     said = " ".join(rest)
     return Quantity(number, _unit(said), said)

@@ -101,16 +101,21 @@ def anchored(text: str) -> str | None:
         return box or None
     if (tagged := _tagged(text)) is not None:
         return phrases.last(tagged) or tagged.strip() or None
-    said = phrases.last_place(text)
+    places = phrases.ends(text)
     for pattern in (_HASHES, _LINE):
         matches = list(pattern.finditer(text))
-        if matches and not (said > matches[-1].end() and _is_heading(matches[-1][1])):
-            return phrases.last(matches[-1][1]) or matches[-1][1].strip() or None
-    return phrases.last(text)
+        if not matches:
+            continue
+        line = matches[-1][1]
+        if not (places and places[-1] > matches[-1].end() and _is_heading(line)):
+            return phrases.last(line) or line.strip() or None
+    return phrases.last(text, places)
 
 
 def _tagged(text: str) -> str | None:
     """What the last `<answer>` holds, to its end tag or the end of the text."""
+    if "<" not in text:
+        return None
     tags = list(_TAG.finditer(text))
     for number in range(len(tags) - 1, -1, -1):
         if not tags[number][0].startswith("</"):

@@ -4,10 +4,12 @@ import re
 
 _VERB = r"(?:is|are|equals|was|will be|would be|should be|must be|becomes|comes to)"
 _MARK = r"[ \t]{0,3}(?:\*\*)?[ \t]{0,3}[:=：]"
-_PHRASE = re.compile(
+_ENGLISH = (
     r"\banswers?\b(?:\*\*)?[ \t]{0,3}"
     rf"(?:(?:(?:to|for|of|in)[ ][^.\n:=$\\]{{1,60}}?[ ])?{_VERB}\b[ \t]{{0,3}}:?|[:=：]|\n)"
-    r"|(?:答案|答え|正解|最终结果|解答)[ ]{0,2}(?:应该|应当|应|就|便)?(?:是|为|為|は|[:：=])[:：]?"
+)
+_OTHERS = (
+    r"(?:答案|答え|正解|最终结果|解答)[ ]{0,2}(?:应该|应当|应|就|便)?(?:是|为|為|は|[:：=])[:：]?"
     r"|答[:：]"
     r"|(?:정답|답)(?:은|는|이)?[ ]{0,2}[:：]?(?=[ ]{0,3}[-−$\\0-9])"
     r"|\b(?:respuesta|solución)(?: (?:final|correcta))?(?: (?:es|será|sería)\b:?" rf"|{_MARK})"
@@ -28,9 +30,17 @@ _PHRASE = re.compile(
     r"|คำตอบ(?:สุดท้าย)?[ ]{0,2}(?:คือ|[:：])"
     rf"|\b(?:απάντηση)(?: (?:είναι)\b:?|{_MARK})|\bvastaus(?: on\b:?|{_MARK})"
     rf"|\brăspuns(?:ul)?(?: (?:este|final este)\b:?|{_MARK})|\bválasz{_MARK}"
-    r"|התשובה[ ]{0,2}(?:היא|[:：])|(?:پاسخ|جواب)[ ]{0,2}(?:برابر|[:：])",
-    re.IGNORECASE,
+    r"|התשובה[ ]{0,2}(?:היא|[:：])|(?:پاسخ|جواب)[ ]{0,2}(?:برابر|[:：])"
 )
+_PATTERNS = {
+    "English": re.compile(_ENGLISH, re.IGNORECASE),
+    "any": re.compile(f"{_ENGLISH}|{_OTHERS}", re.IGNORECASE),
+}
+_KEYS = (
+    "答 正解 结果 정답 답 respuesta solución resposta réponse risposta antwort lösung ergebnis "
+    "antwoord ответ відповідь odpowied odpov cevap cevab yanıt الجواب الإجابة الاجابة उत्तर đáp "
+    "câu jawaban svar คำตอบ απάντηση vastaus răspuns válasz התשובה پاسخ جواب"
+).split()
 _MATH = (("$$", "$$"), (r"\(", r"\)"), (r"\[", r"\]"), ("$", "$"))
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$|\*|<)|[。！？\n]")
 _FILLER = re.compile(
@@ -59,15 +69,20 @@ _MONEY = re.compile(r"\$\s?[0-9][0-9,]*(?:\.[0-9]+)?(?=[\s.,;!?]|$)")
 _TAIL = 2000  # characters after an anchor that are read
 
 
-def last_place(text: str) -> int:
-    """Where the last such phrase ends; -1 if there is none."""
-    return max((match.end() for match in _PHRASE.finditer(text)), default=-1)
+def ends(text: str) -> list[int]:
+    """Where each such phrase ends."""
+    lowered = text.lower()
+    is_other = any(key in lowered for key in _KEYS)
+    if not is_other and "answer" not in lowered:
+        return []
+    pattern = _PATTERNS["any" if is_other else "English"]
+    return [match.end() for match in pattern.finditer(text)]
 
 
-def last(text: str) -> str | None:
+def last(text: str, places: list[int] | None = None) -> str | None:
     """What follows the last such phrase; None if there is none, or it says what is not so."""
-    ends = [match.end() for match in _PHRASE.finditer(text)]
-    for end in reversed(ends[-4:]):
+    places = ends(text) if places is None else places
+    for end in reversed(places[-4:]):
         tail = text[end : end + _TAIL]
         tail = tail[match.end() :] if (match := _FILLER.match(tail)) else tail
         if _REMARK.match(tail):

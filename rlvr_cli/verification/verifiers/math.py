@@ -95,8 +95,7 @@ def _extract(completion: str, options: Options) -> str | None:
 
 
 def _judge(extracted: str | None, answer: str, options: Options) -> Verdict:
-    gold = boxed.anchored(answer) or answer
-    fault = _fault_of(gold, options)
+    gold, fault = _gold(answer, options)
     if fault:
         return Verdict("bad_gold", reason=fault)
     if extracted is None:
@@ -105,10 +104,10 @@ def _judge(extracted: str | None, answer: str, options: Options) -> Verdict:
     text = extracted if box is None else box
     if box is not None and len(text) > options.max_length:
         return _no_answer(f"its answer has more than max_length={options.max_length} characters")
-    clean, given = plain.clean(gold), plain.clean(text)
-    correct = len(text) <= options.max_length and comparing.equal(clean, given, options)
+    given = plain.clean(text)
+    correct = len(text) <= options.max_length and comparing.equal(gold, given, options)
     if box is None and not correct:
-        correct = symbolic.equal_raw(clean, extracted, options)
+        correct = symbolic.equal_raw(gold, extracted, options)
     elif not correct and not comparing.is_readable(given, options):
         return Verdict("no_answer", 0.0, False, text, reason="its shape is not read")
     return Verdict("ok", float(correct), correct, text)
@@ -119,13 +118,17 @@ def _no_answer(reason: str) -> Verdict:
 
 
 @functools.lru_cache(maxsize=1024)
-def _fault_of(gold: str, options: Options) -> str | None:
-    """Why a gold cannot be matched by any answer, None if it can be."""
+def _gold(answer: str, options: Options) -> tuple[str, str | None]:
+    """The gold, cleaned, and why no answer can match it; None if one can."""
+    gold = boxed.anchored(answer) or answer
     text = plain.clean(gold)
     if not text:
-        return "it is empty"
+        return text, "it is empty"
     if len(text) > options.max_length:
-        return f"it has {len(text)} characters, more than max_length={options.max_length}"
+        fault = f"it has {len(text)} characters, more than max_length={options.max_length}"
+        return text, fault
     if not _stated(gold.rstrip("\\ ")):
-        return "its braces do not match"
-    return None if comparing.is_readable(text, options) else f"its shape is not read: {text[:80]}"
+        return text, "its braces do not match"
+    if not comparing.is_readable(text, options):
+        return text, f"its shape is not read: {text[:80]}"
+    return text, None
