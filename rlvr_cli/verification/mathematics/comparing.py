@@ -30,6 +30,8 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
     words = _equal_words(gold, answer)
     if words is not None:
         return words
+    if _are_dollars_and_cents(gold, answer):
+        return False
     gold, answer = plain.without_money(gold), plain.without_money(answer)
     (gold, domain), (answer, other) = map(trailers.parted, (gold, answer))
     if domain and other and domain != other:
@@ -62,6 +64,15 @@ def _equal_words(gold: str, answer: str) -> bool | None:
             return None  # products of variables
         return False
     return None
+
+
+_CENTS = re.compile(r"\bcents?\b|¢")
+
+
+def _are_dollars_and_cents(gold: str, answer: str) -> bool:
+    has_sign = [plain.without_money(text) != text for text in (gold, answer)]
+    in_cents = [bool(_CENTS.search(text)) for text in (gold, answer)]
+    return has_sign[0] != has_sign[1] and in_cents == [not has_sign[0], not has_sign[1]]
 
 
 _CLOCK = re.compile(
@@ -177,6 +188,10 @@ def _equal_brackets(gold: str, answer: str, options: Options, depth: int) -> boo
 def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool | None:
     """Whether two lists have the same values; None if neither has several."""
     left, right = shapes.listing(gold), shapes.listing(answer)
+    if len(set(_labels(right))) > 1:
+        left = shapes.listing(shapes.spread(gold))
+    if len(set(_labels(left))) > 1:
+        right = shapes.listing(shapes.spread(answer))
     left, right = _ungrouped(left, gold, right), _ungrouped(right, answer, left)
     left, right = _with_signs(left), _with_signs(right)
     if any(len(side.items) == 1 and len(shapes.sides(side.items[0])) > 1 for side in (left, right)):
@@ -357,7 +372,7 @@ def _angles(gold: str, answer: str) -> tuple[str, str]:
 def _equal_values(gold: str, answer: str, scale: Fraction, options: Options) -> bool:
     """Whether gold * scale is the answer; a scale other than 1 is asked of numbers alone."""
     exact_integers = options.integers == "strict"
-    left, right = numerals.number(gold), numerals.number(answer)
+    left, right = (numerals.number(plain.unwrapped(text)) for text in (gold, answer))
     if left is not None and right is not None:
         value = left.value * scale
         if left.is_decimal or right.is_decimal:

@@ -30,7 +30,7 @@ _REPEATING = re.compile(
 _DOTTED = re.compile(
     r"([-+]?)([0-9]*)\.([0-9]*)\\dot\s*\{?([0-9])\}?([0-9]*)\\dot\s*\{?([0-9])\}?"
 )
-_ENDLESS = re.compile(r"([-+]?)([0-9]*)\.([0-9]*?)([0-9]{1,6}?)\4{2,}\s*(?:\.\.\.)")
+_ENDLESS = re.compile(r"([-+]?)([0-9]*)\.([0-9]*?)([0-9]{1,6}?)\4{2,}\s*\\ldots")
 _SPELLED = re.compile(r"[a-zA-Z]+(?:[\s-]+[a-zA-Z]+)*")
 _WORDS = re.compile(r"[a-z]+")
 

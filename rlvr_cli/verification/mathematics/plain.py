@@ -11,6 +11,7 @@ _WRAPPED = re.compile(_TEXT + r"\{([^{}]*)\}")
 _SPACES = re.compile(r"(?<!\\)\\[,;:> ]|~|\\quad|\\qquad|\\enspace|\\thinspace|\s+")
 _ORDER = re.compile(r"\\([lg])t(?![a-zA-Z])")
 _THIN_COMMA = re.compile(r",\s*\\[!,]\s*")
+_FIGURE = re.compile(r"\\(?:triangle|angle|measuredangle)(?![a-zA-Z])\s*(?=[A-Z]{2})")
 _PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)")
 _BACK = re.compile(r"(?<!\\)\\!")
 _THIN_DIGITS = re.compile(r"(?<=[0-9])\\[!,](?=[0-9]{3}(?![0-9]))")
@@ -41,7 +42,7 @@ _CHARACTERS = str.maketrans({
     "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "φ": r"\phi ", "ω": r"\omega ",
     "≈": r"\approx ", "，": ",", "；": ";", "（": "(", "）": ")", "。": ".", "、": ",",
     "∠": r"\angle ", "△": r"\triangle ", "⟨": r"\langle ", "⟩": r"\rangle ", "％": "%",
-    "\u00a0": " ", "\u202f": " ", "\u2009": " ",
+    "…": r"\ldots ", "\u00a0": " ", "\u202f": " ", "\u2009": " ",
 })  # fmt: skip
 _SAME = [
     (re.compile(pattern), replacement)
@@ -57,7 +58,7 @@ _SAME = [
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\lbrack(?![a-zA-Z])", "["),
         (r"\\rbrack(?![a-zA-Z])", "]"),
-        (r"\\(?:dots|ldots|cdots|dotsc)(?![a-zA-Z])|…", "..."),
+        (r"\\(?:dots|cdots|dotsc)(?![a-zA-Z])", r"\\ldots "),
         (r"\\(?:overline|bar|overrightarrow|vec|widehat|widetilde|overleftrightarrow)\s*"
          r"\{\s*([A-Z]{2,})\s*\}", r"\1"),
         (r"\\(?:vec|mathbf|boldsymbol|bm|hat)\s*\{\s*([a-zA-Z])\s*\}", r"\1"),
@@ -69,7 +70,7 @@ _SAME = [
 ]  # fmt: skip
 _DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
 _NUMBERED = re.compile(r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+")
-_SPACE = re.compile(r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )")
+_SPACE = re.compile(r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z.])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )")
 _MEANINGS = {
     "no solution": r"\emptyset", "no solutions": r"\emptyset", "none": r"\emptyset",
     "no real solution": r"\emptyset", "no real solutions": r"\emptyset",
@@ -90,7 +91,7 @@ def clean(text: str) -> str:
     Commands whose backslash was doubled on the way have one again, and each of the signs that
     mean the same has one spelling.
     """
-    text = text.strip().translate(_CHARACTERS)
+    text = text.strip().translate(_CHARACTERS).replace("...", r"\ldots ")
     if not text.isascii():
         text = _DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
     if "\\begin" not in text:
@@ -99,11 +100,12 @@ def clean(text: str) -> str:
         text = _DELIMITERS.sub("", text.strip().rstrip(_END).strip())
         text = _EMPHASIS.sub(r"\2", text)
     text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
-    text = _SIZES.sub("", _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", _BACK.sub("", text)))))
+    text = _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", text)))
+    text = _SIZES.sub("", _BACK.sub("", text))
     for pattern, replacement in _SAME:
         text = pattern.sub(replacement, text)
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
-    text = _SPACES.sub(" ", text).strip().rstrip("\\").rstrip(_END)
+    text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
     text = _BEFORE.sub("", _SIGNED.sub("-", text))
     return _MEANINGS.get(unwrapped(text).casefold().strip("$ "), text)
 
@@ -119,7 +121,7 @@ def unwrapped(text: str) -> str:
         if "{" not in text:
             break
         text = _WRAPPED.sub(r" \1 ", text)
-    return _SPACES.sub(" ", text).strip()
+    return _SPACES.sub(" ", _FIGURE.sub("", text)).strip()
 
 
 def without_degrees(text: str) -> str:

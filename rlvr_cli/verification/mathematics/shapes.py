@@ -143,12 +143,17 @@ def matrix(text: str) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
 def rows_of_cases(text: str) -> tuple[tuple[str, ...], ...] | None:
     """The rows of `cases` and their cells; None of a text that has none."""
     match = _CASES.search(text)
-    if not match or match.end() < len(text.rstrip()) or (match[1] == "array" and text[:1] == "\\"):
+    if not match or match.end() < len(text.rstrip()):
         return None
-    before = text[: match.start()].replace(r"\{", "").strip()
+    before, environment = text[: match.start()].strip(), match[1]
+    if environment == "array" and not before.endswith(r"\{"):
+        return None
+    before = before.removesuffix(r"\{").strip()
     if before and not before.endswith("="):
         return None
     rows = [row.strip(" ,;.") for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2])]
+    if environment not in ("cases", "array"):
+        rows = [row.replace("&", "") for row in rows]
     return tuple(tuple(cell.strip(" ,;") for cell in row.split("&")) for row in rows if row)
 
 
@@ -160,7 +165,7 @@ def sides(text: str) -> tuple[str, ...]:
 
 def is_label(text: str) -> bool:
     """Whether a text names a value: `x`, `f(x)`, `V_{max}`, `(a, b)`, `\\text{Area}`, `\\angle ABC`."""
-    return bool(_LABEL.fullmatch(text)) and "..." not in text
+    return bool(_LABEL.fullmatch(text)) and "ldots" not in text
 
 
 @functools.lru_cache(maxsize=4096)
@@ -183,3 +188,15 @@ def labelled(text: str) -> tuple[str, str]:
     if is_label(parts[-1]) and len(parts) == 2 and re.search("[0-9]", parts[0]):
         return name_of(parts[1]), parts[0]
     return "", text
+
+
+def spread(text: str) -> str:
+    """`(a, b) = (1, 2)` as `a=1, b=2`; any other text as it is."""
+    parts = sides(text)
+    if len(parts) != 2:
+        return text
+    (names, around), (values, brackets) = map(without_brackets, parts)
+    labels, numbers = items(names), items(values, groups=False)
+    if around != "(" or not brackets or len(labels) != len(numbers) or not all(map(is_label, labels)):
+        return text
+    return ", ".join(f"{label}={number}" for label, number in zip(labels, numbers, strict=True))

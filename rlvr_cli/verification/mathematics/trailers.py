@@ -3,9 +3,14 @@ r"""What follows an answer and is none of it: `, n \in \mathbb{Z}`, `for any con
 import re
 
 _SYMBOL = r"[a-zA-Z](?:_\{?\w+\}?)?"
-_DOMAIN = re.compile(
-    rf"(?:\s*[,;(]|\s)\s*(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*\s*\\in\s*"
-    r"(\\mathbb\{[A-Z]\}(?:[_^][^\s)]*)?|\\mathbb [A-Z]|[RZNQC])\s*\)?\s*$"
+_IN = (
+    r"\s*\\in\s*(\\mathbb\{[A-Z]\}(?:[_^][^\s)]*)?|\\mathbb [A-Z]|[RZNQC])\s*\)?\s*$"
+)
+_DOMAINS = (
+    re.compile(
+        rf"\s*[,;(]\s*(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*{_IN}"
+    ),
+    re.compile(rf"\s+(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}{_IN}"),
 )
 _WORDS = re.compile(
     r"(?:\s*[,;(]\s*|\s+|(?<=\}))(?:\\text\s*\{\s*)?,?\s*"
@@ -24,8 +29,9 @@ _LETTER_ALONE = re.compile(
 
 def parted(text: str) -> tuple[str, str]:
     """A text without such a trailer, and the domain that the trailer names, empty for none."""
-    if match := _DOMAIN.search(text):
-        if text[: match.start()].strip() and "\\{" not in text[: match.start()]:
+    for pattern in _DOMAINS:
+        match = pattern.search(text)
+        if match and text[: match.start()].strip() and "\\{" not in text[: match.start()]:
             domain = re.sub(r"[\s{}\\]|mathbb", "", match[1])
             return text[: match.start()].rstrip(" ,;("), domain
     match = _WORDS.search(text)
