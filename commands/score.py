@@ -32,7 +32,7 @@ def command(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.stages import score
+    from rlvr_cli.stages import score, unanswered
     from rlvr_cli.storage.shards import Shards, Share
 
     source = Shards.open(options.source(rollouts), "rollouts")
@@ -49,12 +49,12 @@ def command(
         console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
+        how["on_failure"] = lambda text: console.remark("score", text)
         summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
-                            on_part=parts, on_rows=parts.advance, **how,
-                            on_failure=lambda text: console.remark("score", text))  # fmt: skip
+                            on_part=parts, on_rows=parts.advance, **how)  # fmt: skip
     if scorer.cache and scorer.cache.trouble:
         console.say(f"score: continued without `{scorer.cache.path}`: {scorer.cache.trouble}")
-    text = "{completions} completions, mean reward {reward:.4g}, {missing} without, status {status}"
-    console.conclude(parts, out, summary, text, as_json=json)
+    console.conclude(parts, out, summary, score.SAID, as_json=json,
+                     remarks=[*unanswered.remarks(summary, source)])  # fmt: skip
     if summary:
         score.check_error_rate(summary, max_error_rate)

@@ -1,8 +1,8 @@
 """The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
 
 import ast
+import atexit
 import difflib
-import gc
 import importlib
 import logging
 import os
@@ -152,6 +152,8 @@ def _root(
 
 def main() -> None:
     """Runs the command line; every error is one line of what is wrong and one of what to do."""
+    ending = _Ending()
+    atexit.register(ending)
     if distributed.is_launched():  # the process that launched this one stops it and says why
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -165,8 +167,22 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code == errors.DONE and distributed.is_launched():
         distributed.leave()
-    gc.freeze()  # its end need not look through all that torch and transformers made
+    ending.code = code
     sys.exit(code)
+
+
+class _Ending:
+    """Ends the process once all else that runs at its end has run, as the first to be registered.
+
+    What follows would be the destructors of libraries: pyarrow's abort at times, when a thread of
+    its pool has just been started, and those of torch take a while.
+    """
+
+    code: int | None = None
+
+    def __call__(self) -> None:
+        if self.code is not None:
+            distributed.leave(self.code)
 
 
 def run(arguments: list[str]) -> int:

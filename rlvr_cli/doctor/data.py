@@ -15,7 +15,7 @@ from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import chat, messages, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
-from rlvr_cli.stages import dynamic, prompts, reading
+from rlvr_cli.stages import dynamic, prompts, reading, unanswered
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 PromptRow = dict[str, Any]
@@ -63,7 +63,7 @@ def examine(
     if rollouts.kind == "rollouts":
         yield from _rollouts(rollouts)
     if scores:
-        yield from _scores(scores)
+        yield from _scores(scores, rollouts)
 
 
 def _neighbouring_scores(rollouts: Shards) -> Shards | None:
@@ -176,7 +176,7 @@ def _rollouts(rollouts: Shards) -> Iterator[Finding]:
         yield Finding("ok", "completions", text)
 
 
-def _scores(scores: Shards) -> Iterator[Finding]:
+def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
     table = scores.table()
     groups, mixed = len(pc.unique(table["prompt_id"])), len(dynamic.mixed(table))
     means = table.group_by("prompt_id").aggregate([("reward", "mean"), ("reward", "max")])
@@ -195,6 +195,10 @@ def _scores(scores: Shards) -> Iterator[Finding]:
         yield Finding(
             "problem", "verdicts", f"the verifier failed: {listed}", "look at the rows by status"
         )
+    many = unanswered.share(scores) > _MOSTLY
+    hint = "ask for the form that the verifier reads: `rlvr list verifiers` says which"
+    for remark in unanswered.remarks(scores, rollouts):
+        yield Finding("problem" if many else "note", "answers", remark, hint if many else "")
 
 
 def _some(names: list[str]) -> str:

@@ -18,7 +18,7 @@ from rlvr_cli.loop import by_source, setup
 from rlvr_cli.loop.run_directory import RunDirectory, resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
-from rlvr_cli.stages import rollout
+from rlvr_cli.stages import rollout, unanswered
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, tables
 from rlvr_cli.tracking import beside
@@ -87,7 +87,7 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
             pass
         return
     start = time.monotonic()
-    records, cuts = [], _Cuts(RunDirectory(out), config)
+    records, warnings = [], _Warnings(RunDirectory(out), config)
     with _display(config.train.steps) as show, beside.tracking(out, track) as tracker:
         for record in setup.train(out, config):
             records.append(record)
@@ -96,7 +96,7 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
             show(record)
             if tracker:
                 tracker.start()
-            cuts.look(record)
+            warnings.look(record)
     seconds = time.monotonic() - start
     trained = [record for record in records if record["seconds"]]
     if not trained:
@@ -111,22 +111,29 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
     console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
 
 
-class _Cuts:
-    """Warns once of training and once of evaluations if their limit cuts many completions."""
+class _Warnings:
+    """Warns once of training and once of evaluations of completions cut or without an answer."""
 
     def __init__(self, directory: RunDirectory, config: RunConfig) -> None:
         own = config.train.eval_max_new_tokens
         options = {"steps": "--max-new-tokens"}
         options["eval"] = "--eval-max-new-tokens" if own else "--max-new-tokens"
         self._directory, self._options = directory, options
+        self._unanswered = set(options)  # kinds whose missing answers were not told of
 
     def look(self, record: dict[str, Any]) -> None:
-        for kind in [kind for kind in self._options if kind == "eval" or record["seconds"]]:
-            path = self._directory.of(kind, record["step"]) / "rollouts"
-            if (path / MANIFEST).exists():
-                for text in rollout.cut(Shards.open(path), self._options[kind]):
-                    console.say(text)
-                    del self._options[kind]
+        for kind in ["steps", "eval"] if record["seconds"] else ["eval"]:
+            folder = self._directory.of(kind, record["step"])
+            if not (folder / "scores" / MANIFEST).exists():
+                continue
+            rollouts = Shards.open(folder / "rollouts")
+            for text in rollout.cut(rollouts, self._options[kind]) if kind in self._options else ():
+                console.say(text)
+                del self._options[kind]
+            scores = Shards.open(folder / "scores")
+            for text in unanswered.warnings(scores, rollouts) if kind in self._unanswered else ():
+                console.say(text)
+                self._unanswered.remove(kind)
 
 
 @contextlib.contextmanager

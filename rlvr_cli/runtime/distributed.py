@@ -151,14 +151,14 @@ def broadcast(value: Any) -> Any:
     return gather(value)[0]
 
 
-def leave() -> None:
+def leave(code: int = 0) -> None:
     """Ends this process, whose work is done, without the end of the interpreter.
 
     Threads of torch's process groups that still run there may abort the process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def is_launched() -> bool:

@@ -73,8 +73,8 @@ MEANING: dict[str, dict[str, str]] = {
         "reward": "the reward; null where there is none: see `status`",
         "correct": "whether the answer is right; null where that is not known",
         "extracted": "the answer that the verifier read in the completion; null: none",
-        "reason": "why there is no answer, why the gold cannot be read, what failed, or what a judge "
-        "wrote; null where there is nothing to say, and in scores of earlier versions",
+        "reason": "why there is no answer, why the gold cannot be read, what failed, or what a "
+        "judge wrote; null where there is nothing to say, and in scores of earlier versions",
         "status": "`ok` and `no_answer` have a reward. The others have none: `timeout`, `oom`, "
         "`error` and `bad_gold` are faults of the verifier, `skipped` is a completion that a "
         "function does not judge, `aborted` was not sampled",

@@ -140,3 +140,21 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(rlvr, monkeypatch
     assert ran.err == (
         "error: interrupted; finished parts are kept\nhint: go on with `rlvr check`\n"
     )
+
+
+def test_a_command_ends_without_the_destructors_of_libraries():
+    """Those of pyarrow abort at times: `terminate called without an active exception`, code 134."""
+    code = (
+        "import sys\n"
+        "class Noisy:\n"
+        "    def __del__(self): print('torn down', flush=True)\n"
+        "sys.noisy = Noisy()\n"
+        "from rlvr_cli.cli import app\n"
+        "sys.argv = ['rlvr', *sys.argv[1:]]\n"
+        "app.main()\n"
+    )
+    for arguments, expected in ((["list", "tasks", "--json"], 0), (["score", "nothing"], 3)):
+        words = [sys.executable, "-P", "-c", code, *arguments]
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
+        assert ran.returncode == expected, ran.stderr
+        assert "torn down" not in ran.stdout
