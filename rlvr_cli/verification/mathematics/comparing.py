@@ -1,21 +1,22 @@
 """Whether an answer is the gold's: by its shape, and its parts by their values."""
 
-import functools
 import re
-from fractions import Fraction
+from collections.abc import Callable
 
 from rlvr_cli.verification.mathematics import (
     equations,
     expressions,
     numerals,
     plain,
+    quantities,
     regions,
     shapes,
     symbolic,
     trailers,
-    units,
 )
 from rlvr_cli.verification.mathematics.options import Options
+
+Again = Callable[[str, str], bool]
 
 _DEEPEST = 12
 
@@ -41,10 +42,10 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
         decided = decide(gold, answer, options, depth)
         if decided is not None:
             return decided
-    return _equal_quantities(gold, answer, options)
+    return quantities.equal(gold, answer, options)
 
 
-def _again(options: Options, depth: int):  # type: ignore[no-untyped-def]
+def _again(options: Options, depth: int) -> Again:
     return lambda gold, answer: equal(gold, answer, options, depth + 1)
 
 
@@ -60,7 +61,10 @@ def _equal_words(gold: str, answer: str) -> bool | None:
         return None
     if is_words and other:
         letters, more = (text.replace(" ", "") for text in (gold, answer))
-        if all(t.isalpha() and (len(t) < 4 and not (t.isupper() and len(t) > 2)) for t in (letters, more)):
+        if all(
+            t.isalpha() and (len(t) < 4 and not (t.isupper() and len(t) > 2))
+            for t in (letters, more)
+        ):
             return None  # products of variables
         return False
     return None
@@ -75,7 +79,7 @@ def _are_dollars_and_cents(gold: str, answer: str) -> bool:
     return has_sign[0] != has_sign[1] and in_cents == [not has_sign[0], not has_sign[1]]
 
 
-_CLOCK = re.compile(
+CLOCK = re.compile(
     r"(?:\\text\s*\{)?\s*([0-9]{1,2}):([0-9]{2}(?::[0-9]{2})?)\s*(?:\\(?:text|mathrm)\s*\{)?\s*"
     r"([ap])?\.?\s*(m?)\.?\s*\}?",
     re.IGNORECASE,
@@ -84,7 +88,7 @@ _CLOCK = re.compile(
 
 def _equal_clocks(gold: str, answer: str, options: Options, depth: int) -> bool | None:
     """Whether two times of day, or ratios, that look alike are the same."""
-    times = [_CLOCK.fullmatch(text) for text in (gold, answer)]
+    times = [CLOCK.fullmatch(text) for text in (gold, answer)]
     if not all(times):
         return None
     (hour, minute, half, _), (hour2, minute2, half2, _) = (t.groups("") for t in times if t)
@@ -117,7 +121,10 @@ def _equal_cases(gold: str, answer: str, options: Options, depth: int) -> bool |
         if rows is None or others is None or len(rows) != len(others):
             return False
         return _matched(
-            list(map(_piece, rows)), list(map(_piece, others)), _again(options, depth), ordered=False
+            list(map(_piece, rows)),
+            list(map(_piece, others)),
+            _again(options, depth),
+            ordered=False,
         )
     left, right = (
         text if found is None else ", ".join(cell for row in found for cell in row)
@@ -126,12 +133,12 @@ def _equal_cases(gold: str, answer: str, options: Options, depth: int) -> bool |
     return equal(left, right, options, depth + 1)
 
 
-_WHEN = re.compile(r"\\text\s*\{[^{}]*\}|\b(?:if|for|when|otherwise)\b")
+WHEN = re.compile(r"\\text\s*\{[^{}]*\}|\b(?:if|for|when|otherwise)\b")
 
 
 def _piece(row: tuple[str, ...]) -> str:
     """A row of a function of pieces as a pair of its value and its condition."""
-    cells = [_WHEN.sub(" ", cell).strip(" ,") or r"\mathbb{R}" for cell in row if cell]
+    cells = [WHEN.sub(" ", cell).strip(" ,") or r"\mathbb{R}" for cell in row if cell]
     return f"\\langle {', '.join(cells)} \\rangle"
 
 
@@ -146,15 +153,18 @@ def _equal_matrices(gold: str, answer: str, options: Options, depth: int) -> boo
             return False
         if [len(row) for row in left[1]] != [len(row) for row in right[1]]:
             return False
-        cells, others = (sum(side[1], ()) for side in (left, right))
-        return _matched(list(cells), list(others), again, ordered=True)
+        return _matched(_cells(left[1]), _cells(right[1]), again, ordered=True)
     rows = (left or right)[1]  # type: ignore[index]
     listing = shapes.listing(answer if left else gold)
     if listing.brackets not in ("(", r"\langle", "[") or (len(rows) > 1 and len(rows[0]) > 1):
         return None
-    cells, parts = list(sum(rows, ())), list(listing.items)
+    cells, parts = _cells(rows), list(listing.items)
     golds, answers = (cells, parts) if left else (parts, cells)
     return _matched(golds, answers, again, ordered=True)
+
+
+def _cells(rows: tuple[tuple[str, ...], ...]) -> list[str]:
+    return [cell for row in rows for cell in row]
 
 
 def _equal_regions(gold: str, answer: str, options: Options, depth: int) -> bool | None:
@@ -234,21 +244,23 @@ def _ungrouped(listing: shapes.Listing, text: str, other: shapes.Listing) -> sha
     return listing
 
 
-_EITHER = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
+EITHER = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 
 
 def _with_signs(listing: shapes.Listing) -> shapes.Listing:
     r"""The values of `\pm`, each with its own sign."""
-    if not any(map(_EITHER.search, listing.items)):
+    if not any(map(EITHER.search, listing.items)):
         return listing
     parts: list[str] = []
     for item in listing.items:
-        if _EITHER.search(item):
+        if EITHER.search(item):
             parts.append(item.replace(r"\pm", "+").replace(r"\mp", "-").removeprefix("+"))
             parts.append(item.replace(r"\pm", "-").replace(r"\mp", "+").removeprefix("+"))
         else:
             parts.append(item)
-    return shapes.Listing(tuple(re.sub(r"(^|=)\s*\+", r"\1", part) for part in parts), listing.brackets)
+    return shapes.Listing(
+        tuple(re.sub(r"(^|=)\s*\+", r"\1", part) for part in parts), listing.brackets
+    )
 
 
 def _labels(listing: shapes.Listing) -> list[str]:
@@ -262,7 +274,13 @@ def _labels(listing: shapes.Listing) -> list[str]:
     return labels
 
 
-def _equal_by_label(left, right, names, others, again) -> bool:  # type: ignore[no-untyped-def]
+def _equal_by_label(
+    left: shapes.Listing,
+    right: shapes.Listing,
+    names: list[str],
+    others: list[str],
+    again: Again,
+) -> bool:
     """Whether the values of labels are the same; without labels those of the gold's order."""
     golds = [shapes.labelled(item)[1] for item in left.items]
     answers = [shapes.labelled(item)[1] for item in right.items]
@@ -277,7 +295,7 @@ def _equal_by_label(left, right, names, others, again) -> bool:  # type: ignore[
     return all(again(gold, by_name[name]) for name, gold in zip(names, golds, strict=True))
 
 
-def _matched(golds: list[str], answers: list[str], again, *, ordered: bool) -> bool:  # type: ignore[no-untyped-def]
+def _matched(golds: list[str], answers: list[str], again: Again, *, ordered: bool) -> bool:
     """Whether each value has one that equals it, of its own place where the order counts."""
     if len(golds) != len(answers):
         return False
@@ -322,115 +340,3 @@ def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bo
 def _same_equation(gold: str, answer: str, options: Options) -> bool:
     decided = equations.equal(gold, answer)
     return bool(symbolic.equal(gold, answer, options)) if decided is None else decided
-
-
-def _equal_quantities(gold: str, answer: str, options: Options) -> bool:
-    """Whether two values are equal, with what may be said of them: percent, degrees, units."""
-    if options.degrees == "strict" and _has_degrees(gold) != _has_degrees(answer):
-        return False
-    gold, answer = _angles(gold, answer)
-    (gold, in_percent), (answer, as_percent) = map(plain.without_percent, (gold, answer))
-    left, right = units.split(gold), units.split(answer)
-    factor = Fraction(1)
-    if not units.same(left, right):
-        if options.units == "strict" or (left.unit and right.unit):
-            ratio = units.ratio(right, left) if options.units == "convert" else None
-            if ratio is None:
-                return False
-            factor = ratio
-    scales = [Fraction(1)]
-    if in_percent != as_percent:
-        hundredth = Fraction(1, 100) if in_percent else Fraction(100)
-        scales = [hundredth] if options.percent == "strict" else [Fraction(1), hundredth]
-    return any(
-        _equal_values(left.number, right.number, scale / factor, options) for scale in scales
-    )
-
-
-def _has_degrees(text: str) -> bool:
-    return plain.without_degrees(text) != text
-
-
-_TRIGONOMETRY = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
-
-
-def _angles(gold: str, answer: str) -> tuple[str, str]:
-    """The two with degrees as numbers where they are in a function or compared with radians."""
-    is_degrees = _has_degrees(gold), _has_degrees(answer)
-    if not any(is_degrees):
-        return gold, answer
-    one_is_radians = is_degrees[0] != is_degrees[1] and r"\pi" in gold + answer
-    left, right = (
-        plain.in_radians(text)
-        if one_is_radians or _TRIGONOMETRY.search(text)
-        else plain.without_degrees(text)
-        for text in (gold, answer)
-    )
-    return left, right
-
-
-def _equal_values(gold: str, answer: str, scale: Fraction, options: Options) -> bool:
-    """Whether gold * scale is the answer; a scale other than 1 is asked of numbers alone."""
-    exact_integers = options.integers == "strict"
-    left, right = (numerals.number(plain.unwrapped(text)) for text in (gold, answer))
-    if left is not None and right is not None:
-        value = left.value * scale
-        if left.is_decimal or right.is_decimal:
-            if exact_integers and not left.is_decimal and value.denominator == 1:
-                return value == right.value
-            room = Fraction(options.tolerance) * max(abs(value), abs(right.value))
-            return abs(value - right.value) <= room
-        return value == right.value
-    if scale != 1:
-        return False
-    gold, answer = (
-        _plain_number(read) if read else text for read, text in ((left, gold), (right, answer))
-    )
-    if plain.squeezed(gold) == plain.squeezed(answer):
-        return True
-    decided = expressions.equal(gold, answer, options.tolerance, exact_integers=exact_integers)
-    if decided is None:
-        decided = symbolic.equal(gold, answer, options)
-    return bool(decided)
-
-
-def _plain_number(number: numerals.Number) -> str:
-    """A number as arithmetic reads it; a decimal stays one."""
-    value = number.value
-    sign = "-" if value < 0 else ""
-    if number.is_decimal:
-        return f"{sign}\\frac{{{abs(value.numerator)}.0}}{{{value.denominator}}}"
-    if value.denominator == 1:
-        return str(value)
-    return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-
-
-@functools.lru_cache(maxsize=4096)
-def is_readable(text: str, options: Options) -> bool:
-    """Whether a cleaned text is of a shape that is compared rather than taken as it is."""
-    if not text:
-        return False
-    if numerals.number(text) or numerals.in_base(text) or plain.is_words(text):
-        return True
-    if _CLOCK.fullmatch(text) or expressions.is_read(text):
-        return True
-    text = shapes.without_idle_brackets(trailers.parted(plain.without_money(text))[0])
-    if regions.is_marked(text) and regions.read(text) is not None:
-        return True
-    if (rows := shapes.rows_of_cases(text)) is not None:
-        cells = [_WHEN.sub(" ", cell).strip(" ,") for row in rows for cell in row]
-        return all(is_readable(cell, options) for cell in cells if cell)
-    if (found := shapes.matrix(text)) is not None:
-        return all(is_readable(cell, options) for row in found[1] for cell in row)
-    listing = shapes.listing(text)
-    if len(listing.items) > 1 or listing.brackets:
-        return all(is_readable(item, options) for item in listing.items)
-    sides = shapes.sides(text)
-    if len(sides) > 1:
-        _, value = shapes.labelled(text)
-        return is_readable(value, options) if value != text else all(is_readable(s, options) for s in sides)
-    bare, _ = plain.without_percent(plain.without_degrees(text))
-    number = units.split(plain.in_radians(text) if _TRIGONOMETRY.search(text) else bare).number
-    if number != text and is_readable(number, options):
-        return True
-    return symbolic.parsed(_EITHER.sub("+", number)) is not None

@@ -109,9 +109,7 @@ def _points(names: list[str], *, positive: bool) -> list[dict[str, Fraction]]:
         return [{}]
     draw = random.Random(f"{names}{positive}")
     span = (30, 290) if positive else (-290, -30)
-    return [
-        {name: Fraction(draw.randint(*span), 97) for name in names} for _ in range(_POINTS)
-    ]
+    return [{name: Fraction(draw.randint(*span), 97) for name in names} for _ in range(_POINTS)]
 
 
 def _same_at(left: Tree, right: Tree, at: dict[str, Fraction], room: float) -> bool | None:

@@ -28,14 +28,65 @@ _BARE = re.compile(r"(?<![a-zA-Z\\])(sqrt|sin|cos|tan|cot|sec|csc|ln|log|exp|pi)
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d[a-zA-Z^\s]*(?:\{?[0-9]\}?)?[a-zA-Z]?\s*\}\s*\{\s*d")
 _LETTERS = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{3,}")
 FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp".split()
+    [
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "ln",
+        "log",
+        "exp",
+    ]
 )
 _INVERSES = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
-_SEVERAL = frozenset("max min gcd lcm".split())
+_SEVERAL = frozenset(["max", "min", "gcd", "lcm"])
 _VARIABLES = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
-    "rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi "
-    "Omega ell hbar".split()
+    [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "varepsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "vartheta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "rho",
+        "sigma",
+        "tau",
+        "upsilon",
+        "phi",
+        "varphi",
+        "chi",
+        "psi",
+        "omega",
+        "Gamma",
+        "Delta",
+        "Theta",
+        "Lambda",
+        "Xi",
+        "Sigma",
+        "Phi",
+        "Psi",
+        "Omega",
+        "ell",
+        "hbar",
+    ]
 )
 _TIMES = ("*", r"\cdot", r"\times", r"\ast")
 _OVER = ("/", r"\div")
@@ -241,7 +292,8 @@ class _Reader:
         self.take("_")
         if self.peek() != "{":
             return "_" + self.take()
-        parts, open_braces = [], 0
+        parts: list[str] = []
+        open_braces = 0
         while True:
             value = self.take()
             open_braces += {"{": 1, "}": -1}.get(value, 0)
@@ -334,7 +386,21 @@ _COMMANDS = (
     | _SEVERAL
     | _VARIABLES
     | frozenset(
-        "frac dfrac tfrac cfrac binom dbinom tbinom sqrt pi lfloor lceil vert lvert".split()
+        [
+            "frac",
+            "dfrac",
+            "tfrac",
+            "cfrac",
+            "binom",
+            "dbinom",
+            "tbinom",
+            "sqrt",
+            "pi",
+            "lfloor",
+            "lceil",
+            "vert",
+            "lvert",
+        ]
     )
 )
 

@@ -14,37 +14,55 @@ _SCIENTIFIC = re.compile(
     r"\{?\s*([-+]?[0-9]{1,3})\s*\}?"
 )
 _SLASH = re.compile(rf"({_NUMBER.pattern})\s*/\s*([0-9]+(?:\.[0-9]+)?)")
-_OVER = r"\\[dtc]?frac\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))"
+_OVER = (
+    r"\\[dtc]?frac\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))\s*(?:\{\s*([-+]?[0-9.]+)\s*\}|([0-9]))"
+)
 _BRACED_GROUPS = re.compile(r"\{([0-9]{1,3}(?:,[0-9]{3})+)\}")
 _FRAC = re.compile(r"([-+]?)\s*" + _OVER)
 _MIXED = re.compile(r"([-+]?)\s*([0-9]+)\s*" + _OVER)
 _MIXED_SLASH = re.compile(r"([-+]?)\s*([0-9]+)\s+([0-9]+)\s*/\s*([0-9]+)")
 _BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*([0-9]{1,2})\s*\}?")
-_NAMED_BASE = re.compile(
-    r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*([a-z]+)\s*\}*"
-)
+_NAMED_BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*([a-z]+)\s*\}*")
 _REPEATING = re.compile(
     r"([-+]?)([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overbar)\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))"
     r"|\(([0-9]+)\))"
 )
-_DOTTED = re.compile(
-    r"([-+]?)([0-9]*)\.([0-9]*)\\dot\s*\{?([0-9])\}?([0-9]*)\\dot\s*\{?([0-9])\}?"
-)
+_DOTTED = re.compile(r"([-+]?)([0-9]*)\.([0-9]*)\\dot\s*\{?([0-9])\}?([0-9]*)\\dot\s*\{?([0-9])\}?")
 _ENDLESS = re.compile(r"([-+]?)([0-9]*)\.([0-9]*?)([0-9]{1,6}?)\4{2,}\s*\\ldots")
 _SPELLED = re.compile(r"[a-zA-Z]+(?:[\s-]+[a-zA-Z]+)*")
 _WORDS = re.compile(r"[a-z]+")
 
 _UNITS = dict(
     zip(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen".split(),
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ],
         range(20),
         strict=True,
     )
 )
 _TENS = dict(
     zip(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"],
         range(20, 100, 10),
         strict=True,
     )

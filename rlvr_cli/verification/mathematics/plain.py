@@ -69,8 +69,12 @@ _SAME = [
     )
 ]  # fmt: skip
 _DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
-_NUMBERED = re.compile(r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+")
-_SPACE = re.compile(r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z.])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )")
+_NUMBERED = re.compile(
+    r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+"
+)
+_SPACE = re.compile(
+    r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z.])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )"
+)
 _MEANINGS = {
     "no solution": r"\emptyset", "no solutions": r"\emptyset", "none": r"\emptyset",
     "no real solution": r"\emptyset", "no real solutions": r"\emptyset",

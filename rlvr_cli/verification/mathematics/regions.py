@@ -12,15 +12,25 @@ _RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
 _MARK = re.compile(
     r"\\(?:le|ge|neq|cup|cap|setminus|emptyset|infty|in|mid)(?![a-zA-Z])|[<>]|\\mathbb|\\\{"
 )
-_UNION = re.compile(r"\s*\\(?:cup|lor|vee)(?![a-zA-Z])\s*|\s*\\text\s*\{\s*,?\s*(?:or|ou|oder)\s*\}\s*|\s+or\s+")
+_UNION = re.compile(
+    r"\s*\\(?:cup|lor|vee)(?![a-zA-Z])\s*|\s*\\text\s*\{\s*,?\s*(?:or|ou|oder)\s*\}\s*|\s+or\s+"
+)
 _MEETING = re.compile(
     r"\s*\\(?:cap|land|wedge)(?![a-zA-Z])\s*|\s*\\text\s*\{\s*,?\s*and\s*\}\s*|\s+and\s+"
 )
-_WITHOUT = re.compile(r"\s*(?:\\setminus|\\backslash|\\smallsetminus)(?![a-zA-Z])\s*|\s*(?<=\})\s*[-\\]\s*(?=\\\{)")
+_WITHOUT = re.compile(
+    r"\s*(?:\\setminus|\\backslash|\\smallsetminus)(?![a-zA-Z])\s*|\s*(?<=\})\s*[-\\]\s*(?=\\\{)"
+)
 _COMMA = re.compile(r"\s*[,;]\s*(?:(?:\\text\s*\{)?\s*(?:and)\s*\}?\s+)?")
-_ELEMENT = re.compile(r"^\s*([a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-z]\))\s*\\in(?![a-zA-Z])\s*(.*)$", re.DOTALL)
-_BUILDER = re.compile(r"^\\\{\s*(.*?)\s*(?:\\mid(?![a-zA-Z])|\||:|\\colon)\s*(.*?)\s*\\\}$", re.DOTALL)
-_VARIABLE = re.compile(r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-z]\)|\\(?:alpha|beta|theta|lambda|phi|mu|omega))\s*")
+_ELEMENT = re.compile(
+    r"^\s*([a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-z]\))\s*\\in(?![a-zA-Z])\s*(.*)$", re.DOTALL
+)
+_BUILDER = re.compile(
+    r"^\\\{\s*(.*?)\s*(?:\\mid(?![a-zA-Z])|\||:|\\colon)\s*(.*?)\s*\\\}$", re.DOTALL
+)
+_VARIABLE = re.compile(
+    r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-z]\)|\\(?:alpha|beta|theta|lambda|phi|mu|omega))\s*"
+)
 _INFINITY = re.compile(r"\s*([-+]?)\s*\\infty\s*")
 
 

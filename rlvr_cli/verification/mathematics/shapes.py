@@ -19,7 +19,9 @@ _GROUPS = re.compile(r"(?<![0-9.,])(?<![0-9], )[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])
 _MATRIX = re.compile(
     r"\\begin\{([pbBvV]?(?:small)?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL
 )
-_CASES = re.compile(r"\\begin\{(cases|aligned|array|align\*?|gathered)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
+_CASES = re.compile(
+    r"\\begin\{(cases|aligned|array|align\*?|gathered)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL
+)
 _EQUALS = re.compile(r"(?<![<>!\\:])[:]?=(?!=)|\\(?:equiv|coloneqq)(?![a-zA-Z])")
 _NAME = (
     r"(?:\\(?:text|mathrm|textbf|mathbf|operatorname|overline|mathcal|mathbb|vec|hat|bar|tilde|mathit)\s*"
@@ -164,14 +166,16 @@ def sides(text: str) -> tuple[str, ...]:
 
 
 def is_label(text: str) -> bool:
-    """Whether a text names a value: `x`, `f(x)`, `V_{max}`, `(a, b)`, `\\text{Area}`, `\\angle ABC`."""
+    """Whether a text names a value: `x`, `f(x)`, `V_{max}`, `(a, b)`, `\\angle ABC`."""
     return bool(_LABEL.fullmatch(text)) and "ldots" not in text
 
 
 @functools.lru_cache(maxsize=4096)
 def name_of(label: str) -> str:
     """A label in one spelling."""
-    bare = re.sub(r"\\(?:text|mathrm|mathbf|operatorname|textbf|textit|mathit)\s*\{([^{}]*)\}", r"\1", label)
+    bare = re.sub(
+        r"\\(?:text|mathrm|mathbf|operatorname|textbf|textit|mathit)\s*\{([^{}]*)\}", r"\1", label
+    )
     bare = _SUBSCRIPT.sub(r"_\1", bare)
     return re.sub(r"[\s{}\\]", "", bare)
 
@@ -197,6 +201,11 @@ def spread(text: str) -> str:
         return text
     (names, around), (values, brackets) = map(without_brackets, parts)
     labels, numbers = items(names), items(values, groups=False)
-    if around != "(" or not brackets or len(labels) != len(numbers) or not all(map(is_label, labels)):
+    if (
+        around != "("
+        or not brackets
+        or len(labels) != len(numbers)
+        or not all(map(is_label, labels))
+    ):
         return text
     return ", ".join(f"{label}={number}" for label, number in zip(labels, numbers, strict=True))

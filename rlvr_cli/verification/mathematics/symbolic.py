@@ -26,8 +26,8 @@ def _is_closed(text: str) -> bool:
 @functools.lru_cache(maxsize=2048)
 def parsed(text: str) -> Any:
     """The expression that math-verify reads in the whole of a text; None if it reads none."""
-    from math_verify import LatexExtractionConfig, parse
     from latex2sympy2_extended.math_normalization import NormalizationConfig
+    from math_verify import LatexExtractionConfig, parse
 
     if _WORD.search(_NAMES.sub("", text)) or _TEXT.search(text) or _SPACED.search(text):
         return None  # it would multiply letters and join digits

@@ -3,9 +3,7 @@ r"""What follows an answer and is none of it: `, n \in \mathbb{Z}`, `for any con
 import re
 
 _SYMBOL = r"[a-zA-Z](?:_\{?\w+\}?)?"
-_IN = (
-    r"\s*\\in\s*(\\mathbb\{[A-Z]\}(?:[_^][^\s)]*)?|\\mathbb [A-Z]|[RZNQC])\s*\)?\s*$"
-)
+_IN = r"\s*\\in\s*(\\mathbb\{[A-Z]\}(?:[_^][^\s)]*)?|\\mathbb [A-Z]|[RZNQC])\s*\)?\s*$"
 _DOMAINS = (
     re.compile(
         rf"\s*[,;(]\s*(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*{_IN}"

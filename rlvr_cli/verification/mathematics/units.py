@@ -20,7 +20,9 @@ _WITH_POWERS = re.compile(
     r"\{(?P<unit>(?:[^{}]|\^\s*\{[^{}]*\})*[a-zA-Z](?:[^{}]|\^\s*\{[^{}]*\})*)\}"
     rf"(?P<power>\s*{_POWER}?)"
 )
-_PLAIN_NUMBER = r"[-+]?(?:[0-9][0-9.,/]*|\.[0-9]+)(?: [0-9]+/[0-9]+| ?\\frac\{?[0-9]\}?\{?[0-9]\}?)?"
+_PLAIN_NUMBER = (
+    r"[-+]?(?:[0-9][0-9.,/]*|\.[0-9]+)(?: [0-9]+/[0-9]+| ?\\frac\{?[0-9]\}?\{?[0-9]\}?)?"
+)
 _WORDS = re.compile(
     rf"(?P<quantity>{_PLAIN_NUMBER})(?:\s+(?=[a-zA-Z]{{2}}|[ms]/)|(?=(?:[cmkdn]?m|[mk]?g|ft|in|mi|mph|km/h"
     r"|kmh|m/s|s|h|hr|sec|min|mL|ml|kJ|kW|Hz|Pa|mol)\b))"
@@ -31,8 +33,47 @@ _KNOWN_BEHIND = re.compile(
 )
 # Words that are part of an expression or sentence, behind which no unit stands.
 _NO_UNIT = frozenset(
-    "e i or and if for pi sqrt mod modulo to cdot times plus minus over divided than not is are "
-    "when where with infinity infty sin cos tan log ln xor by x y z choose half point".split()
+    [
+        "e",
+        "i",
+        "or",
+        "and",
+        "if",
+        "for",
+        "pi",
+        "sqrt",
+        "mod",
+        "modulo",
+        "to",
+        "cdot",
+        "times",
+        "plus",
+        "minus",
+        "over",
+        "divided",
+        "than",
+        "not",
+        "is",
+        "are",
+        "when",
+        "where",
+        "with",
+        "infinity",
+        "infty",
+        "sin",
+        "cos",
+        "tan",
+        "log",
+        "ln",
+        "xor",
+        "by",
+        "x",
+        "y",
+        "z",
+        "choose",
+        "half",
+        "point",
+    ]
 )
 _POWERS = {"squared": "({})^2", "cubed": "({})^3", "factorial": "({})!"}
 _PARTS = {
@@ -182,13 +223,12 @@ def _singular(word: str) -> str:
 
 
 def same(left: Quantity, right: Quantity) -> bool:
-    """Whether two quantities have one unit; words of things may be fewer: `red apples`, `apples`."""
+    """Whether two quantities have one unit; of `red apples` and `apples` they have."""
     if left.unit == right.unit:
         return True
     names, others = ({name for name, _ in side.unit} for side in (left, right))
     is_thing = all(
-        power == 1 and name not in _SYNONYMS.values()
-        for name, power in (*left.unit, *right.unit)
+        power == 1 and name not in _SYNONYMS.values() for name, power in (*left.unit, *right.unit)
     )
     return is_thing and (names <= others or others <= names)
 

@@ -164,7 +164,7 @@ class Floats:
         return _apply(cmath, name, value + 0j)  # no negative zero, which chooses the branch
 
     def power(self, base: complex, exponent: complex) -> complex:
-        return (base + 0j) ** exponent
+        return complex((base + 0j) ** exponent)
 
     def root(self, value: complex, degree: int) -> complex:
         value += 0j

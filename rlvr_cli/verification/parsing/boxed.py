@@ -24,7 +24,8 @@ _BETWEEN = re.compile(
 )
 _EXPLICIT = re.compile(rf"[,;&、，；]|\b(?:{_WORD})\b|和|或|与|及")
 _LABEL = re.compile(
-    r"(?<![a-zA-Z0-9+\-*/^_)}=<>]) ?((?:[a-zA-Z](?:_(?:\{\w{1,9}\}|\w))?|\\[a-z]{2,8})\s?=)\s?(?:\$|\\[(\[])?\s?$"
+    r"(?<![a-zA-Z0-9+\-*/^_)}=<>]) ?((?:[a-zA-Z](?:_(?:\{\w{1,9}\}|\w))?|\\[a-z]{2,8})\s?=)"
+    r"\s?(?:\$|\\[(\[])?\s?$"
 )
 _LONGEST_BETWEEN = 80  # characters between two boxes of one sentence
 _TAIL = 2000  # characters of a text of which nothing is marked
@@ -52,7 +53,8 @@ def final_boxes(text: str) -> str | None:
     boxes = _boxes(text)
     if not boxes or not boxes[-1].content.strip():
         return "" if boxes else None
-    listed, labels = [boxes[-1]], []
+    listed = [boxes[-1]]
+    labels: list[str] = []
     for box in reversed(boxes[:-1]):
         between = text[box.end : listed[0].start]
         if len(between) > _LONGEST_BETWEEN or not (match := _BETWEEN.fullmatch(between)):

@@ -12,13 +12,19 @@ _OTHERS = (
     r"(?:答案|答え|正解|最终结果|解答)[ ]{0,2}(?:应该|应当|应|就|便)?(?:是|为|為|は|[:：=])[:：]?"
     r"|答[:：]"
     r"|(?:정답|답)(?:은|는|이)?[ ]{0,2}[:：]?(?=[ ]{0,3}[-−$\\0-9])"
-    r"|\b(?:respuesta|solución)(?: (?:final|correcta))?(?: (?:es|será|sería)\b:?" rf"|{_MARK})"
-    r"|\bresposta(?: (?:final|correta))?(?: (?:é|e|será)(?!\w):?" rf"|{_MARK})"
-    r"|\bréponse(?: (?:finale|correcte))?(?: (?:est|sera)\b:?" rf"|{_MARK})"
-    r"|\brisposta(?: (?:finale|corretta))?(?: (?:è|e')(?!\w):?" rf"|{_MARK})"
-    r"|\b(?:antwort|lösung|ergebnis)(?: (?:ist|lautet|wäre|beträgt)\b:?" rf"|{_MARK})"
+    r"|\b(?:respuesta|solución)(?: (?:final|correcta))?(?: (?:es|será|sería)\b:?"
+    rf"|{_MARK})"
+    r"|\bresposta(?: (?:final|correta))?(?: (?:é|e|será)(?!\w):?"
+    rf"|{_MARK})"
+    r"|\bréponse(?: (?:finale|correcte))?(?: (?:est|sera)\b:?"
+    rf"|{_MARK})"
+    r"|\brisposta(?: (?:finale|corretta))?(?: (?:è|e')(?!\w):?"
+    rf"|{_MARK})"
+    r"|\b(?:antwort|lösung|ergebnis)(?: (?:ist|lautet|wäre|beträgt)\b:?"
+    rf"|{_MARK})"
     rf"|\bantwoord(?: (?:is|luidt)\b:?|{_MARK})"
-    rf"|\b(?:ответ(?:ом)?|відповідь)(?:[ ]{{0,2}}[:：=—–]|[ ]-|[ ](?:равен|будет|есть|является|это)(?!\w)|{_MARK})"
+    rf"|\b(?:ответ(?:ом)?|відповідь)(?:[ ]{{0,2}}[:：=—–]|[ ]-"
+    rf"|[ ](?:равен|будет|есть|является|это)(?!\w)|{_MARK})"
     rf"|\bodpowied[źz](?: (?:to|brzmi|jest)\b:?|{_MARK})"
     rf"|\b(?:odpověď|odpoveď)(?: (?:je|zní)\b:?|{_MARK})"
     rf"|\b(?:cevap|cevabı|yanıt)(?:[ ]{{0,2}}(?=[-−$\\0-9])|{_MARK})"
@@ -36,11 +42,45 @@ _PATTERNS = {
     "English": re.compile(_ENGLISH, re.IGNORECASE),
     "any": re.compile(f"{_ENGLISH}|{_OTHERS}", re.IGNORECASE),
 }
-_KEYS = (
-    "答 正解 结果 정답 답 respuesta solución resposta réponse risposta antwort lösung ergebnis "
-    "antwoord ответ відповідь odpowied odpov cevap cevab yanıt الجواب الإجابة الاجابة उत्तर đáp "
-    "câu jawaban svar คำตอบ απάντηση vastaus răspuns válasz התשובה پاسخ جواب"
-).split()
+_KEYS = [
+    "答",
+    "正解",
+    "结果",
+    "정답",
+    "답",
+    "respuesta",
+    "solución",
+    "resposta",
+    "réponse",
+    "risposta",
+    "antwort",
+    "lösung",
+    "ergebnis",
+    "antwoord",
+    "ответ",
+    "відповідь",
+    "odpowied",
+    "odpov",
+    "cevap",
+    "cevab",
+    "yanıt",
+    "الجواب",
+    "الإجابة",
+    "الاجابة",
+    "उत्तर",
+    "đáp",
+    "câu",
+    "jawaban",
+    "svar",
+    "คำตอบ",
+    "απάντηση",
+    "vastaus",
+    "răspuns",
+    "válasz",
+    "התשובה",
+    "پاسخ",
+    "جواب",
+]
 _MATH = (("$$", "$$"), (r"\(", r"\)"), (r"\[", r"\]"), ("$", "$"))
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$|\*|<)|[。！？\n]")
 _FILLER = re.compile(
@@ -56,14 +96,17 @@ _REASON = re.compile(
 )
 _NEGATED = re.compile(
     r"(?:not|n't|never|neither|wrong|incorrect|unknown|unclear|nicht|pas|不是|не|no es|non è)\b"
-    r"|不", re.IGNORECASE
+    r"|不",
+    re.IGNORECASE,
 )
 _REMARK = re.compile(
     r"(?:clear|helpful|correct|right|reasonable|consistent|valid|verified|useful|complete|obvious)"
     r"\b\s*(?:[.!?,;]|$|as\b|because\b|since\b|and\b|to\b)",
     re.IGNORECASE,
 )
-_LINKS = re.compile(r"\s*(?:[,;、，]?\s*(?:and|or|und|oder|et|ou|y|o|и|или|和|或)\s+|[,;、，和或]\s*)")
+_LINKS = re.compile(
+    r"\s*(?:[,;、，]?\s*(?:and|or|und|oder|et|ou|y|o|и|или|和|或)\s+|[,;、，和或]\s*)"
+)
 _ENDINGS = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)$")
 _MONEY = re.compile(r"\$\s?[0-9][0-9,]*(?:\.[0-9]+)?(?=[\s.,;!?]|$)")
 _TAIL = 2000  # characters after an anchor that are read

@@ -9,7 +9,13 @@ import importlib.metadata
 from typing import Any
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
-from rlvr_cli.verification.mathematics import comparing, plain, symbolic, units as quantities
+from rlvr_cli.verification.mathematics import (
+    comparing,
+    plain,
+    readable,
+    symbolic,
+    units as measures,
+)
 from rlvr_cli.verification.mathematics.options import Choice, Options, Units
 from rlvr_cli.verification.parsing import boxed
 
@@ -18,6 +24,10 @@ EARLIER = {"integers": "lenient"}
 
 _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
 _LOGIC = "3"  # raised with each change of what this file or `mathematics` decides
+
+# Few questions need sympy: a worker imports it for its first, unless the limit is too short for it.
+_OWN = ("rlvr_cli.verification.verifiers.math",)
+_IMPORT_S = 2.5
 
 
 def build(
@@ -49,7 +59,7 @@ def build(
     if min(max_length, timeout_s, memory_mib) <= 0:
         raise ValueError("max_length, timeout_s and memory_mib must be above 0")
     if units == "convert":
-        quantities.check_pint()
+        measures.check_pint()
     options = Options(
         percent, units, base, degrees, intervals, sets, matrices, equations, integers,
         tolerance, max_length, unanchored,
@@ -66,7 +76,7 @@ def build(
         judge=judge,
         limits=Limits(timeout_s, memory_mib << 20),
         version=_version(units),
-        imports=("rlvr_cli.verification.verifiers.math", "rlvr_cli.verification.parsing.warm"),
+        imports=_OWN if timeout_s > _IMPORT_S else (*_OWN, "rlvr_cli.verification.parsing.warm"),
     )
 
 
@@ -108,7 +118,7 @@ def _judge(extracted: str | None, answer: str, options: Options) -> Verdict:
     correct = len(text) <= options.max_length and comparing.equal(gold, given, options)
     if box is None and not correct:
         correct = symbolic.equal_raw(gold, extracted, options)
-    elif not correct and not comparing.is_readable(given, options):
+    elif not correct and not readable.is_readable(given, options):
         return Verdict("no_answer", 0.0, False, text, reason="its shape is not read")
     return Verdict("ok", float(correct), correct, text)
 
@@ -129,6 +139,6 @@ def _gold(answer: str, options: Options) -> tuple[str, str | None]:
         return text, fault
     if not _stated(gold.rstrip("\\ ")):
         return text, "its braces do not match"
-    if not comparing.is_readable(text, options):
+    if not readable.is_readable(text, options):
         return text, f"its shape is not read: {text[:80]}"
     return text, None
