@@ -12,7 +12,7 @@ from rlvr_cli.verification.mathematics.options import Options
 _WORD = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{4,}(?![a-zA-Z])")
 _NAMES = re.compile(r"\\(?:begin|end|operatorname)\s*\{[a-zA-Z*]+\}")
 _TEXT = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{[^{}]*[a-zA-Z]{2,}[^{}]*\}")
-_SPACED = re.compile(r"[0-9] [0-9]")
+_SPACED = re.compile(r"[0-9] [0-9]|(?<![\^_0-9.{])[0-9]+\s*\\[dtc]?frac\s*\{?[0-9]+\}?\s*\{?[0-9]")
 
 
 _MOST_BRACKETS = 80

@@ -170,7 +170,7 @@ class Floats:
         value += 0j
         if degree % 2 and value.imag == 0 and value.real < 0:
             return -((-value) ** (1 / degree))
-        return cmath.sqrt(value) if degree == 2 else value ** (1 / degree)
+        return cmath.sqrt(value) if degree == 2 else complex(value ** (1 / degree))
 
     def factorial(self, value: complex) -> complex:
         if value.imag or value.real <= -1:
