@@ -204,8 +204,12 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
         right = shapes.listing(shapes.spread(answer))
     left, right = _ungrouped(left, gold, right), _ungrouped(right, answer, left)
     left, right = _with_signs(left), _with_signs(right)
-    if any(len(side.items) == 1 and len(shapes.sides(side.items[0])) > 1 for side in (left, right)):
+    if not left.items or not right.items:
+        return False
+    is_one = len(left.items) == len(right.items) == 1
+    if is_one and any(len(shapes.sides(side.items[0])) > 1 for side in (left, right)):
         return None
+    left, right = map(_value_of, (left, right))
     if len(left.items) < 2 and len(right.items) < 2 and not (left.brackets or right.brackets):
         return None
     if options.sets == "strict" and (left.brackets == r"\{") != (right.brackets == r"\{"):
@@ -231,6 +235,13 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
     if left.brackets == r"\{" or len(set(golds)) == len(golds):
         golds, answers = _distinct(golds), _distinct(answers)
     return _matched(golds, answers, again, ordered=False)
+
+
+def _value_of(listing: shapes.Listing) -> shapes.Listing:
+    """The list that a single labelled value is, as in `(a, b) = (1, 2)`."""
+    if len(listing.items) > 1 or len(shapes.sides(listing.items[0])) < 2:
+        return listing
+    return shapes.listing(shapes.labelled(listing.items[0])[1])
 
 
 def _distinct(texts: list[str]) -> list[str]:

@@ -6,7 +6,6 @@ sign, are; anything between the two is left open.
 
 import cmath
 import functools
-import math
 import random
 from fractions import Fraction
 from typing import Any
@@ -127,7 +126,7 @@ def _close(
     try:
         a, b = (values.value(tree, point, field) for tree in (left, right))
         gap, size = abs(a - b), max(abs(a), abs(b))
-        if isinstance(gap, float) and not (math.isfinite(gap) and math.isfinite(size)):
+        if not (field.is_finite(gap) and field.is_finite(size)):
             return None
     except _FAULTS:
         return None

@@ -104,6 +104,8 @@ def _differ_exactly(left: Any, right: Any, options: Options) -> bool:
     left, right = left.doit(), right.doit()
     if left.is_rational and right.is_rational and not left.has(Float) and not right.has(Float):
         return bool(left != right)
+    if left.is_infinite or right.is_infinite:
+        return bool(left != right)
     size = max(abs(left.evalf(30)), abs(right.evalf(30)))
     has_decimal = left.has(Float) or right.has(Float)
     is_exact = left.is_Integer and options.integers == "strict"

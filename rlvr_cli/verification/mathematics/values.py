@@ -154,6 +154,9 @@ def _whole_root(value: int, degree: int) -> int:
 class Floats:
     """Complex numbers in double precision."""
 
+    def is_finite(self, size: float) -> bool:
+        return math.isfinite(size)
+
     def number(self, value: Any) -> complex:
         return complex(value)
 
@@ -186,6 +189,9 @@ class Digits:
 
         self.mp: Any = mpmath.mp.clone()
         self.mp.dps = 50
+
+    def is_finite(self, size: Any) -> bool:
+        return bool(self.mp.isfinite(size))
 
     def number(self, value: Any) -> Any:
         value = Fraction(value)
