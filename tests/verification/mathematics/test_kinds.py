@@ -55,7 +55,7 @@ def test_a_gold_that_is_not_read_says_what_it_is():
 
 
 @pytest.mark.parametrize(
-    "answer", [r"\text{ or }", ";", "=", r"\{\}", "()", ",,", r"\pm", "_", "<", "|"]
+    "answer", [r"\text{ or }", ";", "=", r"\{\}", "()", ",,", r"\pm", "_", "<"]
 )
 @pytest.mark.parametrize("gold", ["5", "1,2", "a=1,b=2", "(1,2)", "x+y=1", "x<1", r"\pm 2", "5 km"])
 def test_an_answer_without_any_value_is_not_paid(gold, answer):
