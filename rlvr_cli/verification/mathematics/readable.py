@@ -51,4 +51,6 @@ def is_readable(text: str, options: Options) -> bool:
     ).number
     if number != text and is_readable(number, options):
         return True
-    return symbolic.parsed(comparing.EITHER.sub("+", number)) is not None
+    if comparing.EITHER.search(number):
+        return is_readable(comparing.EITHER.sub("+", number).removeprefix("+"), options)
+    return symbolic.parsed(number) is not None

@@ -172,7 +172,7 @@ class Floats:
     def root(self, value: complex, degree: int) -> complex:
         value += 0j
         if degree % 2 and value.imag == 0 and value.real < 0:
-            return -((-value) ** (1 / degree))
+            return complex(-((-value) ** (1 / degree)))
         return cmath.sqrt(value) if degree == 2 else complex(value ** (1 / degree))
 
     def factorial(self, value: complex) -> complex:
