@@ -104,6 +104,7 @@ def test_kernels_import_torch_and_triton_alone():
         ("reasoning_gym", "tasks/_reasoning_gym.py"),
         ("matplotlib", "report/figures.py lab/picture.py"),
         ("jinja2", "report/page.py models/prompt_options.py"),
+        ("pint", "verification/mathematics/units.py"),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
         ("mlflow", "tracking/trackers/mlflow.py"),

@@ -1,62 +1,133 @@
-r"""The answer that a text ends with: `\boxed{}`, `####`, or after "the answer is".
+r"""The answer that a text ends with: `\boxed{}`, `<answer>`, `####`, or after "the answer is".
 
 Everything here is linear in the text's length, as it runs in the calling process.
 """
 
 import re
+from dataclasses import dataclass
 
-_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
-_HASHES = re.compile(r"####[ \t]*([^\n]*)")
-_PHRASE = re.compile(
-    r"\banswer\b(?:\*\*)?[ \t]{0,3}(?:(?:is|are|equals)\b[ \t]{0,3}:?|[:=])", re.IGNORECASE
+from rlvr_cli.verification.parsing import answer_phrases
+
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])|\\(?:boxed|fbox)(?=[0-9])")
+_BRACES = re.compile(
+    r"\\(?:boxed|fbox)\s*(?:(\{)|([-+−]?[0-9]+(?:[.,/][0-9]+)*|[A-Z](?![a-zA-Z])))|\\.|[{}]",
+    re.DOTALL,
 )
+_HASHES = re.compile(r"####[ \t]*([^\n]*)")
 _LINE = re.compile(r"^A:[ \t]*([^\n]*)", re.MULTILINE)
-_MATH = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
-_REASON = re.compile(r"[ \t]+(?:because|since|which|as|so)[ \t]")
-_TAIL = 2000  # characters after an anchor that are read
+_TAG = re.compile(r"<answer>|</answer>", re.IGNORECASE)
+_WORD = r"and|or|und|oder|et|ou|y|o|e|и|или|和|或|与|及"
+_BETWEEN = re.compile(
+    r"(?:[ \t$&,;、，；]|\\[()\[\],;:! ]|\\q?quad\b|\\(?:lor|land)\b"
+    rf"|\\text\s*\{{[^{{}}]{{0,40}}?(?:\b(?:{_WORD})\b|,)\s*\}}|\b(?:{_WORD})\b|(?P<line>\s))*"
+    r"(?P<label>(?:[a-zA-Z](?:_(?:\{\w{1,9}\}|\w))?|\\[a-z]{2,8})\s{0,3}=\s{0,3})?(?:\$|\\[(\[])?\s?"
+)
+_EXPLICIT = re.compile(rf"[,;&、，；]|\b(?:{_WORD})\b|和|或|与|及")
+_LABEL = re.compile(
+    r"(?<![a-zA-Z0-9+\-*/^_)}=<>]) ?((?:[a-zA-Z](?:_(?:\{\w{1,9}\}|\w))?|\\[a-z]{2,8})\s?=)"
+    r"\s?(?:\$|\\[(\[])?\s?$"
+)
+_LONGEST_BETWEEN = 80  # characters between two boxes of one sentence
+_TAIL = 2000  # characters of a text of which nothing is marked
+
+
+@dataclass(frozen=True)
+class _Box:
+    start: int
+    end: int
+    content: str
 
 
 def last_box(text: str) -> str | None:
     r"""The content of the last balanced `\boxed{}` or `\fbox{}`; of nested ones the inmost."""
-    opened: list[int] = []  # where each open brace's content starts; negative if it is no box
-    span: tuple[int, int] | None = None
-    for token in _BRACES.finditer(text):
+    boxes = _boxes(text)
+    return boxes[-1].content if boxes else None
+
+
+def final_boxes(text: str) -> str | None:
+    r"""The contents of the boxes that the last sentence lists, with commas between them.
+
+    They are listed where nothing but commas, `and`, `or` and labels (`x = `) is between them; each
+    other box is of an earlier thought. None without a box, empty if the last one is.
+    """
+    boxes = _boxes(text)
+    if not boxes or not boxes[-1].content.strip():
+        return "" if boxes else None
+    listed = [boxes[-1]]
+    labels: list[str] = []
+    for box in reversed(boxes[:-1]):
+        between = text[box.end : listed[0].start]
+        if len(between) > _LONGEST_BETWEEN or not (match := _BETWEEN.fullmatch(between)):
+            break
+        if "\n\n" in between or (match["line"] and not _EXPLICIT.search(between)):
+            break
+        if not box.content.strip():
+            break
+        labels.insert(0, match["label"] or "")
+        listed.insert(0, box)
+    contents = [box.content.strip() for box in listed]
+    if len(contents) > 1 and all(labels):
+        before = _LABEL.search(text[max(0, listed[0].start - 40) : listed[0].start])
+        if before:
+            labels.insert(0, before[1])
+            contents = [f"{label} {text}" for label, text in zip(labels, contents, strict=True)]
+    return ", ".join(dict.fromkeys(contents))
+
+
+def _boxes(text: str) -> list[_Box]:
+    """The boxes of a text that are balanced, in order; of nested ones the inmost alone."""
+    first = _BOX.search(text)
+    if not first:
+        return []
+    opened: list[tuple[int, int]] = []  # of each open brace: its box, -1 if none, and its content
+    boxes: list[_Box] = []
+    for token in _BRACES.finditer(text, first.start()):
         mark = token[0]
         if mark == "{":
-            opened.append(-1)
-        elif mark[0] == "\\" and mark[-1] == "{" and len(mark) > 2:
-            opened.append(token.end())
+            opened.append((-1, token.end()))
+        elif token[1]:
+            opened.append((token.start(), token.end()))
+        elif token[2]:
+            boxes.append(_Box(token.start(), token.end(), token[2]))
         elif mark == "}" and opened:
-            start = opened.pop()
-            if start >= 0 and (span is None or span[0] < start):  # else it lies around that one
-                span = (start, token.start())
-    return text[span[0] : span[1]] if span else None
+            start, content = opened.pop()
+            if start >= 0 and (not boxes or boxes[-1].start < start):  # else it lies around that
+                boxes.append(_Box(start, token.end(), text[content : token.start()]))
+    return boxes
 
 
 def anchored(text: str) -> str | None:
     """The answer that the text marks as such; a box before other marks, the last of its kind."""
-    box = last_box(text)
+    box = final_boxes(text)
     if box is not None:
-        return box.strip() or None
+        return box or None
+    if (tagged := _tagged(text)) is not None:
+        return answer_phrases.last(tagged) or tagged.strip() or None
+    places = answer_phrases.ends(text)
     for pattern in (_HASHES, _LINE):
-        if answers := pattern.findall(text):
-            return answers[-1].strip() or None
-    ends = [match.end() for match in _PHRASE.finditer(text)]
-    return _phrase(text[ends[-1] : ends[-1] + _TAIL]) if ends else None
+        matches = list(pattern.finditer(text))
+        if not matches:
+            continue
+        line = matches[-1][1]
+        if not (places and places[-1] > matches[-1].end() and _is_heading(line)):
+            return answer_phrases.last(line) or line.strip() or None
+    return answer_phrases.last(text, places)
 
 
-def _phrase(tail: str) -> str | None:
-    """What follows "the answer is": its mathematics if it begins so, else its sentence."""
-    tail = tail.lstrip("*_ \t\n")
-    for opening, closing in _MATH:
-        if tail.startswith(opening):
-            inside, closed, _ = tail[len(opening) :].partition(closing)
-            return inside.strip() or None if closed else None
-    sentence = _SENTENCE_END.split(tail, maxsplit=1)[0]
-    if sentence[:1].isalpha():
-        sentence = sentence.rpartition(" is ")[2]
-    return _REASON.split(sentence, maxsplit=1)[0].strip("*_ \t.") or None
+def _tagged(text: str) -> str | None:
+    """What the last `<answer>` holds, to its end tag or the end of the text."""
+    if "<" not in text:
+        return None
+    tags = list(_TAG.finditer(text))
+    for number in range(len(tags) - 1, -1, -1):
+        if not tags[number][0].startswith("</"):
+            end = tags[number + 1].start() if number + 1 < len(tags) else len(text)
+            return text[tags[number].end() : end]
+    return None
+
+
+def _is_heading(text: str) -> bool:
+    return text.strip("*# ")[:1].isalpha() and " " in text.strip()
 
 
 def tail(text: str) -> str | None:

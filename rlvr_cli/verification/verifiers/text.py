@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict, Verifier
 from rlvr_cli.verification.parsing import (
-    golds as gold_texts,
+    gold_texts,
     sentences as sentence_ends,
     short_answer,
 )

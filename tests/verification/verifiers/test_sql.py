@@ -140,7 +140,7 @@ OPEN = [  # (completion, gold, right)
     (f"{TIES} n", f"{TIES} n DESC", False),
     (NAMES, f"{TIES} name", False),
     (f"{TIES} price", f"{TIES} price NULLS LAST LIMIT 3", True),
-    (f"SELECT DISTINCT name FROM item ORDER BY name", f"{TIES} name", True),
+    ("SELECT DISTINCT name FROM item ORDER BY name", f"{TIES} name", True),
 ]  # fmt: skip
 
 

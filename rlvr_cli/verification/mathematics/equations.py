@@ -1,0 +1,76 @@
+"""Whether two equations are the same: by what they leave at points where they do not hold."""
+
+import random
+import re
+from typing import Any
+
+from rlvr_cli.verification.mathematics import expressions, shapes
+from rlvr_cli.verification.mathematics.formula import Tree, parsed, variables
+
+_POINTS = 4
+_STEPS = 60
+
+
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether two equations have the same solutions; None if that is not decided here.
+
+    They have if the difference of one's sides is a constant times the other's. They have not if a
+    point that solves one does not solve the other.
+    """
+    left, right = _residual(gold), _residual(answer)
+    if left is None or right is None:
+        return None
+    names = sorted(variables(left) | variables(right))
+    if variables(left) != variables(right):
+        return False if not variables(left) or not variables(right) else None
+    draw = random.Random(str(names))
+    ratios = []
+    for _ in range(_POINTS):
+        at = {name: complex(draw.uniform(0.3, 3.0)) for name in names}
+        a, b = expressions.at(left, at), expressions.at(right, at)
+        if not a or not b:
+            return None
+        ratios.append(a / b)
+    if all(abs(ratio - ratios[0]) <= 1e-9 * abs(ratios[0]) for ratio in ratios):
+        return True
+    for one, other in ((left, right), (right, left)):
+        if _solves_one_alone(one, other, names, draw):
+            return False
+    return None
+
+
+def _residual(text: str) -> Tree:
+    """The difference of an equation's sides, without the name of a function that it defines."""
+    sides = shapes.sides(text)
+    if len(sides) != 2:
+        return None
+    trees = [parsed(re.sub(r"^\s*([fghFGP])\s*\(\s*[a-z]\s*\)\s*$", "y", side)) for side in sides]
+    return None if None in trees else ("-", trees[0], trees[1])
+
+
+def _solves_one_alone(one: Tree, other: Tree, names: list[str], draw: random.Random) -> bool:
+    """Whether a solution of the first is found that does not solve the second."""
+    for name in names:
+        at: dict[str, Any] = {n: complex(draw.uniform(0.3, 3.0)) for n in names}
+        root = _root(one, at, name, draw.uniform(0.3, 3.0))
+        if root is None:
+            continue
+        value = expressions.at(other, {**at, name: root})
+        near = expressions.at(other, {**at, name: root + 0.01})
+        if value is not None and near is not None and abs(value) > 1e-6 * max(1.0, abs(near)):
+            return True
+    return False
+
+
+def _root(tree: Tree, at: dict[str, Any], name: str, start: float) -> complex | None:
+    """Where the tree is 0 along one variable, by the secant method; None if it is not found."""
+    a, b = complex(start), complex(start + 0.1)
+    fa, fb = (expressions.at(tree, {**at, name: x}) for x in (a, b))
+    for _ in range(_STEPS):
+        if fa is None or fb is None or fa == fb:
+            return None
+        a, fa, b = b, fb, b - fb * (b - a) / (fb - fa)
+        fb = expressions.at(tree, {**at, name: b})
+        if fb is not None and abs(b - a) < 1e-12 * max(1.0, abs(b)) and abs(fb) < 1e-9:
+            return b if abs(b.imag) < 1e-9 else None
+    return None

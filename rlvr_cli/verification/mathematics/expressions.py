@@ -1,0 +1,136 @@
+"""Whether two expressions are equal, by their values: exactly, or at points where both have one.
+
+Two that differ at a point are not equal. Two that agree to 45 digits at several points, of either
+sign, are; anything between the two is left open.
+"""
+
+import cmath
+import functools
+import random
+from fractions import Fraction
+from typing import Any
+
+from rlvr_cli.verification.mathematics import numerals, values
+from rlvr_cli.verification.mathematics.formula import Tree, parsed, variables
+
+_EXACT, _FLOATS = values.Exact(), values.Floats()
+_POINTS = 3
+_CLOSE = 1e-9  # what floats may differ by, relative, and still be one value
+_SAME = 1e-40  # the same of numbers of 50 digits
+_FAULTS = (ArithmeticError, ValueError, TypeError, KeyError, MemoryError)
+
+
+@functools.cache
+def _digits() -> values.Digits:
+    return values.Digits()
+
+
+@functools.lru_cache(maxsize=4096)
+def rational(text: str) -> Fraction | None:
+    """The rational number that an expression is; None if it is none, or it is not known."""
+    tree = parsed(text)
+    return None if tree is None else _rational(tree)
+
+
+def _rational(tree: Tree) -> Fraction | None:
+    if variables(tree):
+        return None
+    try:
+        result = values.value(tree, {}, _EXACT)
+    except _FAULTS:
+        return None
+    return result if isinstance(result, Fraction) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def real(text: str) -> float | None:
+    """The real number that an expression is, as a float; None if it is none."""
+    number = numerals.number(text)
+    if number is not None:
+        return float(number.value)
+    tree = parsed(text)
+    if tree is None or variables(tree):
+        return None
+    try:
+        result = values.value(tree, {}, _FLOATS)
+    except _FAULTS:
+        return None
+    return result.real if abs(result.imag) <= _CLOSE * abs(result.real) else None
+
+
+def is_read(text: str) -> bool:
+    """Whether a text is arithmetic."""
+    return parsed(text) is not None
+
+
+def at(tree: Tree, point: dict[str, Any]) -> complex | None:
+    """A tree's value in floats at a point; None if it has none."""
+    try:
+        result = complex(values.value(tree, point, _FLOATS))
+    except _FAULTS:
+        return None
+    return result if cmath.isfinite(result) else None
+
+
+def equal(gold: str, answer: str, tolerance: float, *, exact_integers: bool) -> bool | None:
+    """Whether two expressions are equal, with the relative tolerance where one has a decimal.
+
+    None if one of the two is not read, or their values do not decide it.
+    """
+    left, right = parsed(gold), parsed(answer)
+    if left is None or right is None:
+        return None
+    room = tolerance if "." in gold + answer else 0.0
+    exact = _rational(left), _rational(right)
+    if exact[0] is not None and exact_integers and exact[0].denominator == 1 and "." not in gold:
+        room = 0.0
+    if exact[0] is not None and exact[1] is not None:
+        return abs(exact[0] - exact[1]) <= Fraction(room) * max(map(abs, exact))  # type: ignore
+    return _equal_at_points(left, right, room)
+
+
+def _equal_at_points(left: Tree, right: Tree, room: float) -> bool | None:
+    names = sorted(variables(left) | variables(right))
+    is_same = [_same_at(left, right, at, room) for at in _points(names, positive=True)]
+    if False in is_same:
+        return False
+    if names:
+        # sqrt(x^2) is x where x is positive, and 2 ln x is ln x^2 there.
+        negative = [_same_at(left, right, at, room) for at in _points(names, positive=False)]
+        if False in negative or is_same.count(True) < 2:
+            return None
+    return True if True in is_same else None
+
+
+def _points(names: list[str], *, positive: bool) -> list[dict[str, Fraction]]:
+    """Values for the variables, the same each time."""
+    if not names:
+        return [{}]
+    draw = random.Random(f"{names}{positive}")
+    span = (30, 290) if positive else (-290, -30)
+    return [{name: Fraction(draw.randint(*span), 97) for name in names} for _ in range(_POINTS)]
+
+
+def _same_at(left: Tree, right: Tree, at: dict[str, Fraction], room: float) -> bool | None:
+    """Whether two trees have one value at a point; None if it is not known."""
+    quick = _close(left, right, at, _FLOATS, max(room, _CLOSE))
+    if quick is False or (room > _CLOSE and quick):
+        return quick
+    return _close(left, right, at, _digits(), max(room, _SAME))
+
+
+def _close(
+    left: Tree, right: Tree, at: dict[str, Fraction], field: Any, room: float
+) -> bool | None:
+    point = {name: field.number(number) for name, number in at.items()}
+    try:
+        a, b = (values.value(tree, point, field) for tree in (left, right))
+        gap, size = abs(a - b), max(abs(a), abs(b))
+        if not (field.is_finite(gap) and field.is_finite(size)):
+            return None
+    except _FAULTS:
+        return None
+    if gap <= room * size:
+        return True
+    # What is left of a cancellation to 0 is noise: another reading must decide.
+    return None if size < (1e-6 if isinstance(gap, float) else 1e-40) else False

@@ -1,0 +1,155 @@
+r"""Answers as plain text: what does not change a value taken off."""
+
+import re
+import unicodedata
+
+_TEXT = (
+    r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mathrm|mathbf|mathit|mathsf|mbox|bold"
+    r"|operatorname\*?)\s*"
+)
+_WRAPPED = re.compile(_TEXT + r"\{([^{}]*)\}")
+_SPACES = re.compile(r"(?<!\\)\\[,;:> ]|~|\\quad|\\qquad|\\enspace|\\thinspace|\s+")
+_ORDER = re.compile(r"\\([lg])t(?![a-zA-Z])")
+_THIN_COMMA = re.compile(r",\s*\\[!,]\s*")
+_FIGURE = re.compile(r"\\(?:triangle|angle|measuredangle)(?![a-zA-Z])\s*(?=[A-Z]{2})")
+_PHANTOM = re.compile(r"\\[hv]?phantom\s*(?:\{[^{}]*\}|.)")
+_BACK = re.compile(r"(?<!\\)\\!")
+_THIN_DIGITS = re.compile(r"(?<=[0-9])\\[!,](?=[0-9]{3}(?![0-9]))")
+_CONSTANT = re.compile(r"\\(?:mathrm|text)\s*(?:\{\s*([ei])\s*\}|([ei])(?![a-zA-Z]))")
+_SIZES = re.compile(
+    r"\\(?:left|right|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|displaystyle|textstyle|limits|middle)"
+    r"(?![a-zA-Z])"
+)
+_DOUBLED = re.compile(
+    r"(?<!\\)\\\\(?=(?:[dt]?frac|sqrt|left|right|text|pi|cdot|times|leq?|geq?|in|cup|infty|boxed)\b)"
+)
+_DELIMITERS = re.compile(r"^(?:\$\$?|\\\(|\\\[)|(?:\$\$?|\\\)|\\\])$")
+_EMPHASIS = re.compile(r"^(\*\*|__|`)(.*)\1$", re.DOTALL)
+_DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|°|\\degree|\\text\{\s*degrees?\s*\}|\s+degrees?\b")
+_PERCENT = re.compile(r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?\s*\}?")
+_MONEY = re.compile(r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*\\?\$\s*\}")
+_SIGNED = re.compile(r"^(?:\\text\s*\{\s*)?(?:minus|negative)\s+(?=[0-9\\}])(?:\s*\})?")
+_END = ".,;: \t\n"
+_BEFORE = re.compile(
+    r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\approx\s*"
+)
+_CHARACTERS = str.maketrans({
+    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "π": r"\pi ",
+    "√": r"\sqrt ", "∞": r"\infty ", "∪": r"\cup ", "∩": r"\cap ", "≤": r"\le ", "≥": r"\ge ",
+    "≠": r"\neq ", "∈": r"\in ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "∅": r"\emptyset ",
+    "±": r"\pm ", "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
+    "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "θ": r"\theta ",
+    "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "φ": r"\phi ", "ω": r"\omega ",
+    "≈": r"\approx ", "，": ",", "；": ";", "（": "(", "）": ")", "。": ".", "、": ",",
+    "∠": r"\angle ", "△": r"\triangle ", "⟨": r"\langle ", "⟩": r"\rangle ", "％": "%",
+    "…": r"\ldots ", "\u00a0": " ", "\u202f": " ", "\u2009": " ",
+})  # fmt: skip
+_SAME = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\\(?:varnothing|O)(?![a-zA-Z])", r"\\emptyset "),
+        (r"^\\\{\s*\\\}$|^\{\s*\}$", r"\\emptyset "),
+        (r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<=|=<", r"\\le "),
+        (r"\\(?:geqslant|geq|geqq)(?![a-zA-Z])|>=", r"\\ge "),
+        (r"\\ne(?![a-zA-Z])|!=|\\not\s*=|/=", r"\\neq "),
+        (r"\\math(?:bb|bf)\s*\{?\s*([RZNQC])(?![a-zA-Z])\s*\}?", r"\\mathbb{\1}"),
+        (r"\\(?:Re|reals|R)(?![a-zA-Z])", r"\\mathbb{R}"),
+        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
+        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
+        (r"\\lbrack(?![a-zA-Z])", "["),
+        (r"\\rbrack(?![a-zA-Z])", "]"),
+        (r"\\(?:dots|cdots|dotsc)(?![a-zA-Z])", r"\\ldots "),
+        (r"\\(?:overline|bar|overrightarrow|vec|widehat|widetilde|overleftrightarrow)\s*"
+         r"\{\s*([A-Z]{2,})\s*\}", r"\1"),
+        (r"\\(?:vec|mathbf|boldsymbol|bm|hat)\s*\{\s*([a-zA-Z])\s*\}", r"\1"),
+        (r"\*\*", "^"),
+        (r"\\unit\s*\{", r"\\text{"),
+        (r"(?<![a-zA-Z\\])infinity(?![a-zA-Z])|(?<![a-zA-Z\\])inf(?![a-zA-Z])", r"\\infty "),
+        (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
+    )
+]  # fmt: skip
+_DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
+_NUMBERED = re.compile(
+    r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+"
+)
+_SPACE = re.compile(
+    r"(?<![0-9a-zA-Z]) | (?![0-9a-zA-Z.])| (?=[a-zA-Z])(?<=[0-9] )| (?=[0-9])(?<=[a-zA-Z] )"
+)
+_MEANINGS = {
+    "no solution": r"\emptyset", "no solutions": r"\emptyset", "none": r"\emptyset",
+    "no real solution": r"\emptyset", "no real solutions": r"\emptyset",
+    "empty set": r"\emptyset", "the empty set": r"\emptyset", "null set": r"\emptyset",
+    "there is no solution": r"\emptyset", "there are no solutions": r"\emptyset",
+    "no such number": r"\emptyset", "no such numbers": r"\emptyset",
+    "all real numbers": r"\mathbb{R}", "all reals": r"\mathbb{R}", "all real": r"\mathbb{R}",
+    "any real number": r"\mathbb{R}", "every real number": r"\mathbb{R}",
+    "the real numbers": r"\mathbb{R}", "real numbers": r"\mathbb{R}", "the reals": r"\mathbb{R}",
+    "the set of all real numbers": r"\mathbb{R}", "the set of real numbers": r"\mathbb{R}",
+    "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
+}  # fmt: skip
+
+
+def clean(text: str) -> str:
+    """The answer without delimiters, sizes, spaces of LaTeX, and the final punctuation.
+
+    Commands whose backslash was doubled on the way have one again, and each of the signs that
+    mean the same has one spelling.
+    """
+    text = text.strip().translate(_CHARACTERS).replace("...", r"\ldots ")
+    if not text.isascii():
+        text = _DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    if "\\begin" not in text:
+        text = _DOUBLED.sub(r"\\", text).replace("\\\n", " ")
+    for _ in range(2):
+        text = _DELIMITERS.sub("", text.strip().rstrip(_END).strip())
+        text = _EMPHASIS.sub(r"\2", text)
+    text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
+    text = _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", text)))
+    text = _SIZES.sub("", _BACK.sub("", text))
+    for pattern, replacement in _SAME:
+        text = pattern.sub(replacement, text)
+    text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
+    text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
+    text = _BEFORE.sub("", _SIGNED.sub("-", text))
+    return _MEANINGS.get(unwrapped(text).casefold().strip("$ "), text)
+
+
+def squeezed(text: str) -> str:
+    """The text without the spaces that mean nothing: between digits or letters they do."""
+    return _SPACE.sub("", text)
+
+
+def unwrapped(text: str) -> str:
+    r"""The text with `\text{...}` and its kin replaced by what they hold."""
+    for _ in range(3):
+        if "{" not in text:
+            break
+        text = _WRAPPED.sub(r" \1 ", text)
+    return _SPACES.sub(" ", _FIGURE.sub("", text)).strip()
+
+
+def without_degrees(text: str) -> str:
+    return _DEGREES.sub("", text).strip()
+
+
+def in_radians(text: str) -> str:
+    """The text with its degrees as the number that they are."""
+    return _DEGREES.sub(r"\\cdot \\frac{\\pi}{180} ", text).strip()
+
+
+def without_percent(text: str) -> tuple[str, bool]:
+    """The text without a percent sign, and whether it had one."""
+    bare = _PERCENT.sub("", text).strip()
+    return bare, bare != text
+
+
+def without_money(text: str) -> str:
+    return _MONEY.sub("", text).strip()
+
+
+def is_words(text: str) -> bool:
+    """Whether the text is words alone, as `June 20` is, with no sign of mathematics."""
+    bare = unwrapped(text)
+    if _NUMBERED.fullmatch(bare):
+        return True
+    return any(map(str.isalpha, bare)) and all(c.isalpha() or c in " ,.'-()?!:\"" for c in bare)

@@ -1,0 +1,47 @@
+r"""What follows an answer and is none of it: `, n \in \mathbb{Z}`, `for any constant c`."""
+
+import re
+
+_SYMBOL = r"[a-zA-Z](?:_\{?\w+\}?)?"
+_IN = r"\s*\\in\s*(\\mathbb\{[A-Z]\}(?:[_^][^\s)]*)?|\\mathbb [A-Z]|[RZNQC])\s*\)?\s*$"
+_DOMAINS = (
+    re.compile(
+        rf"\s*[,;(]\s*(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*{_IN}"
+    ),
+    re.compile(rf"\s+(?:\\(?:text|mathrm)\s*\{{[^{{}}]*\}}\s*)?\(?\s*{_SYMBOL}{_IN}"),
+)
+_WORDS = re.compile(
+    r"(?:\s*[,;(]\s*|\s+|(?<=\}))(?:\\text\s*\{\s*)?,?\s*"
+    r"(?:(?:for\s+)?(?:any|all|every|some|each|arbitrary)\b|where\b|with\b|in which\b"
+    r"|(?:for|and)\s+(?:any|all|every|some|each|arbitrary)\b|\\forall(?![a-zA-Z]))(.*)$",
+    re.DOTALL,
+)
+_PLACES = re.compile(
+    r"(?:constant|real|integer|number|arbitrary|any|parameter|function)", re.IGNORECASE
+)
+_LETTER_ALONE = re.compile(
+    r"^\s*\}?\s*(?:real\s+|constants?\s+|integers?\s+|numbers?\s+)*\}?\s*\$?\s*(?:[a-zA-Z](?![a-zA-Z])|\\[a-zA-Z]+)(?:_\{?\w+\}?)?"
+    r"(?:\s*(?:,|\\in|\\text\{\s*and\s*\}|and)\s*(?:\\mathbb\{[A-Z]\}|\\[a-zA-Z]+|[a-zA-Z](?![a-zA-Z])))*\s*\$?[\s}).]*$"
+)
+
+
+def parted(text: str) -> tuple[str, str]:
+    """A text without such a trailer, and the domain that the trailer names, empty for none."""
+    for pattern in _DOMAINS:
+        match = pattern.search(text)
+        if match and text[: match.start()].strip() and "\\{" not in text[: match.start()]:
+            domain = re.sub(r"[\s{}\\]|mathbb", "", match[1])
+            return text[: match.start()].rstrip(" ,;("), domain
+    match = _WORDS.search(text)
+    if match and text[: match.start()].strip() and _is_idle(match[1], match[0]):
+        return text[: match.start()].rstrip(" ,;("), ""
+    return text, ""
+
+
+def _is_idle(tail: str, trailer: str) -> bool:
+    """Whether words say no more than that a letter is any constant or number."""
+    if re.search(r"[<>]|\\(?:le|ge|neq)(?![a-z])|=", tail):
+        return False
+    if _LETTER_ALONE.match(tail):
+        return True
+    return bool(_PLACES.search(tail)) and not re.search("[0-9]", tail)
