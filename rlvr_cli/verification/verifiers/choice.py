@@ -17,7 +17,6 @@ def _stated(label: str) -> str:
 
 VERSION = 2
 EQUALITY: Equality = _stated
-EARLIER: dict[str, Any] = {"labels": ()}
 
 
 def build(*, options: int = 0, labels: tuple[str, ...] = ()) -> Verifier:

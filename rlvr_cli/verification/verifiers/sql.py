@@ -159,7 +159,8 @@ def _tie_ends(
     alone = [place + 1 for place in range(len(rows))]
     terms, place = query.order_terms(text)
     columns = [name.casefold() for name in names]
-    places, added = [], []
+    places: list[int] = []
+    added: list[str] = []
     for term in terms:
         name = term.strip('"`[]').casefold()
         if term.isdigit() and 0 < int(term) <= len(names):

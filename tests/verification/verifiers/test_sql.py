@@ -134,13 +134,14 @@ TIES = "SELECT name FROM item ORDER BY"
 OPEN = [  # (completion, gold, right)
     (f"{TIES} n DESC, name", f"{TIES} n DESC", True),
     (f"{TIES} n IS NULL, name", f"{TIES} n IS NULL", True),
-    ("SELECT name, n FROM item ORDER BY 2 DESC, 1", "SELECT name, n FROM item ORDER BY 2 DESC", True),
+    ("SELECT name, n FROM item ORDER BY 2 DESC, 1",
+     "SELECT name, n FROM item ORDER BY 2 DESC", True),
     ("SELECT name AS a, n AS b FROM item ORDER BY b, a DESC",
      "SELECT name AS a, n AS b FROM item ORDER BY b", True),
     (f"{TIES} n", f"{TIES} n DESC", False),
     (NAMES, f"{TIES} name", False),
     (f"{TIES} price", f"{TIES} price NULLS LAST LIMIT 3", True),
-    (f"SELECT DISTINCT name FROM item ORDER BY name", f"{TIES} name", True),
+    ("SELECT DISTINCT name FROM item ORDER BY name", f"{TIES} name", True),
 ]  # fmt: skip
 
 
