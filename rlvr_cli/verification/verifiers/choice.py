@@ -17,6 +17,7 @@ def _stated(label: str) -> str:
 
 VERSION = 2
 EQUALITY: Equality = _stated
+EARLIER: dict[str, Any] = {"labels": ()}
 
 
 def build(*, options: int = 0, labels: tuple[str, ...] = ()) -> Verifier:

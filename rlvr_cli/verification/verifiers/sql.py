@@ -27,6 +27,7 @@ def _stated(text: str) -> str:
 
 VERSION = 2
 EQUALITY: Equality = _stated
+EARLIER: dict[str, Any] = {"compare": "rows"}
 
 _LOGIC = "2"  # raised with each change of what this file, `_rows` or `_sqlite` decides
 _GRACE_S = 5.0  # until the process is killed, where SQLite is deaf to its handler
