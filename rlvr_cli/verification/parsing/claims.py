@@ -129,7 +129,9 @@ def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
         is_hedged = bool(after["hedge"])
     else:
         named, is_hedged = _titled(text, head, before, reader), False
-    return named and Claim(head.start(), named.end, named.place, named.reason, is_hedged)
+    if named is None:
+        return None
+    return Claim(head.start(), named.end, named.place, named.reason, is_hedged)
 
 
 def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Named | None:

@@ -131,11 +131,11 @@ class Reader:
         if several := self._several(text, 0):
             return several
         if beside := self.labels.beside.fullmatch(text):
-            named = self._with_text(beside[1], beside[2], beside.end(), may_be_initial=True)
-            is_own = named.place is not None and self._says(beside[2], named.place)
+            labelled = self._with_text(beside[1], beside[2], beside.end(), may_be_initial=True)
+            is_own = labelled.place is not None and self._says(beside[2], labelled.place)
             if not is_own and (_FORMULA.match(beside[2]) or self.labels.listed.search(beside[2])):
                 return Named(None, len(text), "it names several options, or a formula")
-            return named
+            return labelled
         named = self._behind_text(text, 0)
         is_its_own = named and named.place is not None and self._stated(text) is not None
         return named if is_marked or is_its_own else None

@@ -27,6 +27,7 @@ def _stated(text: str) -> str:
 
 VERSION = 2
 EQUALITY: Equality = _stated
+EARLIER: dict[str, Any] = {"compare": "rows"}
 
 _LOGIC = "2"  # raised with each change of what this file, `_rows` or `_sqlite` decides
 _GRACE_S = 5.0  # until the process is killed, where SQLite is deaf to its handler
@@ -159,7 +160,8 @@ def _tie_ends(
     alone = [place + 1 for place in range(len(rows))]
     terms, place = query.order_terms(text)
     columns = [name.casefold() for name in names]
-    places, added = [], []
+    places: list[int] = []
+    added: list[str] = []
     for term in terms:
         name = term.strip('"`[]').casefold()
         if term.isdigit() and 0 < int(term) <= len(names):

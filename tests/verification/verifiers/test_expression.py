@@ -75,6 +75,7 @@ TABLE = [
 def test_verdict_is_the_one_in_the_table(completion, answer, extra, reward, status):
     verdict = build()(completion, answer=answer, extra=extra)
     assert (verdict.status, verdict.reward) == (status, reward)
+    assert bool(verdict.reason) is (status != "ok")
     assert verdict.correct == (None if reward is None else reward == 1.0)
     if status == "bad_gold":
         assert "its `digits` are" in verdict.reason or "neither a whole" in verdict.reason

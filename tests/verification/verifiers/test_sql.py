@@ -134,7 +134,8 @@ TIES = "SELECT name FROM item ORDER BY"
 OPEN = [  # (completion, gold, right)
     (f"{TIES} n DESC, name", f"{TIES} n DESC", True),
     (f"{TIES} n IS NULL, name", f"{TIES} n IS NULL", True),
-    ("SELECT name, n FROM item ORDER BY 2 DESC, 1", "SELECT name, n FROM item ORDER BY 2 DESC", True),
+    ("SELECT name, n FROM item ORDER BY 2 DESC, 1",
+     "SELECT name, n FROM item ORDER BY 2 DESC", True),
     ("SELECT name AS a, n AS b FROM item ORDER BY b, a DESC",
      "SELECT name AS a, n AS b FROM item ORDER BY b", True),
     (f"{TIES} n", f"{TIES} n DESC", False),
