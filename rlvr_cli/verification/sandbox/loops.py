@@ -1,10 +1,10 @@
 """An event loop of asyncio without sockets, as the filter of system calls refuses them.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports the standard library alone; asyncio not before it is needed,
+as its work after each fork takes long.
 """
 
-import asyncio
-import threading
+import functools
 import time
 from typing import Any
 
@@ -15,28 +15,37 @@ class _Nothing:
     """A selector that only waits."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        import threading
+
         if timeout is None or threading.active_count() > 1:
             timeout = _LOOK_S if timeout is None else min(timeout, _LOOK_S)
         time.sleep(max(timeout, 0.0))
         return []
 
 
-class _Loop(asyncio.base_events.BaseEventLoop):
-    def __init__(self) -> None:
-        super().__init__()
-        self._selector = _Nothing()
+@functools.cache
+def _policy() -> Any:
+    import asyncio
 
-    def _process_events(self, events: list[Any]) -> None:
-        pass
+    class Loop(asyncio.base_events.BaseEventLoop):
+        def __init__(self) -> None:
+            super().__init__()
+            self._selector = _Nothing()
 
-    def _write_to_self(self) -> None:
-        pass
+        def _process_events(self, events: list[Any]) -> None:
+            pass
 
+        def _write_to_self(self) -> None:
+            pass
 
-class _Policy(asyncio.DefaultEventLoopPolicy):
-    _loop_factory = _Loop
+    class Policy(asyncio.DefaultEventLoopPolicy):
+        _loop_factory = Loop
+
+    return Policy()
 
 
 def install() -> None:
     """Has `asyncio.run` and its like use this loop."""
-    asyncio.set_event_loop_policy(_Policy())
+    import asyncio
+
+    asyncio.set_event_loop_policy(_policy())

@@ -12,7 +12,7 @@ import sys
 import types
 from typing import Any
 
-from rlvr_cli.verification.sandbox import messages, objects, streams
+from rlvr_cli.verification.sandbox import messages, objects, records, streams
 from rlvr_cli.verification.sandbox.child import NAME, limit
 from rlvr_cli.verification.sandbox.messages import Gone
 
@@ -103,6 +103,16 @@ class ProgramSide(objects.Peer):
 
     def on_del_global(self, name: str) -> None:
         self.module.__dict__.pop(name, None)
+
+    def on_call(self, function: Any, arguments: Any, named: Any) -> Any:
+        """Calls, and sends back the arrays among the arguments that the call has changed."""
+        arrays = [(n, a, a.tobytes()) for n, a in enumerate(arguments) if records.is_array(a)]
+        try:
+            return function(*arguments, **dict(named))
+        finally:
+            for number, array, before in arrays:
+                if array.tobytes() != before:
+                    self.ask("changed", number, array)
 
     def on_standard(self, module: str, name: str, arguments: Any, named: Any) -> Any:
         """A function of the standard library that looks into objects."""

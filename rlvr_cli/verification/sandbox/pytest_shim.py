@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 import types
 import warnings as _warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -302,6 +301,8 @@ class MonkeyPatch:
 
 
 def _folder() -> pathlib.Path:
+    import tempfile  # here, as what it imports slows each fork
+
     return pathlib.Path(tempfile.mkdtemp())
 
 

@@ -39,6 +39,14 @@ def made(name: str, parts: Sequence[Any]) -> Any:
     return make(_type_of(name, load=True), *parts)
 
 
+def is_array(value: Any) -> bool:
+    """Whether it is an array, which crosses by value although it can change."""
+    return f"{type(value).__module__}.{type(value).__qualname__}" in (
+        "numpy.ndarray",
+        "array.array",
+    )
+
+
 def has_type(module: str, name: str) -> bool:
     """Whether a name is of a class of plain data."""
     return f"{module}.{name}" in _KINDS or (module == "collections" and name in _COLLECTIONS)

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from rlvr_cli.verification.sandbox import mirrors, objects, streams
+from rlvr_cli.verification.sandbox import mirrors, objects, records, streams
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
 from rlvr_cli.verification.sandbox.words import Words
@@ -17,6 +17,7 @@ from rlvr_cli.verification.sandbox.words import Words
 TESTS = "__main__"  # the name of the tests' own module
 _FIRST = 2  # its keys of shared containers are even
 _PREPARING = ("global", "set_global", "patch", "unpatch")  # what is no use of the program
+_SERVED = ("call", "get", "set", "op", "line", "items", "item", "copy", "changed")
 _NAMES = {"__name__", "__qualname__", "__doc__"}  # what a program may read of a function
 _INNER = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_")  # what leads to frames and code
 
@@ -45,6 +46,7 @@ class TestsSide(objects.Peer):
         self.last_error: BaseException | None = None  # that the program raised
         self.ended: BaseException | None = None  # how the conversation did
         self.scope: dict[str, Any] = {}
+        self._passed: list[Any] = []  # the arguments of the calls that are under way
 
     def ask(self, *request: Any) -> Any:
         if self.ended:
@@ -52,6 +54,7 @@ class TestsSide(objects.Peer):
         if request[0] not in _PREPARING:
             self.was_called = True
             self._define_missing()
+        self._passed.append(request[2] if request[0] == "call" else ())
         try:
             return super().ask(*request)
         except (Gone, OutOfTime, Untestable) as error:
@@ -66,6 +69,8 @@ class TestsSide(objects.Peer):
         except BaseException as error:
             self.last_error = error
             raise
+        finally:
+            self._passed.pop()
 
     def program_global(self, name: str) -> Any:
         """What the program has under a name; an AttributeError if nothing."""
@@ -94,7 +99,7 @@ class TestsSide(objects.Peer):
         return root
 
     def answer(self, request: tuple[Any, ...]) -> objects.Message:
-        if request[0] not in ("call", "get", "set", "op", "line", "items", "item", "copy"):
+        if request[0] not in _SERVED:
             raise Gone("it asked for what no program may")
         try:
             return super().answer(request)
@@ -156,6 +161,13 @@ class TestsSide(objects.Peer):
     def derive(self, name: str) -> Any:
         self.ended = Untestable(f"`{name}` of the tests derives from a class of the program")
         raise self.ended
+
+    def on_changed(self, number: int, array: Any) -> None:
+        """Gives an array that was passed the values that the program gave it."""
+        passed = self._passed[-1][number]
+        if not records.is_array(passed) or type(passed) is not type(array):
+            raise TypeError("it was no array")
+        passed[:] = array
 
     def on_line(self, prompt: str | None) -> str:
         """A line of the tests' own stdin, or of what they put in place of `input`."""

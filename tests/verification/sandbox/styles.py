@@ -1035,4 +1035,11 @@ CASES = [
         None,
         True,
     ),
+    (
+        "array argument",
+        "def f(a, k):\n    a[0] = 9\n    a.append(k)",
+        "from array import array\nx = array('i', [1])\nf(x, 2)\nassert list(x) == [9, 2]",
+        None,
+        True,
+    ),
 ]
