@@ -46,7 +46,7 @@ class PromptRewards:
     """
 
     def __init__(self, prompts: Shards, spec: str | None) -> None:
-        self._path = prompts.path
+        self._path, self._spec = prompts.path, spec
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._texts = _texts(prompts, self._rows, spec)
         texts = {text for text in self._texts.values() if text}

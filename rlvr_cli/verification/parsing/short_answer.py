@@ -5,7 +5,8 @@ Linear in the text's length.
 
 import re
 
-from rlvr_cli.verification.parsing import boxed, plain, sentences
+from rlvr_cli.verification.mathematics import plain
+from rlvr_cli.verification.parsing import boxed, sentences
 
 _TAG = re.compile(r"<(/?)(answer|finish)>", re.IGNORECASE)
 _PHRASE = re.compile(

@@ -1,9 +1,13 @@
 """What a sandbox shows of the packages that programs may import."""
 
+import contextlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
+
+AUTO = "auto"  # those of _USUAL that are installed
+_USUAL = ("networkx", "numpy", "scipy", "sortedcontainers", "sympy")
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,24 @@ class Packages:
 
 
 def find(names: tuple[str, ...]) -> Packages:
-    """The distributions of these names, and what they depend on; ValueError if one is missing."""
+    """The distributions of these names, and what they depend on; ValueError if one is missing.
+
+    `auto` stands for those that programs for contests import, as far as they are installed. They
+    are not imported beforehand: most programs need none.
+    """
+    usual = [name for name in _USUAL if AUTO in names and _is_whole(name)]
+    named = tuple(name for name in names if name != AUTO)
+    return replace(_find((*named, *usual)), modules=_find(named).modules)
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a distribution is installed with all that it needs."""
+    with contextlib.suppress(ValueError):
+        return bool(_find((name,)))
+    return False
+
+
+def _find(names: tuple[str, ...]) -> Packages:
     found: dict[str, metadata.Distribution] = {}
     waiting = [(name, "") for name in names]
     while waiting:

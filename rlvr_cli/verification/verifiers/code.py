@@ -21,7 +21,7 @@ VERSION = 2
 EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "free",
            "imports": "none", "packages": ()}  # fmt: skip
 
-_LOGIC = "5"  # raised with each change of what this file, `parsing` or `sandbox` decides
+_LOGIC = "6"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox again on a busy machine
 _START_S = 60.0  # for starting the first one, with its packages
@@ -39,7 +39,7 @@ def build(
     test_timeout_s: float = 0.0,
     timeout_s: float = 10.0,
     memory_mib: int = 1024,
-    packages: tuple[str, ...] = (),
+    packages: tuple[str, ...] = ("auto",),
 ) -> Isolated:
     """The verifier of programs.
 
@@ -52,7 +52,8 @@ def build(
     `credit=share` pays the share of the tests that pass. `tolerance` is how much a decimal may
     differ, times its size where that is above 1; `lines=strict` compares outputs line by line.
     `imports` says which programs have the usual imports before them: `auto` those of LeetCode's
-    style. `packages` are installed ones that programs and tests may import, with what these need.
+    style. `packages` are installed ones that programs and tests may import, with what these need;
+    `auto` stands for networkx, numpy, scipy, sortedcontainers and sympy, where they are installed.
     `exceeding` says what a program is that takes more than `timeout_s` in all, `test_timeout_s` in
     one test (0: no such limit) or `memory_mib`: a fault without reward, or wrong.
     """

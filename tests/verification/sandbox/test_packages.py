@@ -64,4 +64,12 @@ def test_a_package_that_is_missing_is_named():
 
 def test_the_versions_of_packages_belong_to_a_verdict():
     version = code.build(packages=("numpy",)).version
-    assert version == f"{code.build().version} numpy {metadata.version('numpy')}"
+    assert version == f"{code.build(packages=()).version} numpy {metadata.version('numpy')}"
+
+
+def test_the_usual_packages_are_those_that_are_installed_and_none_is_imported_beforehand():
+    found = packages.find((packages.AUTO,))
+    assert "numpy" in found.tops and "sympy" in found.tops and "mpmath" in found.tops
+    assert found.modules == () and "transformers" not in found.tops
+    assert packages.find((packages.AUTO, "numpy")).modules == ("numpy",)
+    assert packages.find(()) == packages.Packages()
