@@ -1,11 +1,12 @@
 """The same completions through rlvr, math-verify alone, and the scorers of verl and open-instruct.
 
-    python -P benchmarks/graders.py DATA VERL OPEN_INSTRUCT [--only NAME ...] [--shown 3]
+    pip install --no-deps --target SYMPY antlr4-python3-runtime==4.11.0 pylatexenc
+    python -P benchmarks/graders.py DATA VERL OPEN_INSTRUCT --sympy SYMPY [--only NAME ...]
 
 DATA has answer_pairs.jsonl and gens/ with math_100x8_qwen25math.jsonl.gz and
-gsm8k_1319x4_openai.jsonl.gz. VERL and OPEN_INSTRUCT are clones. Both parse LaTeX with sympy, which
-takes antlr4-python3-runtime 4.11 alone: pip install 'math-verify[antlr4_11_0]' pylatexenc. Packages
-that a scorer does not use, such as the client of a judge, are left empty.
+gsm8k_1319x4_openai.jsonl.gz. VERL and OPEN_INSTRUCT are clones. Two of their scorers parse LaTeX by
+sympy, which takes an older ANTLR than math-verify here. What a scorer does not use, such as the
+client of a judge, is left empty.
 
 Each grader runs in a process of its own, one completion after the other, after a first that loads
 what it needs; rlvr remembers nothing. Where a file has an answer without its text, or GSM8K's
@@ -110,6 +111,7 @@ GRADERS: dict[str, tuple[str, str, Callable[[argparse.Namespace], Grade]]] = {
     "open-instruct math": (BOX, "", lambda g: open_instruct("MathVerifier", g)),
     "open-instruct gsm8k": (BOX, "gsm8k", lambda g: open_instruct("GSM8KVerifier", g)),
 }
+SYMPY = ("verl prime_math", "open-instruct math")
 OURS = ("math", "math:unanchored=true")
 
 
@@ -125,6 +127,8 @@ def theirs(name: str, rows: list[Row], given: argparse.Namespace) -> tuple[float
     for unused in UNUSED:
         sys.modules[unused] = MagicMock(name=unused, __path__=[])
     form, _, make = GRADERS[name]
+    if name in SYMPY:
+        sys.path.insert(0, str(given.sympy))
     results: list[Any] = []
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         grade = make(given)
@@ -237,6 +241,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("verl", type=Path)
     parser.add_argument("open_instruct", type=Path)
+    parser.add_argument("--sympy", type=Path, required=True, help="comes first on two paths")
     parser.add_argument("--only", nargs="*", choices=FILES, default=list(FILES))
     parser.add_argument("--every", type=int, default=1, help="take each nth completion")
     parser.add_argument("--shown", type=int, default=3)
