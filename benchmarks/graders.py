@@ -94,7 +94,7 @@ def math_verify(given: argparse.Namespace) -> Grade:
 
     def grade(gold: str, text: str) -> bool:
         marked = gold if "$" in gold or "boxed" in gold else f"${gold}$"
-        return verify(parse(marked), parse(text))
+        return bool(verify(parse(marked), parse(text)))
 
     return grade
 
