@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rlvr_cli.interop import readers
 from rlvr_cli.protocols import Verdict
+from rlvr_cli.specs import user_code
 from rlvr_cli.stages import score
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
@@ -64,6 +65,7 @@ def main() -> None:
     others = [asked[index % len(asked)] for index, h in enumerate(hangs) if not h]
     with (
         tempfile.TemporaryDirectory() as folder,
+        user_code.trusting([Path(folder) / "sleep.py"]),
         score.scorer(workers=given.workers, use_cache=False) as scorer,
     ):
         one, rest = hung(given.how, given.timeout_s, folder), iter(others)
