@@ -18,6 +18,7 @@ from rlvr_cli.verification.workers.spawner import Forkserver
 RECYCLE = 5000  # tasks after which a process is replaced, as libraries leak
 _AHEAD = 16  # tasks that wait in a worker's socket: sending one by one would cost a switch each
 _GRACE_S = 1.0  # until a process that closed its socket has ended
+_SLOWER = 5.0  # a process that replaces another may take this much longer to load a verifier
 
 
 Answer = Verdict | list[Verdict]  # a list of a group's; a fault of the process is one verdict
@@ -43,11 +44,17 @@ class _Worker:
     inbox: wire.Inbox = field(default_factory=wire.Inbox)
     outbox: bytearray = field(default_factory=bytearray)
     given: deque[int] = field(default_factory=deque)  # tasks it has not answered, in order
-    deadline: float = 0.0  # of the first of them, on the monotonic clock
+    began: float = 0.0  # when it took up the first of them, on the monotonic clock
+    deadline: float = 0.0  # of that task
     served: int = 0
     loaded: set[str] = field(default_factory=set)  # the specs of its earlier tasks
     cpu_s: float = 0.0  # that it had used when it took up the first of them
     is_gone: bool = False  # whether its socket is closed
+
+    def begin(self, seconds: float) -> None:
+        """Starts the clock of the task that it takes up now."""
+        self.began = time.monotonic()
+        self.deadline = self.began + seconds
 
     def is_overdue(self) -> bool:
         return bool(self.given) and time.monotonic() > self.deadline
@@ -73,6 +80,7 @@ class Pool:
         self._imports, self._environment = sorted(set(imports)), environment or {}
         self._server: Forkserver | None = None
         self._workers: list[_Worker] = []
+        self._first_s: dict[str, float] = {}  # what a verifier's first task took in a process
 
     def __enter__(self) -> "Pool":
         return self
@@ -118,7 +126,7 @@ class Pool:
             while queue and len(worker.given) < ahead and worker.served < self._recycle:
                 index = queue.popleft()
                 if not worker.given:
-                    worker.deadline = time.monotonic() + _allowed_s(worker, tasks[index])
+                    worker.begin(self._allowed_s(worker, tasks[index]))
                 worker.given.append(index)
                 worker.served += 1
                 worker.outbox += wire.pack(_message(tasks[index]))
@@ -147,7 +155,7 @@ class Pool:
                 yield from self._read(worker, queue, tasks, selector)
                 if worker not in self._workers or not worker.is_overdue():
                     continue
-                seconds = _allowed_s(worker, tasks[worker.given[0]])
+                seconds = self._allowed_s(worker, tasks[worker.given[0]])
                 if (left := _starved(worker, seconds)) > 0:
                     worker.deadline = time.monotonic() + left
                 else:
@@ -164,7 +172,7 @@ class Pool:
         tasks: Sequence[Task],
         selector: selectors.BaseSelector,
     ) -> Iterator[tuple[int, Answer]]:
-        for index, verdict in _answers(worker, tasks):
+        for index, verdict in self._answers(worker, tasks):
             yield index, verdict
             if isinstance(verdict, Verdict) and verdict.status == "oom":
                 self._drop(worker, queue, selector)
@@ -180,7 +188,7 @@ class Pool:
         selector: selectors.BaseSelector,
     ) -> Iterator[tuple[int, Answer]]:
         """What a process that ended had still said, and the fault of the task that it was at."""
-        yield from _answers(worker, tasks)
+        yield from self._answers(worker, tasks)
         index = worker.given.popleft() if worker.given else None
         status = self._drop(worker, queue, selector, is_dead=True)
         if index is not None:
@@ -213,6 +221,41 @@ class Pool:
         ours.setblocking(False)
         return _Worker(pid, ours, ending.watch(pid))
 
+    def _allowed_s(self, worker: _Worker, task: Task) -> float:
+        """The seconds of a task; more for the first of its verifier in a process, which loads it.
+
+        Once a process has loaded it, another that replaces it has not the whole of that time.
+        """
+        first = task.limits.first_seconds
+        if task.spec in worker.loaded:
+            first = 0.0
+        elif task.spec in self._first_s:
+            first = min(first, _SLOWER * (1.0 + self._first_s[task.spec]))
+        return task.limits.seconds + first
+
+    def _answers(self, worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Answer]]:
+        """What a worker has said since it was last asked; the next task's clock starts then."""
+        while not worker.is_gone:
+            try:
+                data = worker.channel.recv(1 << 20)
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                data = b""
+            worker.is_gone = not data
+            for message in worker.inbox.feed(data):
+                index = worker.given.popleft()
+                spec = tasks[index].spec
+                if spec not in worker.loaded:
+                    worker.loaded.add(spec)
+                    took = time.monotonic() - worker.began
+                    self._first_s[spec] = max(took, self._first_s.get(spec, 0.0))
+                worker.cpu_s = message.pop("cpu_s")
+                if worker.given:
+                    worker.begin(self._allowed_s(worker, tasks[worker.given[0]]))
+                group = message.get("group")
+                yield index, Verdict(**message) if group is None else [Verdict(**v) for v in group]
+
 
 def _message(task: Task) -> dict[str, Any]:
     return {
@@ -223,32 +266,6 @@ def _message(task: Task) -> dict[str, Any]:
         "memory_bytes": task.limits.memory_bytes,
         "group": task.group and vars(task.group),
     }
-
-
-def _allowed_s(worker: _Worker, task: Task) -> float:
-    """The seconds of a task; more for the first of its verifier in a process."""
-    is_first = task.spec not in worker.loaded
-    return task.limits.seconds + (task.limits.first_seconds if is_first else 0.0)
-
-
-def _answers(worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Answer]]:
-    """What a worker has said since it was last asked; the next task's clock starts with each."""
-    while not worker.is_gone:
-        try:
-            data = worker.channel.recv(1 << 20)
-        except BlockingIOError:
-            return
-        except ConnectionError:
-            data = b""
-        worker.is_gone = not data
-        for message in worker.inbox.feed(data):
-            index = worker.given.popleft()
-            worker.loaded.add(tasks[index].spec)
-            worker.cpu_s = message.pop("cpu_s")
-            if worker.given:
-                worker.deadline = time.monotonic() + _allowed_s(worker, tasks[worker.given[0]])
-            group = message.get("group")
-            yield index, Verdict(**message) if group is None else [Verdict(**v) for v in group]
 
 
 def _starved(worker: _Worker, seconds: float) -> float:

@@ -156,3 +156,10 @@ def test_a_broken_off_run_leaves_no_process():
     workers = [worker.pid for worker in pool._workers]
     answers.close()
     assert not any(map(is_alive, workers))
+
+
+def test_a_process_that_replaces_a_hanging_one_has_not_the_whole_time_of_the_first_load():
+    limits = Limits(seconds=0.5, memory_bytes=1 << 30, first_seconds=100_000.0)
+    with Pool(1) as pool:
+        verdicts = run(pool, "say a", "sleep 9999", "sleep 9999", limits=limits)
+    assert [verdict.status for verdict in verdicts] == ["ok", "timeout", "timeout"]
