@@ -257,7 +257,13 @@ def check_error_rate(scores: Shards, limit: float) -> None:
     faults, rate = _error_rate(scores)
     if rate > limit:
         listed = ", ".join(f"{count} {name}" for name, count in faults.items())
+        hint = "the same command asks it again; allow more with --max-error-rate"
+        if set(faults) == {"bad_gold"}:
+            hint = (
+                "`rlvr doctor PROMPTS` lists such golds: correct them, or name the verifier that "
+                "reads them; allow more with --max-error-rate"
+            )
         raise TooManyErrors(
             f"`{scores.path}` is done, but the verifier failed on {rate:.1%} of its rows: {listed}",
-            "the same command asks it again; allow more with --max-error-rate",
+            hint,
         )

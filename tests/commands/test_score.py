@@ -246,6 +246,6 @@ def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
     with score.scorer(workers=1) as scorer:
         unreadable = golds.unreadable(rows, scorer, "math")
     assert unreadable == {
-        "b": "math-verify cannot parse it",
+        "b": r"its shape is not read: \frac{}{}",
         "c": "it is empty",
     }
