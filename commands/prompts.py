@@ -26,7 +26,7 @@ def command(
     verifier: Annotated[str | None, typer.Option(help="the verifier of every prompt")] = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
-    answer_column: options.AnswerColumn = None,
+    answer_column: options.GoldColumn = None,
     weights: options.Weights = None,
     limit: options.Limit = None,
     skip: options.Skip = 0,

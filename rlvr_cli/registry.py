@@ -190,6 +190,17 @@ def canonical(folder: str, spec: str, stored: str | None = None, *, named_by: st
     return _spelled(folder, resolved.name, options, parameters, resolved.origin)
 
 
+def short(folder: str, spec: str) -> str:
+    """A spec of rlvr's own without the options that are the defaults; another as it is."""
+    resolved = _resolve(folder, _read(folder, spec))
+    if resolved.origin:
+        return spec
+    parameters = _parameters(resolved)
+    values = _values(_read(folder, spec), resolved)
+    changed = {key: value for key, value in values.items() if value != parameters[key].default}
+    return _spelled(folder, resolved.name, changed, parameters)
+
+
 def _spelled(
     folder: str,
     name: str,

@@ -175,6 +175,22 @@ def test_a_value_of_the_wrong_type_is_refused(toys, item, expected):
     assert hint.startswith(f"write `spinning-top:{key}=")
 
 
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        ("any:of=math", "write `any:of=[math]`"),
+        ("text:words=[50]", "write `text:words=[1,1]`"),
+        ("text:words=50", "write `text:words=[1,1]`"),
+        ("code:packages=numpy", "write `code:packages=[numpy]`"),
+    ],
+)
+def test_the_hint_of_a_list_is_a_list_that_is_accepted(spec, hint):
+    with pytest.raises(UsageError) as caught:
+        registry.parse("verifiers", spec)
+    assert caught.value.hint == hint
+    registry.parse("verifiers", hint.removeprefix("write ").strip("`"))
+
+
 def test_the_value_that_a_hint_proposes_is_accepted(toys):
     for item in ("turns=two", "speed=fast", "wound=yes", "colour=green"):
         _, hint = refusal(f"spinning-top:{item}")

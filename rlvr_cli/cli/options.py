@@ -134,6 +134,10 @@ ScoresOfEasiest = Annotated[
 IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
 PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
+GoldColumn = Annotated[
+    str | None,
+    typer.Option("--answer-column", help="the column of the gold answer; none: no golds"),
+]
 CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
 CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
 ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]

@@ -22,6 +22,7 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_all_shards
+from rlvr_cli.verification.scoring import rewards
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
 UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
@@ -248,10 +249,26 @@ def write_metrics(
     table = pa.table(columns).cast(schema.schema("metrics", extra))
     return write_all_shards(
         out,
-        Plan("metrics", stage, params | {"content": content}, parents, 1, extra=extra),
+        Plan(
+            "metrics",
+            stage,
+            params | {"content": content},
+            parents,
+            1,
+            extra=extra,
+            specs={"equality": _equality_meant},
+        ),
         lambda _: table,
         summarise=lambda _: facts,
         on_part=on_part,
+    )
+
+
+def _equality_meant(stored: str) -> str:
+    """The verifiers that compared answers, with all options that this version has."""
+    return " ".join(
+        spec if spec in ("text", "none") else rewards.canonical(spec, spec)
+        for spec in stored.split(" ")
     )
 
 

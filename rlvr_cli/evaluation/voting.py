@@ -177,7 +177,9 @@ class _Assigned:
 
 
 def _assigned(scores: Shards | None, given: str | None) -> _Assigned:
-    text = scores.params["verifier"] if scores and given is None else given
+    text = given
+    if scores and given is None and (stored := scores.params["verifier"]):
+        text = rewards.canonical(stored, stored)
     by = None if text is None else joins.per_value(text)
     one = None if text is None or by else rewards.deciding(text)
     if scores is None and by:

@@ -176,13 +176,19 @@ def column(
 
 
 def required(
-    rows: list[dict[str, Any]], given: str | None, known: tuple[str, ...], flag: str, where: Path
+    rows: list[dict[str, Any]],
+    given: str | None,
+    known: tuple[str, ...],
+    flag: str,
+    where: Path,
+    other: str = "",
 ) -> str:
+    """As `column`; an error if no column is found, with `other` behind its hint."""
     name = column(rows, given, known, flag, where)
     if name is None:
         raise DataError(
             f"`{where}` has none of the columns {', '.join(known)}; "
             f"it has {', '.join(map(str, rows[0]))}",
-            f"name the right one with {flag}",
+            f"name the right one with {flag}{other}",
         )
     return name

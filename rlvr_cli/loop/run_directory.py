@@ -72,7 +72,8 @@ class RunDirectory:
     def require_same(self, config: RunConfig) -> RunConfig:
         """The configuration as it is to be stored; an error if the run was begun with another.
 
-        What is meant as before keeps its spelling, so that a resumed run leaves equal bytes.
+        What is meant as before keeps its spelling, so that a resumed run leaves equal bytes. A new
+        run stores a spec in full if its defaults were others in an earlier version.
         """
         before = self.begun()
         tables, changes = {}, []
@@ -81,7 +82,11 @@ class RunDirectory:
             spelled = {}
             for name, value in vars(options).items():
                 was = stored.get(name, value)
-                if _decides(name, was, was if before else None) == _decides(name, value, was):
+                begun = was if before else None
+                if not before:
+                    meant = meaning(name, value, None)
+                    spelled[name] = value if meant == meaning(name, value, value) else meant
+                elif _decides(name, was, begun) == _decides(name, value, begun):
                     spelled[name] = was
                 elif name not in _MAY_CHANGE:
                     changes.append(f"{name} was {was}, is {value}")

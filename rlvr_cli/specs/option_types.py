@@ -160,6 +160,8 @@ def expected(kind: Any) -> str:
         return f"one of {', '.join(map(str, inner))}"
     if kind in (None, type(None)):
         return "none"
+    if origin is tuple and inner and inner[-1] is not Ellipsis:
+        return f"a list of {len(inner)}, as in {example(kind)}"
     if origin in _LISTS:
         return "a list, as in [a,b]"
     return "a table, as in {a=1,b=2}" if origin in _TABLES else _NAMED.get(kind, "a value")
@@ -176,4 +178,4 @@ def example(kind: Any) -> str:
         return f"[{','.join(map(example, inner))}]"
     if origin in _LISTS:
         return "[]"
-    return "{}" if origin in _TABLES else _EXAMPLES.get(kind, "none")
+    return "{a=1,b=2}" if origin in _TABLES else _EXAMPLES.get(kind, "none")

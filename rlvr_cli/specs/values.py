@@ -1,5 +1,6 @@
 """The options of a spec: what was given, and the defaults of a signature for the others."""
 
+import contextlib
 import difflib
 import inspect
 from collections.abc import Callable, Iterable
@@ -89,12 +90,16 @@ def _convert(name: str, key: str, value: Value, parameter: Parameter) -> Any:
         text = value if isinstance(value, str) else option_types.spell(value, Any)
         raise UsageError(
             f"option `{key}` of `{name}` is `{text}`, {option_types.expected(kind)} was expected",
-            f"write `{name}:{key}={_example(parameter)}`",
+            f"write `{name}:{key}={_example(parameter, value)}`",
         ) from None
 
 
-def _example(parameter: Parameter) -> str:
-    """A value that the option takes: its default, if it has one."""
-    if parameter.default is Parameter.empty:
-        return option_types.example(parameter.annotation)
+def _example(parameter: Parameter, given: Value | None = None) -> str:
+    """A value that the option takes: what was given, as a list, or its default, if it says much."""
+    kind = parameter.annotation
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError, TypeError):
+            return option_types.spell(option_types.convert([given], kind), kind, plus_ends=True)
+    if parameter.default in (Parameter.empty, None, (), [], {}):
+        return option_types.example(kind)
     return option_types.spell(parameter.default, parameter.annotation, plus_ends=True)

@@ -25,8 +25,8 @@ def unreadable(
         named_by = "" if verifier else "the `verifier` column of the prompts"
         for part in rewards.build(text, named_by=named_by):
             answer = row["answer"] or ""
-            needs_answer = not isinstance(part.verifier, Remote) or part.verifier.needs_answer
-            if needs_answer and not answer.strip():
+            is_asked = isinstance(part.verifier, Remote) and part.verifier.needs_answer
+            if is_asked and not answer.strip():
                 unreadable[row["prompt_id"]] = "it is empty"
                 continue
             if isinstance(part.verifier, GroupVerifier):  # only the function could know

@@ -108,10 +108,11 @@ class PromptRewards:
         for prompt_id, row in self._rows.items():
             for part, verifier in taking[str(self._texts[prompt_id])]:
                 for name in _lacking(verifier, row["extra"]):
+                    there = dict.fromkeys([*_extra(row["extra"]), *_given(verifier)])
                     raise DataError(
                         f"prompt `{prompt_id}` has no column `{name}`, which `{part.name}` takes",
                         f"make the prompts again from data that has it, or take one of "
-                        f"{', '.join([*_extra(row['extra']), *_given(verifier)])}",
+                        f"{', '.join(there)}",
                     )
 
     def require_permission(self, *, allow_code: bool) -> None:

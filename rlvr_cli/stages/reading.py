@@ -14,6 +14,8 @@ from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.storage.shards import Shards
 
+NO_GOLD = "none"  # the name of the answer column of prompts without golds
+
 
 @dataclass(frozen=True)
 class Source:
@@ -113,16 +115,22 @@ def _by_columns(
     """Reads the columns that are named, or else those that are called as other tools call them."""
     path = Path(source)
     prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
-    answer_name = readers.required(rows, answer_column, readers.ANSWER, "--answer-column", path)
+    answer_name = None
+    if answer_column != NO_GOLD:
+        answer_name = readers.required(
+            rows, answer_column, readers.ANSWER, "--answer-column", path,
+            f", or say --answer-column {NO_GOLD} for a verifier that reads no gold",
+        )  # fmt: skip
 
     def read(row: dict[str, Any]) -> dict[str, Any]:
-        prompt, answer = readers.look_up(row, prompt_name), readers.look_up(row, answer_name)
-        for name, value in ((prompt_name, prompt), (answer_name, answer)):
+        fields = {"prompt": readers.look_up(row, prompt_name), "answer": ""}
+        needed = {prompt_name: fields["prompt"]}
+        if answer_name:
+            needed[answer_name] = fields["answer"] = readers.look_up(row, answer_name)
+        for name, value in needed.items():
             if value is None or value == "":
                 raise Unusable(f"it has no `{name}`")
-        return {
-            "prompt": prompt, "answer": answer, "used": {prompt_name, answer_name.partition(".")[0]}
-        }  # fmt: skip
+        return fields | {"used": {name.partition(".")[0] for name in needed}}
 
     return read
 

@@ -246,10 +246,15 @@ def discard_failed(out: Path, limit: float) -> None:
 
 
 def _error_rate(scores: Shards) -> tuple[dict[str, int], float]:
-    """The faults of the verifier by their status, and the share of all rows that they are."""
+    """The faults of the verifier by their status, and the share of rows without reward for them.
+
+    What exceeds a limit has a reward where the verifier says `exceeding=wrong`.
+    """
     status = scores.summary["status"]
     faults: dict[str, int] = {str(name): status[name] for name in FAULTS if name in status}
-    return faults, sum(faults.values()) / max(scores.rows, 1)
+    others = sum(status.get(name, 0) for name in ("skipped", "aborted"))
+    missing = min(sum(faults.values()), scores.summary["missing"] - others)
+    return faults, missing / max(scores.rows, 1)
 
 
 def check_error_rate(scores: Shards, limit: float) -> None:
@@ -257,7 +262,18 @@ def check_error_rate(scores: Shards, limit: float) -> None:
     faults, rate = _error_rate(scores)
     if rate > limit:
         listed = ", ".join(f"{count} {name}" for name, count in faults.items())
+        hint = "the same command asks it again; allow more with --max-error-rate"
+        if set(faults) == {"bad_gold"}:
+            hint = (
+                "`rlvr doctor PROMPTS` lists such golds: correct them, or name the verifier that "
+                "reads them; allow more with --max-error-rate"
+            )
+        elif set(faults) <= {"timeout", "oom"}:
+            hint = (
+                "the same command asks it again; with `exceeding=wrong`, an option of code and sql,"
+                " such answers are wrong; allow more with --max-error-rate"
+            )
         raise TooManyErrors(
             f"`{scores.path}` is done, but the verifier failed on {rate:.1%} of its rows: {listed}",
-            "the same command asks it again; allow more with --max-error-rate",
+            hint,
         )

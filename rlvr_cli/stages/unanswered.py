@@ -1,6 +1,6 @@
 """Completions without an answer and golds that cannot be read, in words: how many, and three."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,18 +39,24 @@ def warnings(scores: Shards, rollouts: Shards) -> Iterator[str]:
 
 
 def _examples(scores: Shards, rollouts: Shards, status: str) -> Iterator[str]:
-    seen: Counter[str | None] = Counter()
+    seen: Counter[tuple[str, str | None]] = Counter()
+    named: defaultdict[str | None, set[str]] = defaultdict(set)  # the prompts of each reason
     rows: list[tuple[tuple[int, int], int, int, dict[str, Any]]] = []
     for part in range(len(scores)):
         for index, row in enumerate(scores.part(part, _READ).to_pylist()):
             if row["status"] == status:
-                rank = (seen[row["reason"]], seen[row["prompt_id"]])
-                seen.update((row["reason"], row["prompt_id"]))
-                if max(rank) < _SHOWN:
-                    rows.append((rank, part, index, row))
+                reason, prompt = row["reason"], row["prompt_id"]
+                again, prompts = seen[prompt, reason], len(named[reason])
+                seen[prompt, reason] += 1
+                named[reason].add(prompt)
+                if max(again, prompts) < _SHOWN and not (again and status == "bad_gold"):
+                    rows.append(((again, prompts), part, index, row))
     for _, part, index, row in sorted(rows, key=lambda entry: entry[0])[:_SHOWN]:
         text = rollouts.part(part, ["completion"])["completion"][index].as_py()
         end = repr(text) if len(text) <= _END else f"...{text[-_END:]!r}"
         reason = " ".join((row["reason"] or "").split())[:200]
         told = [reason, end if status == "no_answer" else None]
-        yield f"`{row['prompt_id']}` {row['sample_index']}, " + ": ".join(filter(None, told))
+        where = f"prompt `{row['prompt_id']}`"
+        if status == "no_answer":
+            where = f"sample {row['sample_index']} of {where}"
+        yield ": ".join(filter(None, (where, *told)))

@@ -437,3 +437,17 @@ def test_a_gold_that_is_stored_as_messages_is_their_text(rlvr, jsonl, tmp_path):
     words = ("--answer-column", "completion", "--verifier", "number")
     assert rlvr("prompts", jsonl(row), *words, "--out", tmp_path / "p").code == 0
     assert Shards.open(tmp_path / "p").table()["answer"].to_pylist() == ["2"]
+
+
+def test_prompts_without_golds_are_made_where_that_is_said(rlvr, refused, jsonl, tmp_path):
+    words = ("prompts", jsonl({"prompt": "Why does it rain?"}), "--out", tmp_path / "p")
+    assert "or say --answer-column none for a verifier that reads no gold" in refused(3, *words)
+    spec = "text:words=[1,50]"
+    ran = rlvr(*words, "--answer-column", "none", "--verifier", spec)
+    assert ran.code == 0, ran.err
+    assert [row["answer"] for row in rows_of(tmp_path / "p")] == [""]
+    assert rlvr("doctor", tmp_path / "p").code == 0
+    assert (
+        "`math` cannot read 1 of 1 golds"
+        in rlvr("doctor", tmp_path / "p", "--verifier", "math").out
+    )

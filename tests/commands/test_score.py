@@ -1,6 +1,8 @@
+import contextlib
 import json
 import platform
 import shutil
+import sqlite3
 
 import pyarrow.parquet as pq
 import pytest
@@ -246,6 +248,22 @@ def test_golds_that_cannot_be_read_are_found_without_any_completion(sums):
     with score.scorer(workers=1) as scorer:
         unreadable = golds.unreadable(rows, scorer, "math")
     assert unreadable == {
-        "b": "its shape is not read: \\frac{}{}",
+        "b": r"its shape is not read: \frac{}{}",
         "c": "it is empty",
     }
+
+
+def test_what_exceeds_a_limit_and_has_a_reward_is_no_failure_of_the_verifier(rlvr, jsonl, tmp_path):
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM t) SELECT count(*) FROM t"
+    (tmp_path / "db").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "db" / "shop.sqlite")) as connection:
+        connection.execute("create table t(n int)")
+    rows = [{"id": "a", "prompt": "?", "answer": "SELECT 1", "db": "shop", "completion": endless}]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    spec = f"sql:databases={tmp_path / 'db'},timeout_s=0.5"
+    words = ("score", tmp_path / "rollouts", "--verifier")
+    failed = rlvr(*words, spec, "--out", tmp_path / "fault")
+    assert failed.code == 4 and "with `exceeding=wrong`, an option of code and sql" in failed.err
+    paid = rlvr(*words, f"{spec},exceeding=wrong", "--out", tmp_path / "wrong")
+    assert paid.code == 0, paid.err
+    assert pq.read_table(tmp_path / "wrong").to_pylist()[0]["reward"] == 0

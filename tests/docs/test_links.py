@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "examples/*.md", "tests/stored/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "tests/stored/*.md")
     for path in ROOT.glob(pattern)
 )
 MADE = ("build", "dist", "runs")
@@ -30,7 +30,8 @@ def anchors(path: Path) -> set[str]:
 
 def test_every_page_is_in_the_index():
     listed = set(re.findall(r"^- \[(\S+\.md)\]\(\1\): ", (DOCS / "README.md").read_text(), re.M))
-    assert listed == {path.name for path in DOCS.glob("*.md")} - {"README.md"}
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert listed == pages - {"README.md"}
 
 
 @every_page

@@ -9,9 +9,10 @@ import pytest
 
 from rlvr_cli import config, run_config
 from rlvr_cli.errors import UsageError
-from rlvr_cli.loop import preflight, setup
+from rlvr_cli.loop import preflight, run_directory, setup
 from rlvr_cli.models import policy
 from rlvr_cli.stages import rollout
+from rlvr_cli.verification.scoring import rewards as scoring
 
 pytestmark = pytest.mark.slow
 
@@ -131,3 +132,15 @@ def test_evaluations_have_a_temperature_and_a_length_of_their_own(tmp_path):
     assert (held["temperature"], held["max_new_tokens"]) == (0.0, 3)
     lengths = [len(t) for t in pq.read_table(tmp_path / "run/eval/000000/rollouts")["token_ids"]]
     assert max(lengths) == 3
+
+
+@pytest.mark.parametrize("spec", ["math", "any:of=[math,format]", "by:of={*=0.5*math+0.5*code}"])
+def test_a_new_run_takes_a_verifier_of_other_defaults_before_and_means_the_same_again(
+    tmp_path, spec
+):
+    given, run = chosen(verifier=spec), run_directory.RunDirectory(tmp_path)
+    given = replace(given, rollout=replace(given.rollout, engine="transformers"))
+    for _ in range(2):  # new, and resumed
+        with run.lock_and_check_config(given):
+            meant = run_directory.resumed(given, run.begun()).train.verifier
+            assert meant == scoring.canonical(spec)

@@ -33,15 +33,23 @@ def test_the_last_lines_of_score_say_what_has_no_answer_and_why(scored):
     scores, rollouts, err = scored(*ROWS)
     answers, golds = unanswered.remarks(scores, rollouts)
     assert [f"score: {answers}", f"score: {golds}"] == err.splitlines()[-2:]
-    assert answers.startswith("5 of 7 completions (71.4%) have no answer: `a` 0, ")
-    assert "`b` 0, what it thinks does not end: ...'" + "m" * 60 + "'" in answers
-    assert golds.startswith("1 of 7 completions (14.3%) have a gold that cannot be read: `c` 0, ")
+    assert answers.startswith("5 of 7 completions (71.4%) have no answer: sample 0 of prompt `a`: ")
+    assert "prompt `b`: what it thinks does not end: ...'" + "m" * 60 + "'" in answers
+    said = "1 of 7 completions (14.3%) have a gold that cannot be read: prompt `c`: "
+    assert golds.startswith(said)
 
 
 def test_three_are_shown_and_reasons_that_differ_come_first(scored):
     scores, rollouts, _ = scored(*ROWS)
     answers = next(unanswered.remarks(scores, rollouts))
-    assert answers.count("; ") == 2 and "`b` 0" in answers
+    assert answers.count("; ") == 2 and "sample 0 of prompt `b`" in answers
+
+
+def test_a_gold_that_cannot_be_read_is_named_once(scored):
+    bad = [{"id": name, "answer": r"\frac{}{}", "completion": "2"} for name in "aaaabb"]
+    scores, rollouts, _ = scored(*bad)
+    (golds,) = unanswered.remarks(scores, rollouts)
+    assert golds.count("prompt `a`") == golds.count("prompt `b`") == 1
 
 
 def test_nothing_is_said_where_every_completion_has_an_answer(scored):

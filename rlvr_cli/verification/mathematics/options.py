@@ -1,4 +1,4 @@
-"""What the options of `math` decide; docs/verifiers.md has a table."""
+"""What the options of `math` decide; docs/verifiers/math.md has a table."""
 
 from dataclasses import dataclass
 from typing import Literal

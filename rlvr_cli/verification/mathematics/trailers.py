@@ -33,12 +33,12 @@ def parted(text: str) -> tuple[str, str]:
             domain = re.sub(r"[\s{}\\]|mathbb", "", match[1])
             return text[: match.start()].rstrip(" ,;("), domain
     match = _WORDS.search(text)
-    if match and text[: match.start()].strip() and _is_idle(match[1], match[0]):
+    if match and text[: match.start()].strip() and _is_idle(match[1]):
         return text[: match.start()].rstrip(" ,;("), ""
     return text, ""
 
 
-def _is_idle(tail: str, trailer: str) -> bool:
+def _is_idle(tail: str) -> bool:
     """Whether words say no more than that a letter is any constant or number."""
     if re.search(r"[<>]|\\(?:le|ge|neq)(?![a-z])|=", tail):
         return False

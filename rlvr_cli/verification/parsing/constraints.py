@@ -2,8 +2,8 @@
 
 They are IFEval's in other words: numbers are exact or "around", where IFEval's are bounds. Where
 open-instruct's own functions pay for nothing (a title `<<>>`, the option A in "Apple", a text
-without letters as one in capitals) or refuse what is asked for, these do not; docs/verifiers.md
-has the list.
+without letters as one in capitals) or refuse what is asked for, these do not;
+docs/verifiers/texts.md has the list.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """How a gold says what a program must do, in each of the layouts that data sets have.
 
-They are described in docs/verifiers.md. What is found is Python that asserts, calls of a function,
-or inputs and outputs of a script.
+They are described in docs/verifiers/code.md. What is found is Python that asserts, calls of a
+function, or inputs and outputs of a script.
 """
 
 import ast

@@ -28,6 +28,7 @@ class Ledger:
         self._lines = source.splitlines()
         self._failed: list[list[Any]] = []  # depth, the depth of what caught it, line
         self._depth = 0  # of the `try` around it that may swallow a failure
+        self._said: dict[int, str] = {}  # by line, the messages of those that failed
         self.line: int | None = None  # of the last that failed
 
     @property
@@ -36,15 +37,19 @@ class Ledger:
         return self._failed[0][2] if self._failed else None
 
     def text(self, line: int | None) -> str:
-        return self._lines[line - 1].strip() if line and line <= len(self._lines) else ""
+        """What the assertion of a line said when it failed, and the line."""
+        source = self._lines[line - 1].strip() if line and line <= len(self._lines) else ""
+        said = self._said.get(line or 0, "")
+        return f"{said} ({source})" if said and said not in source else source
 
     def passes(self) -> None:
         """Counts an assertion that holds; one before the program was called says nothing."""
         self._failed = [f for f in self._failed if f[1] is None or f[1] < self._depth]
         self.passed += self._was_called()
 
-    def fails(self, line: int) -> None:
+    def fails(self, line: int, said: str) -> None:
         self.line = line
+        self._said[line] = said
         self._failed.append([self._depth, None, line])
 
     def caught(self) -> None:
@@ -105,7 +110,15 @@ class _Assertion:
                 self._ledger.forgive(self._mark)
             self._ledger.passes()
         elif issubclass(kind, AssertionError):
-            self._ledger.fails(self._line)
+            self._ledger.fails(self._line, message_of(error))
+
+
+def message_of(error: BaseException | None) -> str:
+    """The message of an error, whose class may be the program's own; "" where it has none."""
+    try:
+        return str(error or "")
+    except BaseException:
+        return ""
 
 
 def rewrite(tree: ast.Module) -> int:

@@ -85,13 +85,8 @@ def _bad(reason: str) -> dict[str, Any]:
 
 def _described(error: BaseException, ledger: assertions.Ledger) -> str:
     name = type(error).__name__
-    try:
-        text = str(error)
-    except BaseException:
-        text = ""
-    if isinstance(error, AssertionError) and ledger.line is not None:
-        line = ledger.text(ledger.line)
-        text = f"{line} ({text})" if text and text not in line else line
+    is_assertion = isinstance(error, AssertionError) and ledger.line is not None
+    text = ledger.text(ledger.line) if is_assertion else assertions.message_of(error)
     return f"{name}: {text}"[:200]
 
 

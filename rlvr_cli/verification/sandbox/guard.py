@@ -69,11 +69,6 @@ def arm() -> None:
     sys.addaudithook(hook)
 
 
-def _is_file(name: str) -> bool:
-    """Whether code is of a module; the tests' own has a plain word for its file's name."""
-    return name.startswith("<") or os.sep in name
-
-
 def _is_module(code: Any, trusted: tuple[str, ...]) -> bool:
     name: str = code.co_filename
     return name.startswith("<frozen ") or os.path.realpath(name).startswith(trusted)

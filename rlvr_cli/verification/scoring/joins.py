@@ -71,12 +71,21 @@ class PerValue:
 
     def require(self, rows: list[dict[str, Any]], where: str) -> None:
         """An error that names the values which no reward is given for."""
-        unknown = {str(self.value(row)): row for row in rows if self.of_row(row) is None}
-        if not unknown:
+        without = [row for row in rows if self.of_row(row) is None]
+        if not without:
             return
-        known = ", ".join(f"`{key}`" for key in self.of)
-        more = option_types.spell(self.of | dict.fromkeys(unknown, "math"), dict[str, str])
+        if lacking := sum(self.value(row) is None for row in without):
+            raise DataError(
+                f"{where}: {lacking} of {len(rows)} prompts have no `{self.column}`, by which the "
+                "verifier is chosen",
+                "name another column with `column=`, or add a verifier for all others to `of`, as "
+                "in *=math",
+            )
+        unknown = {str(self.value(row)) for row in without}
+        of = {key: _short(text) for key, text in self.of.items()} | dict.fromkeys(unknown, "math")
         column = "" if self.column == "source" else f"column={self.column},"
+        more = option_types.spell(of, dict[str, str])
+        known = ", ".join(f"`{key}`" for key in self.of)
         raise DataError(
             f"{where}: no verifier is named for the {self.column} "
             f"{', '.join(f'`{name}`' for name in sorted(unknown)[:8])}; those named are {known}",
@@ -127,6 +136,17 @@ def held(spec: str) -> dict[int | str, str]:
     if isinstance(joined, PerValue):
         return {key: item for key, item in joined.of.items()}
     return dict(enumerate(joined.of)) if joined else {}
+
+
+def _short(text: str) -> str:
+    """A reward's text without the options that are the defaults."""
+    pieces = []
+    for piece in grammar.pieces(text):
+        weight, star, _ = grammar.read(piece).name.rpartition("*")
+        spec = piece.removeprefix(weight + star)
+        shown = spec if grammar.read(spec).path else registry.short(_FOLDER, spec)
+        pieces.append(weight + star + shown)
+    return "+".join(pieces)
 
 
 def _is_list_of_one(answer: str | None) -> bool:

@@ -1,7 +1,7 @@
 """Whether a program passes its tests, in a sandbox; only with --allow-code-execution.
 
 Assertions, calls of a function with what they return, and scripts with inputs and outputs, in the
-layouts of the public data sets (docs/verifiers.md).
+layouts of the public data sets (docs/verifiers/code.md).
 """
 
 import functools
@@ -43,9 +43,9 @@ def build(
 ) -> Isolated:
     """The verifier of programs.
 
-    `answer` holds the tests in one of the layouts of docs/verifiers.md: Python that asserts, calls
-    with what they return, or inputs and outputs of a script. `extra` may name the function as
-    `entry_point`, else it is the last that the prompt begins. The program is the last of the
+    `answer` holds the tests in one of the layouts of docs/verifiers/code.md: Python that asserts,
+    calls with what they return, or inputs and outputs of a script. `extra` may name the function
+    as `entry_point`, else it is the last that the prompt begins. The program is the last of the
     completion's blocks of Python, with those that it builds on, or else the completion; it goes
     after the prompt where it goes on with it.
 

@@ -76,7 +76,7 @@ def build(
     The key is that of the variable `key_variable`. Each request with its tries takes `timeout_s` at
     most. Verdicts of other runs stand where the temperature is 0 and `remember` is not false.
     """
-    _check(model, url, rubric, scale, passing, body, in_flight, min(timeout_s, connect_s), retries)
+    _check(model, url, scale, passing, body, in_flight, min(timeout_s, connect_s), retries)
     name = rubric or ("criterion" if rubric_column else "equal")
     template = rubrics.template(name)
     low, high = scale or ((0.0, 10.0) if name == "score" else (0.0, 1.0))
@@ -122,7 +122,6 @@ def inlined(options: dict[str, Any]) -> dict[str, Any]:
 def _check(
     model: str,
     url: str,
-    rubric: str,
     scale: tuple[float, float] | None,
     passing: float,
     body: dict[str, Any] | None,

@@ -48,7 +48,7 @@ def build(
     timeout_s: float = 3.0,
     memory_mib: int = 2048,
 ) -> Isolated:
-    """The verifier of mathematics; docs/verifiers.md has a table of what each option decides.
+    """The verifier of mathematics; docs/verifiers/math.md has a table of what each option decides.
 
     Nothing is read from a text that was cut off (`unfinished`) or that marks no answer
     (`unanchored`), unless asked. An answer of more than `max_length` characters is none.

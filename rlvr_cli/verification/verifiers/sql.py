@@ -32,6 +32,7 @@ EARLIER: dict[str, Any] = {"compare": "rows"}
 _LOGIC = "2"  # raised with each change of what this file, `_rows` or `_sqlite` decides
 _GRACE_S = 5.0  # until the process is killed, where SQLite is deaf to its handler
 _TEXT = 200  # characters of a reason
+_NO_DATABASE = "the prompt has no column `db`, which names its database"
 _SPLIT = (("> =", ">="), ("< =", "<="), ("! =", "!="))
 _THIS_YEAR = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
@@ -61,8 +62,8 @@ def build(
         path = files(databases).get(str(extra.get("db")))
         golds = _queries(answer)
         if path is None or not golds:
-            missing = f"there is no database `{extra.get('db')}`" if golds else "it is empty"
-            return Verdict("bad_gold", reason=missing[:_TEXT])
+            named = f"there is no database `{extra['db']}`" if extra.get("db") else _NO_DATABASE
+            return Verdict("bad_gold", reason=(named if golds else "it is empty")[:_TEXT])
         paths = _sqlite.suite(path) if compare == "spider" else (path,)
         verdict = _judge(extracted, golds, paths, compare, timeout_s)
         if verdict.status in ("timeout", "oom") and exceeding == "wrong":

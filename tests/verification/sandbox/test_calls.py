@@ -77,3 +77,10 @@ def test_the_reason_names_the_assertion_that_failed(run):
 def test_arguments_beyond_what_a_message_holds_are_a_fault(run):
     outcome = run("def f(x): return len(x)", "assert f('x' * (17 << 20)) == 17 << 20")
     assert outcome == {"status": "error", "reason": "the tests pass more than 16 MiB"}
+
+
+def test_the_reason_begins_with_what_an_assertion_says(run):
+    told = "assert f(1) == 2, f'it gave {f(1)}, and {1 + 1} was expected, ' + 'said at ' * 9"
+    for tests in (told, f"try:\n    {told}\nexcept Exception:\n    pass"):
+        reason = run("def f(x): return x", tests)["reason"]
+        assert "it gave 1, and 2 was expected" in reason

@@ -139,6 +139,23 @@ def test_values_without_a_verifier_are_refused_with_a_hint_that_can_be_pasted():
     assert again is not None and all(again.of_row(row) for row in rows)
 
 
+def test_a_hint_leaves_out_the_options_that_are_the_defaults():
+    text = rewards.canonical("by:of={a=math,b=0.5*math:percent=strict+0.5*format}")
+    by = joins.per_value(text)
+    assert by is not None
+    with pytest.raises(DataError) as caught:
+        by.require([{"source": "c", "extra": None}], "`rows`")
+    assert caught.value.hint.endswith(
+        "'by:of={a=math,b=\"0.5*math:percent=strict+0.5*format\",c=math}'"
+    )
+
+
+def test_prompts_without_the_column_that_chooses_are_refused_as_that():
+    by = PerValue("kind", {"a": "number"})
+    with pytest.raises(DataError, match="1 of 2 prompts have no `kind`, by which the verifier"):
+        by.require([{"source": "x", "extra": text} for text in ('{"kind": "a"}', None)], "`rows`")
+
+
 @pytest.mark.parametrize(
     ("answer", "golds"),
     [('["4", 5]', ["4", "5", None]), ("4", [None] * 3), ("{}", [None] * 3), ("[4", [None] * 3)],
