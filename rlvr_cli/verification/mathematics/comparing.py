@@ -389,7 +389,7 @@ def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bo
     return equal(gold, other, options, depth + 1)
 
 
-_INDEX = re.compile(r"[_(\[]")
+_INDEX = re.compile(r"[_(\[^]")
 _FIGURES = re.compile(r"^m?(?:angle|triangle|measuredangle)")
 
 
@@ -403,6 +403,10 @@ def _named_alike(label: str, name: str, value: str) -> tuple[bool, str]:
     (head, tail), (head2, tail2) = (
         (n[:end], n[end:]) for n, end in zip((label, name), ends, strict=True)
     )
+    if any(re.fullmatch("[a-z]{2,3}", n) and n not in ("max", "min", "lim") for n in (label, name)):
+        return False, value  # products
+    if tail[:1] == tail2[:1] == "^" and head != head2:
+        return False, value
     if head == head2 and tail and tail2:
         if not all(re.fullmatch(r"\([a-z]\)", t) for t in (tail, tail2)):
             return False, value

@@ -31,6 +31,7 @@ _DEGREE = r"(?:\^\s*\{?\s*\\circ\s*\}?|°)"
 _CELSIUS = re.compile(
     rf"{_DEGREE}[\s\\,]*(?:\\(?:text|mathrm)\s*\{{\s*([CF])\s*\}}|([CF])(?![a-zA-Z]))"
 )
+_PLAIN_DEGREES = re.compile(rf"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)\s*{_DEGREE}")
 _PRIME = r"(?:'|\^\s*\{?\s*\\prime\s*\}?)"
 _MINUTES = re.compile(
     rf"([0-9]+)\s*{_DEGREE}[\s\\,]*([0-9]{{1,2}})\s*{_PRIME}(?!\s*{_PRIME})"
@@ -178,6 +179,7 @@ def without_degrees(text: str) -> str:
 
 def in_radians(text: str) -> str:
     """The text with its degrees as the number that they are."""
+    text = _PLAIN_DEGREES.sub(r"(\1\\cdot \\frac{\\pi}{180})", text)
     return _DEGREES.sub(r"\\cdot \\frac{\\pi}{180} ", text).strip()
 
 
