@@ -18,7 +18,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RATIO = re.compile(r"[0-9.]+(?:\s*:\s*[0-9.]+){2,}")
 _CONGRUENCE = re.compile(
     r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
-    r"|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
+    r"|\\text\s*\{\s*\(mod\s*([0-9]+)\)\s*\}|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
 )
 MANGLED = re.compile(r"[0-9]\s*[ap]\s*\.\s*\.\s*\$?\s*$")  # of `4:30 p.m.` without its m
 
@@ -66,7 +66,7 @@ def _equal_times(gold: str, answer: str) -> bool | None:
         time.groups("") for time in times if time
     )
     hours = int(hour), int(hour2)
-    if bool(half) == bool(half2) or max(hours) > 12:
+    if bool(half) == bool(half2) or max(hours) > 12 or min(hours) == 0:
         hours = _of_day(hours[0], half), _of_day(hours[1], half2)
     return hours[0] == hours[1] and (int(minute or 0), int(second or 0)) == (
         int(minute2 or 0),
@@ -87,7 +87,7 @@ def _congruent(gold: str, answer: str) -> bool | None:
         return None
     if found[0] and found[1]:
         (value, modulus), (other, modulus2) = (
-            (int(match[1]), int(match[2] or match[3])) for match in found if match
+            (int(match[1]), int(match[2] or match[3] or match[4])) for match in found if match
         )
         return modulus == modulus2 and modulus > 0 and (value - other) % modulus == 0
     if not found[0]:

@@ -68,6 +68,9 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
     gold, answer = (
         match[1] if (match := _IN_SET.fullmatch(text)) else text for text in (gold, answer)
     )
+    with_text = [_OPTION_TEXT.fullmatch(text) for text in (gold, answer)]
+    if bool(with_text[0]) != bool(with_text[1]):
+        gold, answer = (m[1] if m else t for m, t in zip(with_text, (gold, answer), strict=True))
     points = [_POINT.fullmatch(text) for text in (gold, answer)]
     if points[0] and answer.startswith("("):
         gold = points[0][1]
@@ -79,11 +82,15 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
 
 
 _IN_SET = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*(\\\{(?:(?!\\mid|[|:]).)*\\\})")
+_OPTION_TEXT = re.compile(
+    r"\\(?:text|textbf|mathrm|mathbf)\s*\{\s*\([A-J]\)\s*\}\s*(\S.*)", re.DOTALL
+)
 _POINT = re.compile(r"[A-Z]\s*(\([^()]*,[^()]*\))")
 _CONSTANT = re.compile(r"(?:^|\+)\s*C\s*(?:$|\+)")
-_OTHER_CONSTANT = re.compile(r"\+\s*[cKk]$")
+_OTHER_CONSTANT = re.compile(r"\+\s*(?:[cKk]|\\text\s*\{\s*const(?:ant)?\.?\s*\})$")
 _APPROX = re.compile(r"\s*\\(?:approx|simeq)(?![a-zA-Z])\s*")
-_NEAR = 0.01  # what the two sides of an approximation differ by at most, relative
+_DECIMAL = re.compile(r"-?[0-9]+(?:\.([0-9]+))?")
+_NEAR = 0.05  # what the two sides of an approximation differ by at most, relative
 
 
 def _sides_of_approximation(text: str) -> list[str]:
@@ -93,11 +100,19 @@ def _sides_of_approximation(text: str) -> list[str]:
         return [text]
     if shapes.is_label(parts[0]) and expressions.real(parts[0]) is None:
         parts = parts[1:]
-    values = [expressions.real(shapes.sides(part)[-1]) for part in parts]
-    known = [value for value in values if value is not None]
-    if known and max(known) - min(known) > _NEAR * max(map(abs, known)):
-        return []
-    return parts
+    ends = [shapes.sides(part)[-1] for part in parts]
+    return parts if all(map(_near, ends, ends[1:])) else []
+
+
+def _near(left: str, right: str) -> bool:
+    """Whether one value may be the other rounded; also where one is no number."""
+    values = [expressions.real(text) for text in (left, right)]
+    if values[0] is None or values[1] is None:
+        return True
+    gap, size = abs(values[0] - values[1]), max(map(abs, (values[0], values[1])))
+    places = [len(m[1] or "") for t in (left, right) if (m := _DECIMAL.fullmatch(t.strip()))]
+    unit = 10.0 ** -min(places) / len(places) if places else size
+    return gap <= unit * (1 + 1e-9) and gap <= _NEAR * size
 
 
 def _equal_money(gold: str, answer: str) -> bool | None:
@@ -230,6 +245,8 @@ def _equal_brackets(gold: str, answer: str, options: Options, depth: int) -> boo
 
 def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool | None:
     """Whether two lists have the same values; None if neither has several."""
+    if numerals.number(gold) and numerals.number(answer):
+        return None
     left, right = shapes.listing(gold), shapes.listing(answer)
     both = shapes.spread(gold), shapes.spread(answer)
     if both[0] != gold and both[1] != answer:
@@ -390,6 +407,7 @@ def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bo
 
 
 _INDEX = re.compile(r"[_(\[^]")
+_OF = re.compile(r"(.*[(_])([a-z])\)?")
 _FIGURES = re.compile(r"^m?(?:angle|triangle|measuredangle)")
 
 
@@ -407,10 +425,14 @@ def _named_alike(label: str, name: str, value: str) -> tuple[bool, str]:
         return False, value  # products
     if tail[:1] == tail2[:1] == "^" and head != head2:
         return False, value
+    if head != head2 and head.strip("'") == head2.strip("'"):
+        return False, value  # a derivative
     if head == head2 and tail and tail2:
-        if not all(re.fullmatch(r"\([a-z]\)", t) for t in (tail, tail2)):
+        one, other = _OF.fullmatch(tail), _OF.fullmatch(tail2)
+        if not one or not other or one[1] != other[1]:
             return False, value
-        return True, re.sub(rf"(?<![a-zA-Z\\]){tail2[1]}(?![a-zA-Z])", tail[1], value)
+        renamed = re.sub(rf"(?<![a-zA-Z\\]){other[2]}(?![a-zA-Z])", one[2], value)
+        return "(" in tail or renamed != value, renamed
     points = [_FIGURES.sub("", n) for n in (label, name)]
     if all(p.isalpha() and p.isupper() for p in points) and len(points[0]) == len(points[1]):
         return points[0] in (points[1], points[1][::-1]), value

@@ -33,6 +33,8 @@ def equal(gold: str, answer: str) -> bool | None:
         ratios.append(a / b)
     if all(abs(ratio - ratios[0]) <= 1e-9 * abs(ratios[0]) for ratio in ratios):
         return True
+    if _same_where_solved(gold, answer, names, draw):
+        return True
     found = [
         _solves_one_alone(one, other, names, draw) for one, other in ((left, right), (right, left))
     ]
@@ -51,6 +53,28 @@ def _residual(text: str) -> Tree:
         return None
     trees = [parsed(re.sub(r"^\s*([fghFGP])\s*\(\s*[a-z]\s*\)\s*$", "y", side)) for side in sides]
     return None if None in trees else ("-", trees[0], trees[1])
+
+
+def _same_where_solved(gold: str, answer: str, names: list[str], draw: random.Random) -> bool:
+    """Whether two equations, each solved for another variable, hold at the same points.
+
+    As y = 2^x and x = log_2 y do; of y = sqrt(x) and x = y^2 the second has others too.
+    """
+    sides = [[parsed(side) for side in shapes.sides(text)] for text in (gold, answer)]
+    if not all(isinstance(s[0], str) and s[0] not in variables(s[1]) for s in sides):
+        return False
+    checked = 0
+    for (name, tree), (other, solved) in (sides, sides[::-1]):
+        for sign in (1, -1, 1, -1):
+            at: dict[str, Any] = {n: complex(sign * draw.uniform(0.3, 3.0)) for n in names}
+            at[name] = expressions.at(tree, at)
+            if at[name] is None or abs(at[name].imag) > 1e-9:
+                continue
+            value = expressions.at(solved, at)
+            if value is None or abs(value - at[other]) > 1e-9 * max(1.0, abs(value)):
+                return False
+            checked += 1
+    return checked >= 4
 
 
 def _solves_one_alone(

@@ -11,6 +11,7 @@ _GROUPED = (  # 12,34,567 and 1_234_567 and 1.234.567 and 1.234,5
     (re.compile(r"^[-+]?[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?$"), ","),
     (re.compile(r"^[-+]?[0-9]{1,3}(?:_[0-9]{3}){2,}$"), "_"),
     (re.compile(r"^[-+]?[0-9]{1,3}(?:\.[0-9]{3}){2,}(?:,[0-9]+)?$"), "."),
+    (re.compile(r"^[-+]?[1-9][0-9]{0,2}(?: [0-9]{3})+,[0-9]{1,2}$"), " "),
     (re.compile(r"^[-+]?[1-9][0-9]{0,2}\.[0-9]{3},[0-9]{1,2}$"), "."),
 )
 _COMMA_POINT = re.compile(r"^([-+]?[0-9]+)\{,\}([0-9]+)$")
@@ -164,6 +165,8 @@ def spelled(text: str) -> Number | None:
     if not _SPELLED.fullmatch(text):
         return None
     words = _WORDS.findall(text.casefold())
+    if words[0] in ("minus", "negative") and len(words) > 1:
+        return _signed("-", spelled(" ".join(words[1:])))
     if words[0] in ("a", "an"):
         words[0] = "one"
     total, current, last = 0, 0, ""

@@ -94,6 +94,7 @@ _SAME = [
         (r"\\color\s*\{\w+\}|\\textcolor\s*\{\w+\}", ""),
         (r"\\(?:bf|rm|it|bfseries)(?![a-zA-Z])\s*", ""),
         (r"\\text\s*\{\s*,\s*\}", ","),
+        (r"\{([^{}]+?)\s*\\choose\s*([^{}]+?)\}", r"\\binom{\1}{\2}"),
         (r"(?:\{\s*)?([a-zA-Z0-9]+)\s*\\choose\s*([a-zA-Z0-9]+)(?:\s*\})?", r"\\binom{\1}{\2}"),
         (r"\\unit\s*\{", r"\\text{"),
         (r"(?<![a-zA-Z\\])infinity(?![a-zA-Z])|(?<![a-zA-Z\\])inf(?![a-zA-Z])", r"\\infty "),

@@ -93,6 +93,8 @@ _SYNONYMS = {
         "$ dollar usd buck", "cent ¢ c", "eur euro", "day d", "week wk", "month mo",
         "year yr", "unit units", "rad radian", "kj kilojoule", "kw kilowatt", "eV electronvolt",
         "T tesla", "kPa kilopascal", "cal calorie", "acre", "hectare ha", "knot", "bit", "byte",
+        "MW megawatt", "mW milliwatt", "GW gigawatt", "MJ megajoule", "kHz kilohertz",
+        "MHz megahertz", "GHz gigahertz", "mA milliampere milliamp", "mV millivolt", "kV kilovolt",
     )
     for name in names.split()
 }  # fmt: skip

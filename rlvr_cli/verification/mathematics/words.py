@@ -5,11 +5,12 @@ import re
 from rlvr_cli.verification.mathematics import numerals, plain
 
 _LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
-_ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[a-z]{3})")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+(?!and\b)(?=[a-z]{3})")
 _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
     r"|july|august|september|october|november|december)\b"
 )
+_DAY = re.compile(r"\b[0-9]{1,4}\b")
 _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
 _SAME = {
     "dne": "does not exist", "doesn't exist": "does not exist", "it does not exist": "does not exist",
@@ -24,6 +25,10 @@ _OTHER_OPTION = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])|\b(?:or|and|not|wron
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two texts of words are the same; None if one has mathematics in it."""
     is_words, other = plain.is_words(gold), plain.is_words(answer)
+    dates = [plain.unwrapped(text).casefold() for text in (gold, answer)]
+    if all(map(_MONTH.search, dates)) and all(map(_DAY.search, dates)):
+        left, right = (sorted(re.findall(r"\w+", date)) for date in dates)
+        return left == right
     if not is_words and not other:
         return None
     words, others = map(_folded, (gold, answer))
@@ -36,8 +41,6 @@ def equal(gold: str, answer: str) -> bool | None:
     left, right = (sorted(filter(None, _LIST.split(text))) for text in (words, others))
     if len(left) > 1 and left == right:
         return True
-    if _MONTH.search(words) and _MONTH.search(others):
-        return sorted(re.findall(r"\w+", words)) == sorted(re.findall(r"\w+", others))
     letters, more = (text.replace(" ", "") for text in (gold, answer))
     if {words, others} & _SHORT:
         return False

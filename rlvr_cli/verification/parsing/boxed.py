@@ -141,8 +141,8 @@ _DENIED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _DENIED_BEHIND = re.compile(
-    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:is|was|would be)\s+(?:clearly\s+|obviously\s+)?"
-    r"(?:wrong|incorrect|not\s+(?:the\s+)?(?:right|correct|answer|valid|possible)|false|impossible)\b",
+    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:\?\s*(?:no|nope|wrong)\b|(?:is|was|would be)\s+(?:clearly\s+|obviously\s+)?"
+    r"(?:wrong|incorrect|not\s+(?:the\s+)?(?:right|correct|answer|valid|possible)|false|impossible)\b)",
     re.IGNORECASE,
 )
 

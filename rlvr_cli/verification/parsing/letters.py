@@ -80,8 +80,9 @@ class Labels:
             r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
         )
         self.or_later = re.compile(
-            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?\b(?:[Oo]r|[Oo]der|[Oo]u|或)[ \t]*"
-            rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ]|$)(?![ \t]*(?:is|was|would)\b)"
+            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
+            r"|(?:could|might|may)(?:[ \t](?:also|well))?[ \t]be)|或)[ \t]*"
+            rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
         self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]?{CLOSE}")
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
