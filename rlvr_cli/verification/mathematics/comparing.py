@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from rlvr_cli.verification.mathematics import (
+    clocks,
     equations,
     expressions,
     numerals,
@@ -13,6 +14,8 @@ from rlvr_cli.verification.mathematics import (
     shapes,
     symbolic,
     trailers,
+    units,
+    words,
 )
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -28,16 +31,27 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
     if depth > _DEEPEST:
         return False
     gold, answer = map(shapes.without_idle_brackets, (gold, answer))
-    words = _equal_words(gold, answer)
-    if words is not None:
-        return words
-    if _are_dollars_and_cents(gold, answer):
-        return False
-    gold, answer = plain.without_money(gold), plain.without_money(answer)
+    said = words.equal(gold, answer)
+    if said is not None:
+        return said
+    if words.same_option(gold, answer):
+        return True
+    gold, answer = _rewritten(gold, answer)
+    golds, answers = map(_sides_of_approximation, (gold, answer))
+    if (len(golds), len(answers)) != (1, 1):
+        pairs = [(left, right) for left in golds for right in answers]
+        return any(equal(left, right, options, depth + 1) for left, right in pairs)
+    gold, answer = golds[0], answers[0]
+    decided = _equal_money(gold, answer)
+    if decided is None:
+        gold, answer = plain.without_money(gold), plain.without_money(answer)
+        decided = False if _is_other_logic(gold, answer) else clocks.equal(gold, answer)
+    if decided is not None:
+        return decided
     (gold, domain), (answer, other) = map(trailers.parted, (gold, answer))
     if domain and other and domain != other:
         return False
-    for decide in (_equal_clocks, _equal_in_base, _equal_cases, _equal_matrices, _equal_regions,
+    for decide in (_equal_in_base, _equal_cases, _equal_matrices, _equal_regions,
                    _equal_lists, _equal_equations):  # fmt: skip
         decided = decide(gold, answer, options, depth)
         if decided is not None:
@@ -49,52 +63,86 @@ def _again(options: Options, depth: int) -> Again:
     return lambda gold, answer: equal(gold, answer, options, depth + 1)
 
 
-def _equal_words(gold: str, answer: str) -> bool | None:
-    """Whether two texts of words are the same; None if one has mathematics in it."""
-    is_words, other = plain.is_words(gold), plain.is_words(answer)
-    if not is_words and not other:
-        return None
-    words, others = (plain.unwrapped(text).casefold().strip("()\"'?! .") for text in (gold, answer))
-    if words == others:
-        return True
-    if numerals.spelled(words) or numerals.spelled(others):
-        return None
-    if is_words and other:
-        letters, more = (text.replace(" ", "") for text in (gold, answer))
-        if all(
-            t.isalpha() and (len(t) < 4 and not (t.isupper() and len(t) > 2))
-            for t in (letters, more)
-        ):
-            return None  # products of variables
-        return False
-    return None
+def _rewritten(gold: str, answer: str) -> tuple[str, str]:
+    """The two without a name that one of them alone gives to a set or a point, one `+ C` for all."""
+    gold, answer = (
+        match[1] if (match := _IN_SET.fullmatch(text)) else text for text in (gold, answer)
+    )
+    with_text = [_OPTION_TEXT.fullmatch(text) for text in (gold, answer)]
+    if bool(with_text[0]) != bool(with_text[1]):
+        gold, answer = (m[1] if m else t for m, t in zip(with_text, (gold, answer), strict=True))
+    points = [_POINT.fullmatch(text) for text in (gold, answer)]
+    if points[0] and answer.startswith("("):
+        gold = points[0][1]
+    if points[1] and gold.startswith("("):
+        answer = points[1][1]
+    if _CONSTANT.search(gold) and not re.search(r"(?<![a-zA-Z])C(?![a-zA-Z])", answer):
+        answer = _OTHER_CONSTANT.sub("+ C", answer)
+    return gold, answer
 
 
-_CENTS = re.compile(r"\bcents?\b|¢")
-
-
-def _are_dollars_and_cents(gold: str, answer: str) -> bool:
-    has_sign = [plain.without_money(text) != text for text in (gold, answer)]
-    in_cents = [bool(_CENTS.search(text)) for text in (gold, answer)]
-    return has_sign[0] != has_sign[1] and in_cents == [not has_sign[0], not has_sign[1]]
-
-
-CLOCK = re.compile(
-    r"(?:\\text\s*\{)?\s*([0-9]{1,2}):([0-9]{2}(?::[0-9]{2})?)\s*(?:\\(?:text|mathrm)\s*\{)?\s*"
-    r"([ap])?\.?\s*(m?)\.?\s*\}?",
-    re.IGNORECASE,
+_IN_SET = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*(\\\{(?:(?!\\mid|[|:]).)*\\\})")
+_OPTION_TEXT = re.compile(
+    r"\\(?:text|textbf|mathrm|mathbf)\s*\{\s*\([A-J]\)\s*\}\s*(\S.*)", re.DOTALL
 )
+_POINT = re.compile(r"[A-Z]\s*(\([^()]*,[^()]*\))")
+_CONSTANT = re.compile(r"(?:^|\+)\s*C\s*(?:$|\+)")
+_OTHER_CONSTANT = re.compile(r"\+\s*(?:[cKk]|\\text\s*\{\s*const(?:ant)?\.?\s*\})$")
+_APPROX = re.compile(r"\s*\\(?:approx|simeq)(?![a-zA-Z])\s*")
+_DECIMAL = re.compile(r"-?[0-9]+(?:\.([0-9]+))?")
+_NEAR = 0.05  # what the two sides of an approximation differ by at most, relative
 
 
-def _equal_clocks(gold: str, answer: str, options: Options, depth: int) -> bool | None:
-    """Whether two times of day, or ratios, that look alike are the same."""
-    times = [CLOCK.fullmatch(text) for text in (gold, answer)]
-    if not all(times):
+def _sides_of_approximation(text: str) -> list[str]:
+    """The values that a text takes for nearly equal; several only where they may be."""
+    parts = [part for part in _APPROX.split(text) if part]
+    if len(parts) < 2:
+        return [text]
+    if shapes.is_label(parts[0]) and expressions.real(parts[0]) is None:
+        parts = parts[1:]
+    ends = [shapes.sides(part)[-1] for part in parts]
+    return parts if all(map(_near, ends, ends[1:])) else []
+
+
+def _near(left: str, right: str) -> bool:
+    """Whether one value may be the other rounded; also where one is no number."""
+    values = [expressions.real(text) for text in (left, right)]
+    if values[0] is None or values[1] is None:
+        return True
+    gap, size = abs(values[0] - values[1]), max(map(abs, (values[0], values[1])))
+    places = [len(m[1] or "") for t in (left, right) if (m := _DECIMAL.fullmatch(t.strip()))]
+    unit = 10.0 ** -min(places) / len(places) if places else size
+    return gap <= unit * (1 + 1e-9) and gap <= _NEAR * size
+
+
+def _equal_money(gold: str, answer: str) -> bool | None:
+    """Whether amounts of two currencies are the same; None if they are of one, or one has none."""
+    names = plain.currency(gold), plain.currency(answer)
+    if "" in names or names[0] == names[1]:
         return None
-    (hour, minute, half, _), (hour2, minute2, half2, _) = (t.groups("") for t in times if t)
-    if half and half2 and half.lower() != half2.lower():
+    if set(names) != {"cent", "dollar"}:
         return False
-    return (int(hour), minute) == (int(hour2), minute2)
+    amounts = [
+        numerals.number(units.split(plain.without_money(text)).number) for text in (gold, answer)
+    ]
+    if amounts[0] is None or amounts[1] is None:
+        return False
+    left, right = (
+        amount.value * (100 if name == "dollar" else 1)
+        for amount, name in zip(amounts, names, strict=True)
+        if amount
+    )
+    return left == right
+
+
+_AND, _OR = re.compile(r"\\(?:land|wedge)(?![a-zA-Z])"), re.compile(r"\\(?:lor|vee)(?![a-zA-Z])")
+
+
+def _is_other_logic(gold: str, answer: str) -> bool:
+    """Whether one formula of logic has `and` where the other has `or`."""
+    if re.search("[0-9=<>]", gold + answer):
+        return False
+    return any(bool(sign.search(gold)) != bool(sign.search(answer)) for sign in (_AND, _OR))
 
 
 def _equal_in_base(gold: str, answer: str, options: Options, depth: int) -> bool | None:
@@ -197,7 +245,12 @@ def _equal_brackets(gold: str, answer: str, options: Options, depth: int) -> boo
 
 def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool | None:
     """Whether two lists have the same values; None if neither has several."""
+    if numerals.number(gold) and numerals.number(answer):
+        return None
     left, right = shapes.listing(gold), shapes.listing(answer)
+    both = shapes.spread(gold), shapes.spread(answer)
+    if both[0] != gold and both[1] != answer:
+        left, right = map(shapes.listing, both)
     if len(set(_labels(right))) > 1:
         left = shapes.listing(shapes.spread(gold))
     if len(set(_labels(left))) > 1:
@@ -222,6 +275,8 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
     named = _labels(left), _labels(right)
     if named[0] and len(set(named[0])) > 1:
         return _equal_by_label(left, right, named[0], named[1], again)
+    if named[0] and len({name.partition("_")[0] for name in named[1]}) > 1:
+        return False
     golds, answers = (
         [shapes.labelled(item)[1] for item in side.items] if labels else list(side.items)
         for side, labels in zip((left, right), named, strict=True)
@@ -230,7 +285,7 @@ def _equal_lists(gold: str, answer: str, options: Options, depth: int) -> bool |
         if right.brackets == r"\{":
             return False
         return _matched(golds, answers, again, ordered=True)
-    if right.brackets == r"\langle":
+    if right.brackets == r"\langle" or (left.brackets == r"\{" and right.brackets == "("):
         return False
     if left.brackets == r"\{" or len(set(golds)) == len(golds):
         golds, answers = _distinct(golds), _distinct(answers)
@@ -332,7 +387,10 @@ def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bo
         return None
     (label, value), (name, other) = shapes.labelled(gold), shapes.labelled(answer)
     if len(left) > 1 and len(right) > 1:
-        if label and name and (label == name or len(label) > 1 or len(name) > 1):
+        is_one, other = _named_alike(label, name, other)
+        if is_one is False and label and name and equal(value, other, options, depth + 1):
+            return False
+        if label and name and is_one:
             if equal(value, other, options, depth + 1):
                 return True
             if label == name:
@@ -346,6 +404,39 @@ def _equal_equations(gold: str, answer: str, options: Options, depth: int) -> bo
         if None not in numbers and numbers[0] != numbers[1]:
             return False
     return equal(gold, other, options, depth + 1)
+
+
+_INDEX = re.compile(r"[_(\[^]")
+_OF = re.compile(r"(.*[(_])([a-z])\)?")
+_FIGURES = re.compile(r"^m?(?:angle|triangle|measuredangle)")
+
+
+def _named_alike(label: str, name: str, value: str) -> tuple[bool, str]:
+    """Whether two labels may be those of one thing, and the value of `f(t)` as that of `f(x)`."""
+    if label == name:
+        return True, value
+    if len(label) <= 1 and len(name) <= 1:
+        return False, value
+    ends = [match.start() if (match := _INDEX.search(n)) else len(n) for n in (label, name)]
+    (head, tail), (head2, tail2) = (
+        (n[:end], n[end:]) for n, end in zip((label, name), ends, strict=True)
+    )
+    if any(re.fullmatch("[a-z]{2,3}", n) and n not in ("max", "min", "lim") for n in (label, name)):
+        return False, value  # products
+    if tail[:1] == tail2[:1] == "^" and head != head2:
+        return False, value
+    if head != head2 and head.strip("'") == head2.strip("'"):
+        return False, value  # a derivative
+    if head == head2 and tail and tail2:
+        one, other = _OF.fullmatch(tail), _OF.fullmatch(tail2)
+        if not one or not other or one[1] != other[1]:
+            return False, value
+        renamed = re.sub(rf"(?<![a-zA-Z\\]){other[2]}(?![a-zA-Z])", one[2], value)
+        return "(" in tail or renamed != value, renamed
+    points = [_FIGURES.sub("", n) for n in (label, name)]
+    if all(p.isalpha() and p.isupper() for p in points) and len(points[0]) == len(points[1]):
+        return points[0] in (points[1], points[1][::-1]), value
+    return True, value
 
 
 def _same_equation(gold: str, answer: str, options: Options) -> bool:

@@ -21,8 +21,8 @@ def equal(gold: str, answer: str) -> bool | None:
     if left is None or right is None:
         return None
     names = sorted(variables(left) | variables(right))
-    if variables(left) != variables(right):
-        return False if not variables(left) or not variables(right) else None
+    if not variables(left) or not variables(right):
+        return None if variables(left) == variables(right) else False
     draw = random.Random(str(names))
     ratios = []
     for _ in range(_POINTS):
@@ -33,9 +33,16 @@ def equal(gold: str, answer: str) -> bool | None:
         ratios.append(a / b)
     if all(abs(ratio - ratios[0]) <= 1e-9 * abs(ratios[0]) for ratio in ratios):
         return True
-    for one, other in ((left, right), (right, left)):
-        if _solves_one_alone(one, other, names, draw):
-            return False
+    if _same_where_solved(gold, answer, names, draw):
+        return True
+    found = [
+        _solves_one_alone(one, other, names, draw) for one, other in ((left, right), (right, left))
+    ]
+    if True in found:
+        return False
+    if found == [None, None]:  # no real number solves either
+        again = _solves_one_alone(left, right, names, draw, is_real=False)
+        return False if again else None
     return None
 
 
@@ -48,23 +55,50 @@ def _residual(text: str) -> Tree:
     return None if None in trees else ("-", trees[0], trees[1])
 
 
-def _solves_one_alone(one: Tree, other: Tree, names: list[str], draw: random.Random) -> bool:
-    """Whether a solution of the first is found that does not solve the second."""
+def _same_where_solved(gold: str, answer: str, names: list[str], draw: random.Random) -> bool:
+    """Whether two equations, each solved for another variable, hold at the same points.
+
+    As y = 2^x and x = log_2 y do; of y = sqrt(x) and x = y^2 the second has others too.
+    """
+    sides = [[parsed(side) for side in shapes.sides(text)] for text in (gold, answer)]
+    if not all(isinstance(s[0], str) and s[0] not in variables(s[1]) for s in sides):
+        return False
+    checked = 0
+    for (name, tree), (other, solved) in (sides, sides[::-1]):
+        for sign in (1, -1, 1, -1):
+            at: dict[str, Any] = {n: complex(sign * draw.uniform(0.3, 3.0)) for n in names}
+            at[name] = expressions.at(tree, at)
+            if at[name] is None or abs(at[name].imag) > 1e-9:
+                continue
+            value = expressions.at(solved, at)
+            if value is None or abs(value - at[other]) > 1e-9 * max(1.0, abs(value)):
+                return False
+            checked += 1
+    return checked >= 4
+
+
+def _solves_one_alone(
+    one: Tree, other: Tree, names: list[str], draw: random.Random, *, is_real: bool = True
+) -> bool | None:
+    """Whether a solution of the first is found that does not solve the second; None if none is."""
+    found = None
     for name in names:
         at: dict[str, Any] = {n: complex(draw.uniform(0.3, 3.0)) for n in names}
-        root = _root(one, at, name, draw.uniform(0.3, 3.0))
-        if root is None:
+        start = complex(draw.uniform(0.3, 3.0), 0.0 if is_real else 0.7)
+        root = _root(one, at, name, start)
+        if root is None or (is_real and abs(root.imag) >= 1e-9):
             continue
+        found = False
         value = expressions.at(other, {**at, name: root})
         near = expressions.at(other, {**at, name: root + 0.01})
         if value is not None and near is not None and abs(value) > 1e-6 * max(1.0, abs(near)):
             return True
-    return False
+    return found
 
 
-def _root(tree: Tree, at: dict[str, Any], name: str, start: float) -> complex | None:
+def _root(tree: Tree, at: dict[str, Any], name: str, start: complex) -> complex | None:
     """Where the tree is 0 along one variable, by the secant method; None if it is not found."""
-    a, b = complex(start), complex(start + 0.1)
+    a, b = start, start + 0.1
     fa, fb = (expressions.at(tree, {**at, name: x}) for x in (a, b))
     for _ in range(_STEPS):
         if fa is None or fb is None or fa == fb:
@@ -72,5 +106,5 @@ def _root(tree: Tree, at: dict[str, Any], name: str, start: float) -> complex | 
         a, fa, b = b, fb, b - fb * (b - a) / (fb - fa)
         fb = expressions.at(tree, {**at, name: b})
         if fb is not None and abs(b - a) < 1e-12 * max(1.0, abs(b)) and abs(fb) < 1e-9:
-            return b if abs(b.imag) < 1e-9 else None
+            return b
     return None

@@ -22,7 +22,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _NAMED = re.compile(
     r"\\(?:operatorname|mathrm|text)\s*\{\s*"
-    r"((?:arc)?(?:sin|cos|tan|cot|sec|csc)|[sc]osh|sinh|tanh|ln|log|exp|max|min|gcd|lcm)\s*\}"
+    r"((?:arc)?(?:sin|cos|tan|cot|sec|csc)|[sc]osh|sinh|tanh|ln|log|lg|cis|exp|max|min|gcd|lcm)\s*\}"
 )
 _BARE = re.compile(r"(?<![a-zA-Z\\])(sqrt|sin|cos|tan|cot|sec|csc|ln|log|exp|pi)(?![a-zA-Z])")
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d[a-zA-Z^\s]*(?:\{?[0-9]\}?)?[a-zA-Z]?\s*\}\s*\{\s*d")
@@ -44,6 +44,8 @@ FUNCTIONS = frozenset(
         "ln",
         "log",
         "exp",
+        "lg",
+        "cis",
     ]
 )
 _INVERSES = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
@@ -346,6 +348,10 @@ class _Reader:
             name, power = _INVERSES[name], None
         argument = self.argument()
         tree: Tree = (name, argument)
+        if name == "cis":
+            tree = ("exp", ("*", ("i",), argument))
+        if name == "lg":
+            base, name = Fraction(10), "log"
         if name == "log" and base is not None:
             tree = ("/", ("ln", argument), ("ln", base))
         return tree if power is None else ("^", tree, power)

@@ -7,6 +7,14 @@ from fractions import Fraction
 MAX_DIGITS = 400  # of a number that is read exactly
 
 _GROUPS = re.compile(r"^[-+]?[0-9]{1,3}(?:(?:,|\{,\})[0-9]{3})+(?:\.[0-9]+)?$")
+_GROUPED = (  # 12,34,567 and 1_234_567 and 1.234.567 and 1.234,5
+    (re.compile(r"^[-+]?[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?$"), ","),
+    (re.compile(r"^[-+]?[0-9]{1,3}(?:_[0-9]{3}){2,}$"), "_"),
+    (re.compile(r"^[-+]?[0-9]{1,3}(?:\.[0-9]{3}){2,}(?:,[0-9]+)?$"), "."),
+    (re.compile(r"^[-+]?[1-9][0-9]{0,2}(?: [0-9]{3})+,[0-9]{1,2}$"), " "),
+    (re.compile(r"^[-+]?[1-9][0-9]{0,2}\.[0-9]{3},[0-9]{1,2}$"), "."),
+)
+_COMMA_POINT = re.compile(r"^([-+]?[0-9]+)\{,\}([0-9]+)$")
 _SPACED = re.compile(r"^[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?$")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _SCIENTIFIC = re.compile(
@@ -92,6 +100,11 @@ def number(text: str) -> Number | None:
         text = text.replace("{,}", "").replace(",", "")
     elif _SPACED.match(text):
         text = text.replace(" ", "")
+    elif match := _COMMA_POINT.match(text):
+        text = f"{match[1]}.{match[2]}"
+    for pattern, mark in _GROUPED:
+        if pattern.match(text):
+            text = text.replace(mark, "").replace(",", ".")
     if _NUMBER.fullmatch(text):
         return Number(Fraction(text), "." in text)
     if text[0].isalpha():
@@ -152,6 +165,8 @@ def spelled(text: str) -> Number | None:
     if not _SPELLED.fullmatch(text):
         return None
     words = _WORDS.findall(text.casefold())
+    if words[0] in ("minus", "negative") and len(words) > 1:
+        return _signed("-", spelled(" ".join(words[1:])))
     if words[0] in ("a", "an"):
         words[0] = "one"
     total, current, last = 0, 0, ""

@@ -2,6 +2,7 @@ r"""Answers as plain text: what does not change a value taken off."""
 
 import re
 import unicodedata
+from fractions import Fraction
 
 _TEXT = (
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mathrm|mathbf|mathit|mathsf|mbox|bold"
@@ -26,12 +27,38 @@ _DOUBLED = re.compile(
 _DELIMITERS = re.compile(r"^(?:\$\$?|\\\(|\\\[)|(?:\$\$?|\\\)|\\\])$")
 _EMPHASIS = re.compile(r"^(\*\*|__|`)(.*)\1$", re.DOTALL)
 _DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|°|\\degree|\\text\{\s*degrees?\s*\}|\s+degrees?\b")
+_DEGREE = r"(?:\^\s*\{?\s*\\circ\s*\}?|°)"
+_CELSIUS = re.compile(
+    rf"{_DEGREE}[\s\\,]*(?:\\(?:text|mathrm)\s*\{{\s*([CF])\s*\}}|([CF])(?![a-zA-Z]))"
+)
+_PLAIN_DEGREES = re.compile(rf"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)\s*{_DEGREE}")
+_PRIME = r"(?:'|\^\s*\{?\s*\\prime\s*\}?)"
+_MINUTES = re.compile(
+    rf"([0-9]+)\s*{_DEGREE}[\s\\,]*([0-9]{{1,2}})\s*{_PRIME}(?!\s*{_PRIME})"
+    rf"(?:[\s\\,]*([0-9]{{1,2}})\s*(?:{_PRIME}{_PRIME}|\"))?"
+)
+_OHM = re.compile(r"(?<=[0-9}])[\s\\,]*\\(?:Omega|ohm)\s*$")
+_MICRO = re.compile(r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])")
 _PERCENT = re.compile(r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?\s*\}?")
-_MONEY = re.compile(r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*\\?\$\s*\}")
+_MONEY = re.compile(
+    r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*(?:\\?\$|USD|EUR|GBP)\s*\}"
+    r"|\b(?:USD|EUR|GBP)\b"
+)
+_CURRENCIES = {
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in (
+        ("cent", r"¢|\bcents?\b"),
+        ("dollar", r"\$|\bdollars?\b|\bUSD\b|\bbucks?\b"),
+        ("euro", r"€|\\euro\b|\beuros?\b|\bEUR\b"),
+        ("pound", r"£|\\pounds(?![a-zA-Z])|\bGBP\b"),
+        ("yen", r"¥|\byen\b"),
+        ("rupee", r"₹|\brupees?\b"),
+    )
+}
 _SIGNED = re.compile(r"^(?:\\text\s*\{\s*)?(?:minus|negative)\s+(?=[0-9\\}])(?:\s*\})?")
 _END = ".,;: \t\n"
 _BEFORE = re.compile(
-    r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\approx\s*"
+    r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\(?:approx|sim)(?![a-zA-Z])\s*"
 )
 _CHARACTERS = str.maketrans({
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "π": r"\pi ",
@@ -63,6 +90,12 @@ _SAME = [
          r"\{\s*([A-Z]{2,})\s*\}", r"\1"),
         (r"\\(?:vec|mathbf|boldsymbol|bm|hat)\s*\{\s*([a-zA-Z])\s*\}", r"\1"),
         (r"\*\*", "^"),
+        (r"\\var(phi|epsilon|theta)(?![a-zA-Z])", r"\\\1"),
+        (r"\\color\s*\{\w+\}|\\textcolor\s*\{\w+\}", ""),
+        (r"\\(?:bf|rm|it|bfseries)(?![a-zA-Z])\s*", ""),
+        (r"\\text\s*\{\s*,\s*\}", ","),
+        (r"\{([^{}]+?)\s*\\choose\s*([^{}]+?)\}", r"\\binom{\1}{\2}"),
+        (r"(?:\{\s*)?([a-zA-Z0-9]+)\s*\\choose\s*([a-zA-Z0-9]+)(?:\s*\})?", r"\\binom{\1}{\2}"),
         (r"\\unit\s*\{", r"\\text{"),
         (r"(?<![a-zA-Z\\])infinity(?![a-zA-Z])|(?<![a-zA-Z\\])inf(?![a-zA-Z])", r"\\infty "),
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
@@ -87,6 +120,9 @@ _MEANINGS = {
     "the set of all real numbers": r"\mathbb{R}", "the set of real numbers": r"\mathbb{R}",
     "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
 }  # fmt: skip
+_ALL_BUT = re.compile(
+    r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
+)
 
 
 def clean(text: str) -> str:
@@ -103,6 +139,8 @@ def clean(text: str) -> str:
     for _ in range(2):
         text = _DELIMITERS.sub("", text.strip().rstrip(_END).strip())
         text = _EMPHASIS.sub(r"\2", text)
+    text = _MINUTES.sub(_in_degrees, _CELSIUS.sub(r"^\\circ\\text{\1\2}", text))
+    text = _OHM.sub(r"\\text{ ohm}", _MICRO.sub(lambda m: f"{m[1] or ''}µ", text))
     text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
     text = _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", text)))
     text = _SIZES.sub("", _BACK.sub("", text))
@@ -111,7 +149,15 @@ def clean(text: str) -> str:
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
     text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
     text = _BEFORE.sub("", _SIGNED.sub("-", text))
-    return _MEANINGS.get(unwrapped(text).casefold().strip("$ "), text)
+    said = unwrapped(text).casefold().strip("$ ")
+    if match := _ALL_BUT.fullmatch(said):
+        return rf"\mathbb{{R}}\setminus\{{{match[1]}\}}"
+    return _MEANINGS.get(said, text)
+
+
+def _in_degrees(match: re.Match[str]) -> str:
+    value = Fraction(match[1]) + Fraction(int(match[2]), 60) + Fraction(int(match[3] or 0), 3600)
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}^\circ"
 
 
 def squeezed(text: str) -> str:
@@ -134,6 +180,7 @@ def without_degrees(text: str) -> str:
 
 def in_radians(text: str) -> str:
     """The text with its degrees as the number that they are."""
+    text = _PLAIN_DEGREES.sub(r"(\1\\cdot \\frac{\\pi}{180})", text)
     return _DEGREES.sub(r"\\cdot \\frac{\\pi}{180} ", text).strip()
 
 
@@ -145,6 +192,11 @@ def without_percent(text: str) -> tuple[str, bool]:
 
 def without_money(text: str) -> str:
     return _MONEY.sub("", text).strip()
+
+
+def currency(text: str) -> str:
+    """The money that a text names, a unit of which it is an amount; empty for none."""
+    return next((name for name, sign in _CURRENCIES.items() if sign.search(text)), "")
 
 
 def is_words(text: str) -> bool:

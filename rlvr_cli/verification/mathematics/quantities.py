@@ -24,17 +24,29 @@ def equal(gold: str, answer: str, options: Options) -> bool:
     scales = [Fraction(1)]
     if in_percent != as_percent:
         hundredth = Fraction(1, 100) if in_percent else Fraction(100)
-        scales = [hundredth] if options.percent == "strict" else [Fraction(1), hundredth]
+        is_strict = options.percent == "strict" or (as_percent and _is_share(gold))
+        scales = [hundredth] if is_strict else [Fraction(1), hundredth]
     return any(
         _equal_values(left.number, right.number, scale / factor, options) for scale in scales
     )
+
+
+def _is_share(gold: str) -> bool:
+    """Whether a gold without a percent sign is a part of 1, so that 0.25 is not 0.25%."""
+    number = numerals.number(plain.unwrapped(gold))
+    return number is not None and abs(number.value) < 1 and number.value != 0
 
 
 def _has_degrees(text: str) -> bool:
     return plain.without_degrees(text) != text
 
 
-TRIGONOMETRY = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+TRIGONOMETRY = re.compile(r"(?<!arc)(?:sin|cos|tan|cot|sec|csc|cis)(?![a-z])(?!\s*\^\s*\{?\s*-)")
+
+
+_RADIANS = re.compile(
+    r"\\pi(?![a-zA-Z])|arc(?:sin|cos|tan)|(?:sin|cos|tan)\s*\^\s*\{?\s*-\s*1|\b(?:rad|radians?)\b"
+)
 
 
 def _angles(gold: str, answer: str) -> tuple[str, str]:
@@ -42,7 +54,7 @@ def _angles(gold: str, answer: str) -> tuple[str, str]:
     is_degrees = _has_degrees(gold), _has_degrees(answer)
     if not any(is_degrees):
         return gold, answer
-    one_is_radians = is_degrees[0] != is_degrees[1] and r"\pi" in gold + answer
+    one_is_radians = is_degrees[0] != is_degrees[1] and bool(_RADIANS.search(gold + answer))
     left, right = (
         plain.in_radians(text)
         if one_is_radians or TRIGONOMETRY.search(text)

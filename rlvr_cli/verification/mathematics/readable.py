@@ -3,6 +3,7 @@
 import functools
 
 from rlvr_cli.verification.mathematics import (
+    clocks,
     comparing,
     expressions,
     numerals,
@@ -24,7 +25,7 @@ def is_readable(text: str, options: Options) -> bool:
         return False
     if numerals.number(text) or numerals.in_base(text) or plain.is_words(text):
         return True
-    if comparing.CLOCK.fullmatch(text) or expressions.is_read(text):
+    if clocks.is_one(text) or expressions.is_read(text):
         return True
     text = shapes.without_idle_brackets(trailers.parted(plain.without_money(text))[0])
     if regions.is_marked(text) and regions.read(text) is not None:

@@ -31,6 +31,10 @@ _BUILDER = re.compile(
 _VARIABLE = re.compile(
     r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-z]\)|\\(?:alpha|beta|theta|lambda|phi|mu|omega))\s*"
 )
+_OUTWARD = re.compile(r"[\[\]][^,;\[\]]+[,;][^,;\[\]]+\[|\][^,;\[\]]+[,;][^,;\[\]]+\]")  # [0, 1[
+_SIZE = re.compile(
+    r"\s*(?:\||\\[lr]?vert)\s*([a-zA-Z])\s*(?:([-+])\s*([^|\\a-zA-Z]+?))?\s*(?:\||\\[lr]?vert)\s*"
+)
 _INFINITY = re.compile(r"\s*([-+]?)\s*\\infty\s*")
 
 
@@ -67,7 +71,7 @@ _NONE = Region(())
 
 def is_marked(text: str) -> bool:
     """Whether a text has a sign that a set of real numbers may be written with."""
-    return bool(_MARK.search(text))
+    return bool(_MARK.search(text) or _OUTWARD.fullmatch(text))
 
 
 def is_relation(text: str) -> bool:
@@ -164,6 +168,9 @@ def _related(text: str) -> Region | None:
     signs = _RELATION.findall(text)
     if len(operands) != len(signs) + 1 or len(signs) > 2:
         return None
+    sizes = [_SIZE.fullmatch(operand) for operand in operands]
+    if len(operands) == 2 and any(sizes):
+        return _within(operands, signs[0], sizes)
     places = [i for i, operand in enumerate(operands) if _VARIABLE.fullmatch(operand)]
     if len(places) != 1 or (len(signs) == 2 and places != [1]):
         return None
@@ -175,6 +182,26 @@ def _related(text: str) -> Region | None:
             return None
         result = _meeting(result, side)
     return Region(result.pieces, shapes.name_of(operands[place]))
+
+
+def _within(
+    operands: tuple[str, ...], sign: str, sizes: list[re.Match[str] | None]
+) -> Region | None:
+    """The numbers whose distance from another is related to a bound, as in `|x - 1| < 2`."""
+    first = sizes[0] is not None
+    size, bound = (sizes[0], operands[1]) if first else (sizes[1], operands[0])
+    sign = sign if first else _TURNED[sign]
+    assert size
+    middle, width = expressions.rational(size[3] or "0"), expressions.rational(bound)
+    if middle is None or width is None or width <= 0 or sign == r"\neq":
+        return None
+    middle = middle if size[2] == "-" else -middle
+    low, high = (str(end) for end in (middle - width, middle + width))
+    outward = {"<": (">", "<", _meeting), ">": ("<", ">", _union),
+               r"\le": (r"\ge", r"\le", _meeting), r"\ge": (r"\le", r"\ge", _union)}  # fmt: skip
+    below, above, join = outward[sign]
+    region = _joined([_half(below, low), _half(above, high)], join)
+    return region and Region(region.pieces, size[1])
 
 
 def _several(parts: tuple[str, ...]) -> Region | None:

@@ -17,7 +17,7 @@ _SEPARATOR = re.compile(
 )
 _GROUPS = re.compile(r"(?<![0-9.,])(?<![0-9], )[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _MATRIX = re.compile(
-    r"\\begin\{([pbBvV]?(?:small)?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL
+    r"\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL
 )
 _CASES = re.compile(
     r"\\begin\{(cases|aligned|array|align\*?|gathered)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL

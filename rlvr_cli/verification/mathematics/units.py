@@ -93,6 +93,8 @@ _SYNONYMS = {
         "$ dollar usd buck", "cent ¢ c", "eur euro", "day d", "week wk", "month mo",
         "year yr", "unit units", "rad radian", "kj kilojoule", "kw kilowatt", "eV electronvolt",
         "T tesla", "kPa kilopascal", "cal calorie", "acre", "hectare ha", "knot", "bit", "byte",
+        "MW megawatt", "mW milliwatt", "GW gigawatt", "MJ megajoule", "kHz kilohertz",
+        "MHz megahertz", "GHz gigahertz", "mA milliampere milliamp", "mV millivolt", "kV kilovolt",
     )
     for name in names.split()
 }  # fmt: skip
@@ -132,6 +134,8 @@ def split(text: str) -> Quantity:
     rest = [word for word in rest if word.lower() not in ("of", "the")]
     if not rest:
         return Quantity(number)
+    if any(map(_HEDGE.search, rest)):
+        return Quantity(text)
     if match.re in (_WORDS, _KNOWN_BEHIND) and not _is_unit(rest):
         return Quantity(text)
     said = " ".join(rest)
@@ -172,8 +176,11 @@ def _all_known(text: str) -> bool:
     return bool(words) and all(len(w) > 1 and _known(w) is not None for w in words)
 
 
+_MEGA = re.compile(r"M[WJLVAPH]\w?")  # a megawatt is no milliwatt
+
+
 def _known(word: str) -> str | None:
-    lower = word.lower()
+    lower = word if _MEGA.fullmatch(word) else word.lower()
     for name in (word, lower, lower.removesuffix("s"), lower.removesuffix("es")):
         if name in _SYNONYMS:
             return _SYNONYMS[name]
@@ -190,6 +197,11 @@ def _is_unit(words: list[str]) -> bool:
     return len(first) > 2 and bool(_UNIT_WORD.search(first)) and first not in _ALPHABET
 
 
+_HEDGE = re.compile(
+    r"^\W*[0-9]+\W*$|\b(?:maybe|perhaps|possibly|probably|unless|wrong|incorrect|more|less|fewer|least"
+    r"|most|except|tens)\b",
+    re.IGNORECASE,
+)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -211,7 +223,7 @@ def _unit(text: str) -> Unit:
         elif bracket:
             is_open = bracket == "("
         else:
-            name = _known(word) or _singular(word.lower())
+            name = _known(word) or (word if _MEGA.fullmatch(word) else _singular(word.lower()))
             exponents[name] = exponents.get(name, 0) + sign * int(power or 1)
             if not is_open and power:
                 sign = 1 if sign > 0 else sign

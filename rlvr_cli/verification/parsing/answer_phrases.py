@@ -99,6 +99,12 @@ _NEGATED = re.compile(
     r"|不",
     re.IGNORECASE,
 )
+_INSTEAD = re.compile(r"not\s[^\s.,;]{1,40}?,?\s+but\s+(?:rather\s+)?", re.IGNORECASE)
+_ASKED = re.compile(r"[^.!?\n]{0,80}\?(?=\s|$)")
+_CORRECTED = re.compile(
+    r"\s*(?:no|wait|actually)\b[^\n?]{0,40}?\b(?:it|that|this) is(?! not\b)\s", re.IGNORECASE
+)
+_ASIDE = re.compile(r"(?<=[0-9]) \([^()]*\)$")
 _REMARK = re.compile(
     r"(?:clear|helpful|correct|right|reasonable|consistent|valid|verified|useful|complete|obvious)"
     r"\b\s*(?:[.!?,;]|$|as\b|because\b|since\b|and\b|to\b)",
@@ -130,6 +136,11 @@ def last(text: str, places: list[int] | None = None) -> str | None:
         tail = tail[match.end() :] if (match := _FILLER.match(tail)) else tail
         if _REMARK.match(tail):
             continue
+        if asked := _ASKED.match(tail):
+            corrected = _CORRECTED.match(tail, asked.end())
+            return _said(tail[corrected.end() :]) if corrected else None
+        if instead := _INSTEAD.match(tail):
+            tail = tail[instead.end() :]
         return None if _NEGATED.match(tail) else _said(tail)
     return None
 
@@ -144,7 +155,8 @@ def _said(tail: str) -> str | None:
     if sentence[:1].isalpha() and sentence.isascii():
         sentence = sentence.rpartition(" is ")[2]
     sentence = _REASON.split(sentence, maxsplit=1)[0].strip("*_ \t.<>")
-    return _ENDINGS.sub("", sentence).strip() or None
+    sentence = _ENDINGS.sub("", sentence).strip()
+    return _ASIDE.sub("", sentence) or None
 
 
 def _formulas(tail: str) -> list[str] | None:

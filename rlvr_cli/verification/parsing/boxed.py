@@ -99,8 +99,10 @@ def _boxes(text: str) -> list[_Box]:
 def anchored(text: str) -> str | None:
     """The answer that the text marks as such; a box before other marks, the last of its kind."""
     box = final_boxes(text)
-    if box is not None:
-        return box or None
+    if box:
+        return _after(text, box)
+    if box == "" and not _phrase_behind(text):
+        return None
     if (tagged := _tagged(text)) is not None:
         return answer_phrases.last(tagged) or tagged.strip() or None
     places = answer_phrases.ends(text)
@@ -112,6 +114,37 @@ def anchored(text: str) -> str | None:
         if not (places and places[-1] > matches[-1].end() and _is_heading(line)):
             return answer_phrases.last(line) or line.strip() or None
     return answer_phrases.last(text, places)
+
+
+def _after(text: str, box: str) -> str | None:
+    """A box's content; what takes it back counts: a denial, or another integer as the answer."""
+    last = _boxes(text)[-1]
+    if _DENIED_BEFORE.search(text[max(0, last.start - 60) : last.start]):
+        return None
+    if _DENIED_BEHIND.match(text, last.end):
+        return None
+    if _INTEGER.fullmatch(box) and (said := _phrase_behind(text)) and _INTEGER.fullmatch(said):
+        return said
+    return box
+
+
+def _phrase_behind(text: str) -> str | None:
+    """What a phrase such as "the answer is" says behind the last box."""
+    rest = text[_boxes(text)[-1].end :]
+    return answer_phrases.last(rest)
+
+
+_INTEGER = re.compile(r"\s*[-+−]?[0-9]+\s*")
+_MARKUP = r"[\s$*:]*(?:\\[(\[]\s*)?"
+_DENIED_BEFORE = re.compile(
+    rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually|just))?{_MARKUP}$",
+    re.IGNORECASE,
+)
+_DENIED_BEHIND = re.compile(
+    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:\?\s*(?:no|nope|wrong)\b|(?:is|was|would be)\s+(?:clearly\s+|obviously\s+)?"
+    r"(?:wrong|incorrect|not\s+(?:the\s+)?(?:right|correct|answer|valid|possible)|false|impossible)\b)",
+    re.IGNORECASE,
+)
 
 
 def _tagged(text: str) -> str | None:

@@ -147,7 +147,8 @@ def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Name
 def _weak(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
     """The weak claims; `is_all` says that there are no others in the text."""
     for match in _last_of(phrases.WEAK, text):
-        void = phrases.VOID_CONCLUSION if match["so"] else phrases.VOID
+        is_so = match["so"] and not match["so"].lower().startswith("it")
+        void = phrases.VOID_CONCLUSION if is_so else phrases.VOID
         if void.search(text[max(0, match.start() - _BEFORE) : match.start()]):
             continue
         label = reader.labels.at.match(text, match.end())
@@ -201,10 +202,20 @@ def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
         is_alone = label is not None and not line[label.end() :].strip(" .*_")
         if "\n" in text and not is_alone:
             listed = {found[0].casefold() for found in reader.labels.line.findall(text) if found[1]}
+            is_apart = line is first and text[len(line) :].startswith("\n\n")
+            if is_apart and is_all and label and _opens_reasons(label[1], listed, reader):
+                yield Claim(start, start + len(line), named.place, named.reason)
+                continue
             is_short = len(line) <= _LINE and not (label and label[1].islower())
             if len(listed) > 1 or not is_short or not is_all:
                 continue
         yield Claim(start, start + len(line), named.place, named.reason)
+
+
+def _opens_reasons(label: str, listed: set[str], reader: Reader) -> bool:
+    """Whether an option above a list is the choice and the list says why the others are not."""
+    folded = label.casefold()
+    return reader.labels.places.get(folded, 0) > 0 and reader.labels.places.get(min(listed)) == 0
 
 
 def _last_of(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -25,23 +25,23 @@ OPEN = (
 CLOSE = r"(?:[)\]}>\"'”’»」』】》`*_$]|\\[)\]]|<\|[a-z_]{1,20}\|>|[ \t](?=[)\]}*$])){0,8}"
 _LATIN = r"A-Za-z0-9À-ɏЀ-ӿ"
 _STRICT = re.compile(
-    r"[ \t]*(?:$|[\n\r;:!。，；：！、)]|번|입니다|です|项|項|號|号|[.,?？](?!\w)|[-–—][ \t\n]"
+    r"[ \t]*(?:$|[\n\r;:!。，；：！、)]|번|입니다|です|है|项|項|號|号|[.,?？](?!\w)|[-–—][ \t\n]"
     r"|\((?!\w\))|(?:because|since|as|for|due|based|given|is|was)\b)"
 )
 _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
 _JOIN = (
-    r"(?:,|/|&|;|\+|and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
+    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
 )
 _NEGATED = re.compile(
     r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
     r"(?:(?:also|clearly|definitely|therefore|obviously|just|simply|indeed)[ \t]+)?"
     r"(?:not|wrong|incorrect|false|invalid|out|impossible|ruled|eliminated|excluded|unlikely)\b"
     r"|(?:isn|wasn|won|can|doesn|couldn|wouldn)['’]?t\b|cannot\b|does[ \t]not\b|fails?\b"
-    r"|(?:是)?(?:不|错|錯))"
+    r"|(?:是)?(?:不(?!是[ \t]*[A-Z])|错|錯))"
 )
-_DROPPED = re.compile(rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b")
+_DROPPED = re.compile(rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>")
 _SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
 _BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
@@ -76,12 +76,13 @@ class Labels:
         label = f"((?i:{names}){others})(?![{_LATIN}]|['’][A-Za-z])"
         self.at = re.compile(f"({OPEN}){label}({CLOSE})")
         self.another = re.compile(
-            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and)[ \t]+)?{_NOUN}({OPEN}){label}{CLOSE}"
+            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and|possibly|maybe|perhaps|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
             r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
         )
         self.or_later = re.compile(
-            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?\b(?:or|oder|ou|或)[ \t]*"
-            rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ]|$)(?![ \t]*(?:is|was|would)\b)"
+            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
+            r"|(?:could|might|may)(?:[ \t](?:also|well))?[ \t]be)|或)[ \t]*"
+            rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
         self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]?{CLOSE}")
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")

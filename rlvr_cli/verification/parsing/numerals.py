@@ -25,6 +25,12 @@ _DIGIT = re.compile(r"\d|[¼-¾⅐-⅞]")
 _TIDY = (
     (re.compile(r"<<|>>|</?[A-Za-z][^<>\n]{0,60}>|<\|[^<>|\n]{0,40}\|>"), " "),
     (re.compile(r"\\[dt]?frac\s?\{\s?(\d{1,50})\s?\}\s?\{\s?(\d{1,50})\s?\}"), r" \1/\2"),
+    (re.compile(r"\\[dt]?frac\s?(\d)\s?(\d)"), r" \1/\2"),
+    (re.compile(r"(?<=\d) ?([kcm]?m|ft|in|yd|mi)\s?\^\s?\{?[23]\}?(?![\w^])"), r" \1"),
+    (
+        re.compile(r"\s?[×·]\s?10([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})"),
+        lambda m: f"e{unicodedata.normalize('NFKC', m[1]).replace('−', '-')}",
+    ),
     (re.compile(r"\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s?\{|\\[()\[\]]|\\(?=[%$])"), " "),
     (re.compile(r"(?<=\d)(?:\{,\}|\\,|\\ )(?=\d{3}(?!\d))"), ","),
     (
@@ -105,6 +111,8 @@ def _read(words: list[str], place: int, word: str) -> Numeral:
         word[0] in "-+" or re.fullmatch(r"\d{3} \d{3}", f"{before} {word}")
     ):
         return _unsure(f"{before} {word}")
+    if reason := _doubted(words, place, word):
+        return _unsure(reason)
     match = _NUMBER.fullmatch(word)
     value = _value(match, sign) if match else None
     if match is None or value is None:
@@ -130,6 +138,26 @@ def _read(words: list[str], place: int, word: str) -> Numeral:
         is_percent,
         is_all=first == 0 and stop == len(words),
     )
+
+
+_DENIALS = frozenset(["not", "isn't", "isn’t", "never", "≠", "!=", "\\ne", "\\neq", "<"])
+_FUNCTIONS = frozenset(["log", "ln", "sin", "cos", "tan", "sqrt", "\\log", "\\ln", "\\sin", "\\cos", "\\tan"])
+_ALTERNATIVES = frozenset(["or", "oder", "ou", "o", "или", "или,", "或"])
+
+
+def _doubted(words: list[str], place: int, word: str) -> str:
+    """The words that make a number one of two, or deny it; empty for none."""
+    one, two, three = ([""] * 3 + [w.lower() for w in words[:place]])[-1:-4:-1]
+    has_other = any(map(str.isdigit, two))
+    if one in _DENIALS or one in _FUNCTIONS:
+        return f"{one} {word}"
+    if has_other and (
+        one in _ALTERNATIVES
+        or (one == "to" and three != "from")
+        or (one == "and" and three == "between")
+    ):
+        return f"{two} {one} {word}"
+    return ""
 
 
 def _value(match: re.Match[str], sign: str) -> Fraction | None:

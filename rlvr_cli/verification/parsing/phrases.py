@@ -27,17 +27,17 @@ HEAD = _compile(rf"""
 (?:option|choice|letter|one|statement|alternative|response|selection)
 |(?:my|final|the) (?:choice|pick|selection)|(?:die )?richtige option
 |(?:opción|opcion|alternativa|option|opzione|opção) (?:correcta|correta|correcte|corretta)
-|{_NOUNS})|{_CHOSEN}""")
+|ans\b\.?|{_NOUNS})|{_CHOSEN}""")
 """What an answer is called."""
 
 IS = _compile(rf"""
 [*_`"')\]]{{0,4}}
-(?: (?:choice|option|letter|key|correct[ae]?|correta|corretta|finale?|الصحيحة|النهائية)\b)?
+(?: (?:choice|option|letter|key|correct[ae]?|correta|corretta|finale?|đúng|الصحيحة|النهائية)\b)?
 (?:,? (?:to|of|for|from|among|in|on|that|which|here|then|therefore|thus|hence)\b
 [^.\n:;?!=]{{0,80}}?)?
 [*_`"')\]]{{0,4}} {{0,3}}
 (?P<is>(?P<hedge>(?<!{_LATIN})(?:seems|appears|might|may|could)(?: to)? be\b)
-|(?:(?<!{_LATIN})(?:{_COPULAS})|['’]s){_NO_WORD_AROUND}|[:=]|[-=]+>|→|⇒|[-–—](?= ))
+|(?:(?<!{_LATIN})(?:{_COPULAS})|(?<=odpowiedź) to\b|['’]s){_NO_WORD_AROUND}|[:=]|[-=]+>|→|⇒|[-–—](?= ))
 [*_`]{{0,4}} {{0,3}}:?[*_`]{{0,4}}\s{{0,4}}
 (?:(?:most likely|likely|probably|clearly|definitely|therefore|thus|then|hence|indeed|simply
 |obviously|actually|also|certainly|now)\b,? {{1,3}})?

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
 from rlvr_cli.verification.mathematics import (
+    clocks,
     comparing,
     plain,
     readable,
@@ -23,7 +24,7 @@ VERSION = 2
 EARLIER = {"integers": "lenient"}
 
 _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
-_LOGIC = "3"  # raised with each change of what this file or `mathematics` decides
+_LOGIC = "4"  # raised with each change of what this file or `mathematics` decides
 
 # Few questions need sympy: a worker imports it for its first, unless the limit is too short for it.
 _OWN = ("rlvr_cli.verification.verifiers.math",)
@@ -134,6 +135,8 @@ def _gold(answer: str, options: Options) -> tuple[str, str | None]:
     text = plain.clean(gold)
     if not text:
         return text, "it is empty"
+    if clocks.MANGLED.search(gold):
+        return text, f"it is a time of day that has lost letters: {gold[:80]}"
     if len(text) > options.max_length:
         fault = f"it has {len(text)} characters, more than max_length={options.max_length}"
         return text, fault

@@ -1,0 +1,96 @@
+r"""Times of day, dates, ratios and congruences: `4:30 p.m.`, `2024-01-05`, `1:2:3`, `5 \pmod 7`."""
+
+import re
+from fractions import Fraction
+
+from rlvr_cli.verification.mathematics import numerals, plain
+
+_HALF = r"(?:\\(?:text|mathrm)\s*\{)?\s*(?:([ap])\.?\s*(m?)\.?)?\s*\}?"
+CLOCK = re.compile(
+    rf"(?:\\text\s*\{{)?\s*([0-9]{{1,2}}):([0-9]{{2}})(?::([0-9]{{2}}))?\s*{_HALF}",
+    re.IGNORECASE,
+)
+_HOUR = re.compile(
+    r"(?:\\text\s*\{)?\s*([0-9]{1,2})()()\s*(?:\\(?:text|mathrm)\s*\{)?\s*([ap])\.?\s*(m)\.?\s*\}?",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_RATIO = re.compile(r"[0-9.]+(?:\s*:\s*[0-9.]+){2,}")
+_CONGRUENCE = re.compile(
+    r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
+    r"|\\text\s*\{\s*\(mod\s*([0-9]+)\)\s*\}|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
+)
+MANGLED = re.compile(r"[0-9]\s*[ap]\s*\.\s*\.\s*\$?\s*$")  # of `4:30 p.m.` without its m
+
+
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether two of one of these kinds are the same; None if they are none."""
+    for decide in (_equal_dates, _equal_ratios, _equal_times, _congruent):
+        decided = decide(gold, answer)
+        if decided is not None:
+            return decided
+    return None
+
+
+def is_one(text: str) -> bool:
+    """Whether a text is one of these, which no other reader needs to read."""
+    kinds = (CLOCK, _HOUR, _RATIO, _CONGRUENCE)
+    return any(kind.fullmatch(text) for kind in kinds)
+
+
+def _equal_dates(gold: str, answer: str) -> bool | None:
+    gold, answer = (plain.unwrapped(text).replace(" ", "") for text in (gold, answer))
+    if not _DATE.fullmatch(gold) and not _DATE.fullmatch(answer):
+        return None
+    return gold == answer
+
+
+def _equal_ratios(gold: str, answer: str) -> bool | None:
+    if not _RATIO.fullmatch(gold) or not _RATIO.fullmatch(answer):
+        return None
+    try:
+        left, right = ([Fraction(part.strip()) for part in t.split(":")] for t in (gold, answer))
+    except ValueError:
+        return None
+    if len(left) != len(right):
+        return False
+    return all(a * right[0] == b * left[0] for a, b in zip(left, right, strict=True))
+
+
+def _equal_times(gold: str, answer: str) -> bool | None:
+    """Whether two times of day, or ratios that look alike, are the same."""
+    times = [CLOCK.fullmatch(text) or _HOUR.fullmatch(text) for text in (gold, answer)]
+    if not times[0] or not times[1]:
+        return None
+    (hour, minute, second, half, _), (hour2, minute2, second2, half2, _) = (
+        time.groups("") for time in times if time
+    )
+    hours = int(hour), int(hour2)
+    if bool(half) == bool(half2) or max(hours) > 12 or min(hours) == 0:
+        hours = _of_day(hours[0], half), _of_day(hours[1], half2)
+    return hours[0] == hours[1] and (int(minute or 0), int(second or 0)) == (
+        int(minute2 or 0),
+        int(second2 or 0),
+    )
+
+
+def _of_day(hour: int, half: str) -> int:
+    """The hour from 0 to 23; without a half of the day it is as written."""
+    if not half or hour > 12:
+        return hour
+    return hour % 12 + 12 * (half.lower() == "p")
+
+
+def _congruent(gold: str, answer: str) -> bool | None:
+    found = [_CONGRUENCE.fullmatch(text) for text in (gold, answer)]
+    if not any(found):
+        return None
+    if found[0] and found[1]:
+        (value, modulus), (other, modulus2) = (
+            (int(match[1]), int(match[2] or match[3] or match[4])) for match in found if match
+        )
+        return modulus == modulus2 and modulus > 0 and (value - other) % modulus == 0
+    if not found[0]:
+        return False
+    number = numerals.number(answer)
+    return number is not None and number.value == int(found[0][1])

@@ -1,0 +1,69 @@
+r"""Answers that are words, letters of options or dates: `an ellipse`, `(C)\\ 42`, `June 20`."""
+
+import re
+
+from rlvr_cli.verification.mathematics import numerals, plain
+
+_LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+(?!and\b)(?=[a-z]{3})")
+_MONTH = re.compile(
+    r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
+    r"|july|august|september|october|november|december)\b"
+)
+_DAY = re.compile(r"\b[0-9]{1,4}\b")
+_SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
+_SAME = {
+    "dne": "does not exist", "doesn't exist": "does not exist", "it does not exist": "does not exist",
+    "infinite": "infinitely many", "infinitely many solutions": "infinitely many",
+    "infinite solutions": "infinitely many",
+}  # fmt: skip
+_OPTION = re.compile(r"\(?([A-J])\)?")
+_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])\s?[).:])\s*(\S.*)", re.DOTALL)
+_OTHER_OPTION = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])|\b(?:or|and|not|wrong|incorrect)\b")
+
+
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether two texts of words are the same; None if one has mathematics in it."""
+    is_words, other = plain.is_words(gold), plain.is_words(answer)
+    dates = [plain.unwrapped(text).casefold() for text in (gold, answer)]
+    if all(map(_MONTH.search, dates)) and all(map(_DAY.search, dates)):
+        left, right = (sorted(re.findall(r"\w+", date)) for date in dates)
+        return left == right
+    if not is_words and not other:
+        return None
+    words, others = map(_folded, (gold, answer))
+    if words == others:
+        return True
+    if numerals.spelled(words) or numerals.spelled(others):
+        return None
+    if not (is_words and other):
+        return None
+    left, right = (sorted(filter(None, _LIST.split(text))) for text in (words, others))
+    if len(left) > 1 and left == right:
+        return True
+    letters, more = (text.replace(" ", "") for text in (gold, answer))
+    if {words, others} & _SHORT:
+        return False
+    if all(
+        t.isalpha() and (len(t) < 4 and not (t.isupper() and len(t) > 2)) for t in (letters, more)
+    ):
+        return None  # products of variables
+    return False
+
+
+def _folded(text: str) -> str:
+    words = plain.unwrapped(text).casefold().strip("()\"?! .")
+    if words[:1] == words[-1:] == "'":
+        words = words.strip("'")
+    words = _ARTICLE.sub("", words)
+    return _SAME.get(words, words)
+
+
+def same_option(gold: str, answer: str) -> bool:
+    r"""Whether one is an option's letter alone and the other that letter beside its text."""
+    gold, answer = plain.unwrapped(gold), plain.unwrapped(answer)
+    for one, other in ((gold, answer), (answer, gold)):
+        letter, labelled = _OPTION.fullmatch(one), _WITH_TEXT.fullmatch(other)
+        if letter and labelled and not _OTHER_OPTION.search(labelled[3]):
+            return letter[1] == (labelled[1] or labelled[2])
+    return False
