@@ -38,16 +38,17 @@ class ProgramSide(objects.Peer):
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
 
-    def load(self, program: str) -> None:
-        """Runs the program; what it had defined when it ended itself stays."""
+    def load(self, program: str, *, is_lazy: bool = False) -> None:
+        """Runs the program; what it had defined when it ended itself stays.
+
+        Its annotations stay text where they are of classes that only the tests define.
+        """
         scope = self.module.__dict__
         scope["__builtins__"] = builtins
+        scope["__file__"] = f"{NAME}.py"
+        flags = __future__.annotations.compiler_flag if is_lazy else 0
         try:
-            try:
-                exec(compile(program, NAME, "exec", dont_inherit=True), scope)
-            except NameError:  # of an annotation, maybe: a class that only the tests define
-                flags = __future__.annotations.compiler_flag
-                exec(compile(program, NAME, "exec", flags, dont_inherit=True), scope)
+            exec(compile(program, NAME, "exec", flags, dont_inherit=True), scope)
         except SystemExit:
             pass
         for stream in (self._out, self._err):
@@ -170,7 +171,7 @@ def serve(job: dict[str, Any], asks: int, answers: int) -> None:
         loops.install()
     limit(job)
     try:
-        side.load(program)
+        side.load(program, is_lazy=bool(job.get("is_lazy")))
         messages.send(answers, {"names": side.names(), "missing": side.missing()})
     except BaseException as error:
         messages.send(answers, raised(error))
