@@ -52,7 +52,9 @@ def program_of(
     if method:
         program = _after_prompt(program, method, owner, prompt)
         program = _named(program, method, owner)
-    return _with_imports(program, imports == "all" or (imports == "auto" and _is_usual(gold))), method
+    return _with_imports(
+        program, imports == "all" or (imports == "auto" and _is_usual(gold))
+    ), method
 
 
 def is_lazy(program: str, gold: Gold, prompt: str) -> bool:

@@ -5,7 +5,9 @@ It runs inside the sandbox and imports the standard library alone.
 
 import __future__
 
+import _thread
 import builtins
+import contextlib
 import os
 import select
 import sys
@@ -28,6 +30,8 @@ class ProgramSide(objects.Peer):
         self._asks, self._answers = asks, answers
         self._out, self._err = streams.Printed(), streams.Printed()
         self._is_asked = False
+        self._is_serving = False  # whether the tests wait for it
+        self._thread = _thread.get_ident()
         self._replaced: dict[tuple[str, str], Any] = {}
         self.module = types.ModuleType(NAME)
         sys.modules[NAME] = self.module
@@ -47,10 +51,8 @@ class ProgramSide(objects.Peer):
         scope["__builtins__"] = builtins
         scope["__file__"] = f"{NAME}.py"
         flags = __future__.annotations.compiler_flag if is_lazy else 0
-        try:
+        with contextlib.suppress(SystemExit):
             exec(compile(program, NAME, "exec", flags, dont_inherit=True), scope)
-        except SystemExit:
-            pass
         for stream in (self._out, self._err):
             stream.take()
 
@@ -68,7 +70,12 @@ class ProgramSide(objects.Peer):
 
     def answer_message(self, message: objects.Message) -> objects.Message:
         try:
-            return self.answer(self.decode(message))
+            request = self.decode(message)
+            self._is_serving = True
+            try:
+                return self.answer(request)
+            finally:
+                self._is_serving = False
         except Exception as error:
             return self.encode(("error", error))
         except BaseException as error:
@@ -130,6 +137,22 @@ class ProgramSide(objects.Peer):
     def on_unpatch(self, module: str, name: str) -> None:
         if (module, name) in self._replaced:
             setattr(sys.modules[module], name, self._replaced.pop((module, name)))
+
+    def on_environment(self, arguments: Any, variables: Any) -> None:
+        """The arguments and variables that tests have."""
+        sys.argv = list(arguments)
+        os.environ.clear()
+        os.environ.update(variables)
+
+    def on_report(self) -> None:
+        """Has the tests hear of warnings and log records, which they expect."""
+        from rlvr_cli.verification.sandbox import reports
+
+        reports.send(self._report)
+
+    def _report(self, *report: Any) -> None:
+        if self._is_serving and _thread.get_ident() == self._thread:
+            self.ask(*report)
 
     def on_wait(self, coroutine: Any) -> Any:
         import asyncio
