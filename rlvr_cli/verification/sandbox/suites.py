@@ -14,6 +14,9 @@ from rlvr_cli.verification.sandbox import pytest_shim
 from rlvr_cli.verification.sandbox.assertions import Ledger
 from rlvr_cli.verification.sandbox.pytest_shim import Fixture
 
+# What fixtures of a file or class made, and their generators, for the one program of this process.
+_SHARED: dict[tuple[str, Any, int], tuple[Any, Any]] = {}
+
 
 class BadGold(Exception):
     """Why tests decide nothing."""
@@ -34,11 +37,30 @@ def run(code: types.CodeType, scope: dict[str, Any], entry: Any, ledger: Ledger)
             raise BadGold("its check(candidate) needs an entry_point")
         _finish(check(entry))
     defined = [(name, value) for name, value in scope.items() if _is_own(value)]
+    try:
+        _run_all(defined, scope, entry, ledger)
+    finally:
+        _close([value for _, value in _SHARED.values()])
+
+
+def _run_all(
+    defined: list[tuple[str, Any]], scope: dict[str, Any], entry: Any, ledger: Ledger
+) -> None:
+    module = sys.modules["__main__"]
+    _call_if_any(types.SimpleNamespace(**_hooks(scope)), "setup_module", module)
     for name, value in defined:
         if isinstance(value, type):
             _run_class(name, value, scope, entry, ledger)
         elif name.startswith("test") and name not in ledger.entered:
             _run_test(value, scope, entry)
+    _call_if_any(types.SimpleNamespace(**_hooks(scope)), "teardown_module", module)
+
+
+def _hooks(scope: dict[str, Any]) -> dict[str, Any]:
+    """The functions around tests that their file defines under pytest's names."""
+    names = (f"{way}_{what}" for way in ("setup", "teardown") for what in ("module", "function"))
+    found = {name: dict.get(scope, name) for name in names}
+    return {name: value for name, value in found.items() if isinstance(value, types.FunctionType)}
 
 
 def _is_own(value: Any) -> bool:
@@ -113,10 +135,12 @@ def _run_test(
         test.__dict__.setdefault("pytestmark", [])
     marks = [*getattr(make, "pytestmark", []), *getattr(test, "pytestmark", [])]
     holder = types.SimpleNamespace(pytestmark=marks)
+    used = [name for mark in marks if mark.name == "usefixtures" for name in mark.args]
+    around = types.SimpleNamespace(**({} if make else _hooks(scope)))
     cases = (
         (case, params)
         for case in pytest_shim.cases(holder)
-        for params in _params(_Fixtures(scope, case, entry, make), getattr(make, name, test))
+        for params in _params(_Fixtures(scope, case, entry, make), [*used, *_names(test)])
     )
     for case, params in cases:
         fixtures = _Fixtures(scope, case, entry, make, params)
@@ -126,22 +150,24 @@ def _run_test(
             owner = fixtures.owner = make()
             function = getattr(owner, name)
             _call_if_any(owner, "setup_method", function)
+        _call_if_any(around, "setup_function", test)
         try:
-            fixtures.start()
+            fixtures.start(used)
             arguments = {n: fixtures.get(n) for n in _names(function)}
             _finish(function(**arguments))
         except pytest_shim.Skipped:
             pass
         finally:
             fixtures.end()
+            _call_if_any(around, "teardown_function", test)
             if owner is not None:
                 _call_if_any(owner, "teardown_method", function)
 
 
-def _params(fixtures: "_Fixtures", test: Any) -> Iterator[dict[str, Any]]:
+def _params(fixtures: "_Fixtures", names: list[str]) -> Iterator[dict[str, Any]]:
     """What each fixture with `params` that a test needs is given, one combination after another."""
     found: dict[str, list[Any]] = {}
-    waiting, seen = [*fixtures.automatic(), *_names(test)], set[str]()
+    waiting, seen = [*fixtures.automatic(), *names], set[str]()
     while waiting:
         fixture = fixtures.defined(name := waiting.pop())
         if fixture is None or name in seen:
@@ -190,8 +216,8 @@ class _Fixtures:
         self._open: list[Any] = []
         self.owner: Any = None
 
-    def start(self) -> None:
-        for name in self.automatic():
+    def start(self, used: list[str]) -> None:
+        for name in [*self.automatic(), *used]:
             self.get(name)
 
     def automatic(self) -> list[str]:
@@ -219,26 +245,46 @@ class _Fixtures:
     def _made(self, name: str) -> Any:
         found = self.defined(name)
         if found is not None:
-            names = _names(found.function)
-            given = {n: self.get(n) for n in names if n not in ("self", "request")}
-            if "request" in names:
-                given["request"] = types.SimpleNamespace(param=self._params.get(name))
-            value = found.function(*[self.owner][: "self" in names], **given)
-            if isinstance(value, Iterator) and inspect.isgenerator(value):
-                self._open.append(value)
-                return next(value)
-            return value
+            scope = found.options.get("scope", "function")
+            if scope == "function":
+                value, source = self._of(found, name)
+                self._open.append(source)
+                return value
+            key = (name, self._kind if scope == "class" else None, id(self._params.get(name)))
+            if key not in _SHARED:
+                _SHARED[key] = self._of(found, name)
+            return _SHARED[key][0]
         if name in pytest_shim.BUILT_IN:
             value = pytest_shim.BUILT_IN[name]()
             self._open.append(value)
             return value
+        if name == "request":
+            return types.SimpleNamespace(getfixturevalue=self.get)
         if name == "candidate" and self._entry is not None:
             return self._entry
         raise BadGold(f"a test needs the fixture `{name}`, which is not supported")
 
+    def _of(self, fixture: Fixture, name: str) -> tuple[Any, Any]:
+        """What a fixture makes, and what makes an end of it."""
+        names = _names(fixture.function)
+        given = {n: self.get(n) for n in names if n not in ("self", "request")}
+        if "request" in names:
+            given["request"] = types.SimpleNamespace(
+                param=self._params.get(name), getfixturevalue=self.get
+            )
+        value = fixture.function(*[self.owner][: "self" in names], **given)
+        if isinstance(value, Iterator) and inspect.isgenerator(value):
+            return next(value), value
+        return value, None
+
     def end(self) -> None:
-        for value in reversed(self._open):
-            if inspect.isgenerator(value):
-                next(value, None)
-            elif hasattr(value, "end"):
-                value.end()
+        _close(self._open)
+
+
+def _close(sources: list[Any]) -> None:
+    """Runs what fixtures have behind their `yield`, the last one first."""
+    for source in reversed(sources):
+        if inspect.isgenerator(source):
+            next(source, None)
+        elif isinstance(source, pytest_shim.Capture | pytest_shim.MonkeyPatch):
+            source.end()
