@@ -32,7 +32,7 @@ def wanted(text: str, entry: str | None) -> frozenset[str]:
             "name it in `entry_point`"
         )
     known = names.of(text)
-    called = set(known.needs if known else ()) - sys.stdlib_module_names - _FRAMEWORKS
+    called = set(known.needs if known else ()) - _modules_named(tree)
     called |= _imported(tree) | ({entry} if entry else set())
     called = called or _named_as_built_in(tree)
     dynamic = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} & _DYNAMIC
@@ -61,6 +61,13 @@ def _waits_for_candidate(tree: ast.Module) -> bool:
     return defined and not is_called and not any(_asserts(m) for n in outside for m in ast.walk(n))
 
 
+def _modules_named(tree: ast.Module) -> set[str]:
+    """The modules that tests name without importing them: by their attributes alone."""
+    bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    alone = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in bases}
+    return (set(sys.stdlib_module_names) - alone) | _FRAMEWORKS
+
+
 def _named_as_built_in(tree: ast.Module) -> set[str]:
     """The functions that assertions compare, of tests that name nothing but what is built in."""
     tests = (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert))
@@ -72,12 +79,19 @@ def _named_as_built_in(tree: ast.Module) -> set[str]:
 def _imported(tree: ast.Module) -> set[str]:
     """The names that tests import from the program: from no module that is known here."""
     found: set[str] = set()
+    imports = (alias for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names)
+    own = {a.asname or a.name for a in imports if not _is_known(a.name)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            root = node.module.partition(".")[0]
-            if root not in sys.stdlib_module_names and root not in _FRAMEWORKS:
-                found |= {name.name for name in node.names}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {node.attr} if node.value.id in own else set()
+        elif isinstance(node, ast.ImportFrom) and node.module and not _is_known(node.module):
+            found |= {name.name for name in node.names}
     return found
+
+
+def _is_known(module: str) -> bool:
+    root = module.partition(".")[0]
+    return root in sys.stdlib_module_names or root in _FRAMEWORKS
 
 
 def counted(text: str, entry: str | None, seconds: float | None, *, counts: bool) -> str:

@@ -136,6 +136,29 @@ def _opens_input(tree: ast.Module, strings: Collection[object]) -> bool:
     return False
 
 
+def annotated(text: str) -> frozenset[str]:
+    """The names in the annotations of a text, as far as it binds them nowhere."""
+    known = of(text)
+    if known is None or not known.needs:
+        return _NONE
+    found: set[str] = set()
+    for node in ast.walk(fences.parsed(text)):
+        for field in ("annotation", "returns"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, ast.AST):
+                found |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
+    return frozenset(found & known.needs)
+
+
+def classes(text: str) -> frozenset[str]:
+    """The classes that a text defines at its top; none of what is no Python."""
+    try:
+        body = fences.parsed(text).body
+    except (SyntaxError, RecursionError):
+        return _NONE
+    return frozenset(node.name for node in body if isinstance(node, ast.ClassDef))
+
+
 def defined_within(text: str, method: str) -> list[str]:
     """The classes at the top of a text that define a method, in order."""
     try:

@@ -13,6 +13,7 @@ from rlvr_cli.verification.parsing.golds import Gold
 
 _ENTRY = re.compile(r"^(?:(?P<owner>\w+)(?:\(\))?\.)?(?P<method>\w+)$")
 _SOLUTION = re.compile(r"\bSolution\(")
+_NODES = frozenset({"ListNode", "TreeNode", "Node"})  # which LeetCode defines
 _CALLING = """
 import json as _json
 from rlvr_cli.verification.sandbox import comparing as _comparing
@@ -48,11 +49,31 @@ def program_of(
     owner, method = _split(entry)
     wanted = {method} if isinstance(gold, Calls) else gold.wanted
     program = programs.chosen(extracted, filter(None, wanted), is_script=False)
-    is_usual = isinstance(gold, Calls) or owner or _SOLUTION.search(gold.text)
     if method:
         program = _after_prompt(program, method, owner, prompt)
         program = _named(program, method, owner)
-    return _with_imports(program, imports == "all" or bool(imports == "auto" and is_usual)), method
+    return _with_imports(
+        program, imports == "all" or (imports == "auto" and _is_usual(gold))
+    ), method
+
+
+def is_lazy(program: str, gold: Gold, prompt: str) -> bool:
+    """Whether the annotations of a program stay text: they are of classes of its tests or prompt.
+
+    Python refuses any other name that is not defined.
+    """
+    asked = names.annotated(program)
+    given = names.classes(prompt)
+    given |= _NODES if _is_usual(gold) else frozenset()
+    given |= frozenset() if isinstance(gold, Script | Calls) else names.classes(gold.text)
+    return bool(asked) and asked <= given
+
+
+def _is_usual(gold: Gold) -> bool:
+    """Whether a judge of LeetCode's style would run the program."""
+    if isinstance(gold, Script | Calls):
+        return isinstance(gold, Calls)
+    return bool(_split(gold.entry)[0] or _SOLUTION.search(gold.text))
 
 
 def _split(entry: str | None) -> tuple[str | None, str | None]:

@@ -15,6 +15,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _EXPECTING = {"raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns",
               "assertWarnsRegex", "assertLogs", "assertNoLogs"}  # fmt: skip
 _ENDING = {"fail", "exit", "_exit"}  # calls that end a test as failed
+_FIXED = {"bool", "bytes", "dict", "float", "int", "isinstance", "len", "list", "object", "set",
+          "str", "tuple", "type"}  # fmt: skip
 _WIDE = {"Exception", "BaseException"}
 
 
@@ -137,19 +139,17 @@ class _Rewriter(ast.NodeTransformer):
         self._helpers = [False]  # whether each function around is one that returns a value
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        test = node.test
-        if isinstance(test, ast.Tuple) and test.elts:
-            return node  # which holds whatever is in it
-        if _is_constant(test, holds=True):
-            return node
-        return self._wrapped(node)
+        return node if _says_nothing(node.test) else self._wrapped(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         call = node.value.value if isinstance(node.value, ast.Await) else node.value
         self.generic_visit(node)
         name = _name_of(call.func) if isinstance(call, ast.Call) else ""
         if name.startswith("assert") and name not in self._defined:
-            return self._wrapped(node)
+            given = call.args if isinstance(call, ast.Call) else []
+            is_own = name[6:7].isupper()  # of unittest; a mock's ask what was called
+            is_fixed = is_own and bool(given) and all(map(_is_fixed, given))
+            return node if is_fixed else self._wrapped(node)
         return node
 
     def visit_With(self, node: ast.With) -> ast.AST:
@@ -235,6 +235,28 @@ def _ends(body: Sequence[ast.stmt], *, helper: bool = False) -> bool:
 
 def _is_constant(node: ast.expr, *, holds: bool) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value) is holds
+
+
+def _says_nothing(test: ast.expr) -> bool:
+    """Whether what is asserted comes out the same of any program, or compares it with itself."""
+    if _is_fixed(test) and not _is_constant(test, holds=False):
+        return True
+    if isinstance(test, ast.Tuple | ast.List | ast.Set):
+        return bool(test.elts)
+    if isinstance(test, ast.Lambda):
+        return True
+    if isinstance(test, ast.BoolOp):
+        decides = any if isinstance(test.op, ast.Or) else all
+        return decides(map(_says_nothing, test.values))
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Is):
+        return len({ast.dump(side) for side in (test.left, *test.comparators)}) == 1
+    return False
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    """Whether an expression has constants alone, and built-in classes and `len` of them."""
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return names <= _FIXED and not isinstance(node, ast.Starred)
 
 
 def _caught(handler: ast.ExceptHandler) -> set[str]:

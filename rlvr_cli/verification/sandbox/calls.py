@@ -6,8 +6,10 @@ It runs inside the sandbox and imports the standard library alone.
 import ast
 import builtins
 import contextlib
+import importlib.util
 import io
 import os
+import re
 import sys
 import types
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 from rlvr_cli.verification.sandbox import assertions, program_side, suites
 from rlvr_cli.verification.sandbox.child import Child, OutOfTime
 from rlvr_cli.verification.sandbox.messages import Gone
-from rlvr_cli.verification.sandbox.patches import share_patches
+from rlvr_cli.verification.sandbox.patches import share_environment, share_patches
 from rlvr_cli.verification.sandbox.scope import ProgramFinder, Scope, reflect
 from rlvr_cli.verification.sandbox.tests_side import TESTS, TestsSide, Untestable
 from rlvr_cli.verification.sandbox.words import Words
@@ -27,6 +29,7 @@ _DEEP = 10_000  # calls within calls, as those of two processes take several eac
 def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
     """What came of tests that call the program; `bad_gold` unless an assertion of them ran."""
     source = rest["tests"]
+    given = f"{source}\n{rest['prompt']}"
     try:
         tree = ast.parse(source)
         words = Words(tree)
@@ -36,7 +39,13 @@ def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
         return _bad(f"the tests do not compile: {error}")
     if not asserted:
         return _bad("the tests assert nothing")
-    side = TestsSide(child, words)
+    try:
+        side = TestsSide(child, words)
+    except ModuleNotFoundError as error:
+        missing = _missing(error, given)
+        if missing is None:
+            raise
+        return _lacking(missing)
     ledger = assertions.Ledger(source, lambda: side.was_called)
     _prepare(side, words)
     scope = Scope(side, words)
@@ -52,19 +61,22 @@ def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
         raise
     except BaseException as error:
         failure = error
-    return _outcome(side, ledger, failure)
+    return _outcome(side, ledger, failure, given)
 
 
 def _outcome(
-    side: TestsSide, ledger: assertions.Ledger, failure: BaseException | None
+    side: TestsSide, ledger: assertions.Ledger, failure: BaseException | None, given: str
 ) -> dict[str, Any]:
     """What the tests say in the end, and what they swallowed."""
     if side.ended is not None and not isinstance(side.ended, Untestable):
         raise side.ended
     if isinstance(side.ended, Untestable):
         return {"status": "error", "reason": str(side.ended)[:200]}
-    if isinstance(failure, ModuleNotFoundError) and side.last_error is not failure:
-        return {"status": "error", "reason": f"the tests import {failure.name}, which is not here"}
+    if isinstance(failure, ModuleNotFoundError):
+        if side.last_error is not failure:
+            return _lacking(str(failure.name))
+        if missing := _missing(failure, given):
+            return _lacking(missing)
     if failure is not None:
         return {"passed": False, "reason": _described(failure, ledger)}
     if ledger.swallowed is not None:
@@ -77,6 +89,22 @@ def _outcome(
     if not side.was_called:
         return _bad("the tests never call the program")
     return _bad("no assertion of the tests ran")
+
+
+def _missing(error: ModuleNotFoundError, given: str) -> str | None:
+    """The package that a program lacks and its tests or prompt import: it may well use it."""
+    found = re.search(r"No module named '(\w+)", str(error))
+    if found is None or importlib.util.find_spec(found[1]):
+        return None
+    is_asked = re.search(rf"^\s*(?:import|from)\s+{found[1]}\b", given, re.MULTILINE)
+    return found[1] if is_asked else None
+
+
+def _lacking(package: str) -> dict[str, Any]:
+    return {
+        "status": "error",
+        "reason": f"the tests or the prompt import {package}, which is not here"[:200],
+    }
 
 
 def _bad(reason: str) -> dict[str, Any]:
@@ -116,6 +144,7 @@ def _prepare(side: TestsSide, words: Words) -> None:
         loops.install()
     reflect(side, modules | words.bases)
     share_patches(side, modules)
+    share_environment(side, words)
     sys.meta_path.append(ProgramFinder(side, words))
 
 

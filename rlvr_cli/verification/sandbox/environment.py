@@ -49,7 +49,7 @@ def prepare(program: str) -> None:
 def module(name: str) -> dict[str, Any]:
     """The scope of a module that `sys.modules` knows, as dataclasses and pickle look it up."""
     made = types.ModuleType(name)
-    made.__dict__["__builtins__"] = builtins
+    made.__dict__.update(__builtins__=builtins, __file__="solution.py")
     sys.modules[name] = made
     return made.__dict__
 

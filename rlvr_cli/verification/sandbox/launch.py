@@ -88,4 +88,4 @@ def _sandbox(kind: str, packages: Packages) -> Sandbox:
 
 def _job(job: dict[str, Any], seconds: float, memory_bytes: int) -> dict[str, Any]:
     limits = {"seconds": seconds, "memory_bytes": memory_bytes, "file_bytes": _FILE_BYTES}
-    return {**job, **limits, "output_bytes": _FILE_BYTES}
+    return {**job, **limits}

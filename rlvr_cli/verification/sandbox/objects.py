@@ -29,6 +29,9 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
 }
 
 
+_GENERATORS = {kind.__qualname__: kind for kind in (types.GeneratorType, types.AsyncGeneratorType)}
+
+
 class Peer:
     """One side of the conversation; the program's is this one, the tests' trusts less."""
 
@@ -335,6 +338,8 @@ def is_known(kind: type) -> bool:
 
 def known(module: str, name: str) -> Any:
     """The class of a name, if both sides may have it; None of any other."""
+    if module == "builtins" and name in _GENERATORS:
+        return _GENERATORS[name]
     if records.has_type(module, name):
         return records.type_of(module, name)
     found = getattr(sys.modules.get(module), name, None) if is_public(module) else None

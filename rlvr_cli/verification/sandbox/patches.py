@@ -3,12 +3,14 @@
 It runs inside the sandbox and imports the standard library alone.
 """
 
+import os
 import sys
 import types
 from typing import Any
 
 from rlvr_cli.verification.sandbox import objects, pytest_shim
 from rlvr_cli.verification.sandbox.tests_side import TestsSide
+from rlvr_cli.verification.sandbox.words import Words
 
 _HERE = {  # what a program has from the tests' process anyway
     ("builtins", "input"), ("sys", "stdin"), ("sys", "stdout"), ("sys", "stderr"), ("sys", "argv"),
@@ -32,6 +34,30 @@ def share_patches(side: TestsSide, modules: set[str]) -> None:
             side.ask("standard", "random", "seed", arguments, tuple(named.items()))
 
         random.seed = seed_both
+
+
+def share_environment(side: TestsSide, words: Words) -> None:
+    """Has `sys.argv` and `os.environ` reach the program as tests leave them.
+
+    And has tests hear of its warnings and log records, where they expect any.
+    """
+    if words.sets_environment:
+        told = [list(sys.argv), dict(os.environ)]
+
+        def tell() -> None:
+            now = [list(sys.argv), dict(os.environ)]
+            if now != told:
+                told[:] = now
+                side.ask("environment", *now)
+
+        side.before_asking.append(tell)
+    if words.expects_reports:
+
+        def begin() -> None:
+            side.before_asking.remove(begin)
+            side.ask("report")
+
+        side.before_asking.append(begin)
 
 
 def _share_mock(side: TestsSide, patch: Any) -> None:

@@ -23,7 +23,7 @@ from rlvr_cli.verification.sandbox.packages import Packages
 # What runs inside, each after the modules that it imports.
 _MODULES = (
     "seccomp", "namespaces", "messages", "child", "records", "shared", "values", "mirrors",
-    "objects", "streams", "loops", "words", "comparing", "environment", "counting",
+    "objects", "streams", "loops", "reports", "words", "comparing", "environment", "counting",
     "program_side", "tests_side", "scope", "assertions", "pytest_shim", "patches", "suites",
     "guard", "calls", "scripts", "runner", "server",
 )  # fmt: skip

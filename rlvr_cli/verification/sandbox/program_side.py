@@ -5,7 +5,9 @@ It runs inside the sandbox and imports the standard library alone.
 
 import __future__
 
+import _thread
 import builtins
+import contextlib
 import os
 import select
 import sys
@@ -28,6 +30,8 @@ class ProgramSide(objects.Peer):
         self._asks, self._answers = asks, answers
         self._out, self._err = streams.Printed(), streams.Printed()
         self._is_asked = False
+        self._is_serving = False  # whether the tests wait for it
+        self._thread = _thread.get_ident()
         self._replaced: dict[tuple[str, str], Any] = {}
         self.module = types.ModuleType(NAME)
         sys.modules[NAME] = self.module
@@ -38,18 +42,17 @@ class ProgramSide(objects.Peer):
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
 
-    def load(self, program: str) -> None:
-        """Runs the program; what it had defined when it ended itself stays."""
+    def load(self, program: str, *, is_lazy: bool = False) -> None:
+        """Runs the program; what it had defined when it ended itself stays.
+
+        Its annotations stay text where they are of classes that only the tests define.
+        """
         scope = self.module.__dict__
         scope["__builtins__"] = builtins
-        try:
-            try:
-                exec(compile(program, NAME, "exec", dont_inherit=True), scope)
-            except NameError:  # of an annotation, maybe: a class that only the tests define
-                flags = __future__.annotations.compiler_flag
-                exec(compile(program, NAME, "exec", flags, dont_inherit=True), scope)
-        except SystemExit:
-            pass
+        scope["__file__"] = f"{NAME}.py"
+        flags = __future__.annotations.compiler_flag if is_lazy else 0
+        with contextlib.suppress(SystemExit):
+            exec(compile(program, NAME, "exec", flags, dont_inherit=True), scope)
         for stream in (self._out, self._err):
             stream.take()
 
@@ -67,7 +70,12 @@ class ProgramSide(objects.Peer):
 
     def answer_message(self, message: objects.Message) -> objects.Message:
         try:
-            return self.answer(self.decode(message))
+            request = self.decode(message)
+            self._is_serving = True
+            try:
+                return self.answer(request)
+            finally:
+                self._is_serving = False
         except Exception as error:
             return self.encode(("error", error))
         except BaseException as error:
@@ -130,6 +138,22 @@ class ProgramSide(objects.Peer):
         if (module, name) in self._replaced:
             setattr(sys.modules[module], name, self._replaced.pop((module, name)))
 
+    def on_environment(self, arguments: Any, variables: Any) -> None:
+        """The arguments and variables that tests have."""
+        sys.argv = list(arguments)
+        os.environ.clear()
+        os.environ.update(variables)
+
+    def on_report(self) -> None:
+        """Has the tests hear of warnings and log records, which they expect."""
+        from rlvr_cli.verification.sandbox import reports
+
+        reports.send(self._report)
+
+    def _report(self, *report: Any) -> None:
+        if self._is_serving and _thread.get_ident() == self._thread:
+            self.ask(*report)
+
     def on_wait(self, coroutine: Any) -> Any:
         import asyncio
 
@@ -170,7 +194,7 @@ def serve(job: dict[str, Any], asks: int, answers: int) -> None:
         loops.install()
     limit(job)
     try:
-        side.load(program)
+        side.load(program, is_lazy=bool(job.get("is_lazy")))
         messages.send(answers, {"names": side.names(), "missing": side.missing()})
     except BaseException as error:
         messages.send(answers, raised(error))

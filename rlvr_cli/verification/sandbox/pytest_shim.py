@@ -307,7 +307,7 @@ def _folder() -> pathlib.Path:
 
 
 BUILT_IN: dict[str, Callable[[], Any]] = {
-    "capsys": Capture, "monkeypatch": MonkeyPatch, "tmp_path": _folder,
+    "capsys": Capture, "capfd": Capture, "monkeypatch": MonkeyPatch, "tmp_path": _folder,
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from rlvr_cli.verification.sandbox.child import NAME, Child, OutOfTime, limit, r
 from rlvr_cli.verification.sandbox.messages import Gone
 
 _OUT_OF_MEMORY = 99  # the exit code of a program that ran out of it
+_OUTPUT_BYTES = 1 << 20  # the least of a program's that is read; more where more is expected
 _ERROR_BYTES = 2048  # of the end of stderr
 
 
@@ -30,7 +31,7 @@ class _BadJudge(Exception):
 def serve(job: dict[str, Any], asks: int, answers: int) -> None:
     """The child: a process of the program's own for each input."""
     while (request := messages.get(asks)) is not None:
-        messages.send(answers, _run(job, request["input"], request.get("seconds")))
+        messages.send(answers, _run(job, **request))
 
 
 def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +43,9 @@ def check(child: Child, rest: dict[str, Any]) -> dict[str, Any]:
     late: list[str] = []
 
     def tested(number: int, given: str, wanted: str) -> str | None:
-        answer = child.ask({"input": given, "seconds": rest.get("test_seconds")})
+        most = _OUTPUT_BYTES << (2 * len(wanted) // _OUTPUT_BYTES).bit_length()
+        seconds = rest.get("test_seconds")
+        answer = child.ask({"input": given, "seconds": seconds, "most": most})
         if status := _exceeded(answer):
             if not rest.get("goes_on"):
                 raise MemoryError if status == "oom" else OutOfTime
@@ -117,9 +120,9 @@ def _short(text: str) -> str:
     return f"`{words[:40]}{'...' * (len(words) > 40)}`" if words else "nothing"
 
 
-def _run(job: dict[str, Any], given: str, seconds: float | None) -> dict[str, Any]:
+def _run(job: dict[str, Any], input: str, seconds: float | None, most: int) -> dict[str, Any]:
     """What the program writes to stdout, None if that is more than the limit, and how it ended."""
-    source = _input(given.encode(errors="surrogatepass"))
+    source = _input(input.encode(errors="surrogatepass"))
     out, sink = os.pipe()
     errors, error_sink = os.pipe()
     pid = os.fork()
@@ -130,7 +133,7 @@ def _run(job: dict[str, Any], given: str, seconds: float | None) -> dict[str, An
         _run_main(job, seconds)
     for descriptor in (source, sink, error_sink):
         os.close(descriptor)
-    output, error, is_late = _read(out, errors, job["output_bytes"], seconds)
+    output, error, is_late = _read(out, errors, most, seconds)
     if output is None or is_late:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)

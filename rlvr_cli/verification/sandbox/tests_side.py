@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from rlvr_cli.verification.sandbox import mirrors, objects, records, streams
@@ -16,8 +17,12 @@ from rlvr_cli.verification.sandbox.words import Words
 
 TESTS = "__main__"  # the name of the tests' own module
 _FIRST = 2  # its keys of shared containers are even
-_PREPARING = ("global", "set_global", "patch", "unpatch")  # what is no use of the program
-_SERVED = ("call", "get", "set", "op", "line", "items", "item", "copy", "changed")
+_PREPARING = {  # what is no use of the program
+    "global", "set_global", "patch", "unpatch", "environment", "report",
+}  # fmt: skip
+_SERVED = {
+    "call", "get", "set", "op", "line", "items", "item", "copy", "changed", "warned", "logged",
+}  # fmt: skip
 _NAMES = {"__name__", "__qualname__", "__doc__"}  # what a program may read of a function
 _INNER = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_")  # what leads to frames and code
 
@@ -46,6 +51,7 @@ class TestsSide(objects.Peer):
         self.last_error: BaseException | None = None  # that the program raised
         self.ended: BaseException | None = None  # how the conversation did
         self.scope: dict[str, Any] = {}
+        self.before_asking: list[Callable[[], None]] = []  # what the program has to hear first
         self._passed: list[Any] = []  # the arguments of the calls that are under way
 
     def ask(self, *request: Any) -> Any:
@@ -54,6 +60,8 @@ class TestsSide(objects.Peer):
         if request[0] not in _PREPARING:
             self.was_called = True
             self._define_missing()
+            for tell in [*self.before_asking]:
+                tell()
         self._passed.append(request[2] if request[0] == "call" else ())
         try:
             return super().ask(*request)
@@ -174,6 +182,16 @@ class TestsSide(objects.Peer):
         if prompt is None:
             return str(sys.stdin.readline())
         return str(builtins.input(prompt))
+
+    def on_warned(self, message: Any) -> None:
+        from rlvr_cli.verification.sandbox import reports
+
+        reports.warned(message)
+
+    def on_logged(self, name: str, level: int, message: str) -> None:
+        from rlvr_cli.verification.sandbox import reports
+
+        reports.logged(name, level, message)
 
     def on_get(self, value: Any, name: str) -> Any:
         if not _may_read(value, name):

@@ -6,6 +6,9 @@ It runs inside the sandbox and imports the standard library alone.
 import ast
 from typing import Any
 
+_REPORTS = {"warns", "catch_warnings", "simplefilter", "assertWarns", "assertWarnsRegex",
+            "assertLogs", "assertNoLogs", "deprecated_call"}  # fmt: skip
+
 
 class Words:
     """The names that the text of tests has."""
@@ -44,4 +47,11 @@ class Words:
         }
         waits = (ast.AsyncFunctionDef, ast.Await)
         self.is_async = "asyncio" in self.names or any(isinstance(n, waits) for n in nodes)
+        texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        self.sets_environment = bool(
+            {"argv", "environ", "setenv", "delenv", "putenv"} & (attributes | self.names)
+            or {"os.environ", "sys.argv"} & texts
+        )
+        self.expects_reports = bool(_REPORTS & (attributes | self.names))
         self.trusted: dict[str, Any] = {}

@@ -21,7 +21,7 @@ VERSION = 2
 EARLIER = {"credit": "all", "test_timeout_s": 0.0, "tolerance": 0.0, "lines": "free",
            "imports": "none", "packages": ()}  # fmt: skip
 
-_LOGIC = "6"  # raised with each change of what this file, `parsing` or `sandbox` decides
+_LOGIC = "7"  # raised with each change of what this file, `parsing` or `sandbox` decides
 _REASON_LENGTH = 200  # characters of why it failed
 _OVERHEAD_S = 20.0  # for starting a sandbox again on a busy machine
 _START_S = 60.0  # for starting the first one, with its packages
@@ -88,7 +88,7 @@ def build(
         style, tests = _tests(gold, entry, options)
         outcome = launch.run(
             kind,
-            {"program": program, "style": style},
+            {"program": program, "style": style, "is_lazy": whole.is_lazy(program, gold, given)},
             {**options, **tests, "prompt": given},
             seconds=timeout_s,
             memory_bytes=memory_mib << 20,

@@ -78,13 +78,6 @@ CASES = [
         True,
     ),
     (
-        "ListNode annotation",
-        "class Solution:\n    def f(self, h: Optional[ListNode]) -> Optional[ListNode]: return h.next",
-        "class ListNode:\n    def __init__(self,val=0,next=None): self.val=val; self.next=next\nassert Solution().f(ListNode(1,ListNode(2))).val==2",
-        None,
-        True,
-    ),
-    (
         "dataclass",
         "from dataclasses import dataclass, field\n@dataclass(order=True)\nclass P:\n    x: int\n    y: list = field(default_factory=list)",
         "p=P(1)\np.y.append(3)\nassert p.y==[3]\nassert p==P(1,[3])\nassert p<P(2)\nassert repr(p)=='P(x=1, y=[3])'\nimport dataclasses\nassert dataclasses.asdict(p)=={'x':1,'y':[3]}\nfrom dataclasses import asdict\nassert asdict(p)['x']==1",
