@@ -38,7 +38,9 @@ _MINUTES = re.compile(
     rf"(?:[\s\\,]*([0-9]{{1,2}})\s*(?:{_PRIME}{_PRIME}|\"))?"
 )
 _OHM = re.compile(r"(?<=[0-9}])[\s\\,]*\\(?:Omega|ohm)\s*$")
-_MICRO = re.compile(r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])")
+_MICRO = re.compile(
+    r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])"
+)
 _PERCENT = re.compile(r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?\s*\}?")
 _MONEY = re.compile(
     r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*(?:\\?\$|USD|EUR|GBP)\s*\}"

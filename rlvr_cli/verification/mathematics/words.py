@@ -39,7 +39,8 @@ def equal(gold: str, answer: str) -> bool | None:
     if not (is_words and other):
         return None
     left, right = (sorted(filter(None, _LIST.split(text))) for text in (words, others))
-    if len(left) > 1 and left == right:
+    is_tuple = plain.unwrapped(gold).startswith("(") and "," in gold
+    if len(left) > 1 and left == right and not is_tuple:
         return True
     letters, more = (text.replace(" ", "") for text in (gold, answer))
     if {words, others} & _SHORT:
@@ -52,7 +53,7 @@ def equal(gold: str, answer: str) -> bool | None:
 
 
 def _folded(text: str) -> str:
-    words = plain.unwrapped(text).casefold().strip("()\"?! .")
+    words = plain.unwrapped(text).casefold().strip('()"?! .')
     if words[:1] == words[-1:] == "'":
         words = words.strip("'")
     words = _ARTICLE.sub("", words)

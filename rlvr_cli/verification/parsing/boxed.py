@@ -134,7 +134,7 @@ def _phrase_behind(text: str) -> str | None:
     return answer_phrases.last(rest)
 
 
-_INTEGER = re.compile(r"\s*[-+−]?[0-9]+\s*")
+_INTEGER = re.compile(r"\s*[-+−]?[0-9]+(?:,[0-9]{3})*\s*")
 _MARKUP = r"[\s$*:]*(?:\\[(\[]\s*)?"
 _DENIED_BEFORE = re.compile(
     rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually|just))?{_MARKUP}$",

@@ -31,9 +31,7 @@ _STRICT = re.compile(
 _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
-_JOIN = (
-    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
-)
+_JOIN = r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
 _NEGATED = re.compile(
     r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
     r"(?:(?:also|clearly|definitely|therefore|obviously|just|simply|indeed)[ \t]+)?"
@@ -41,7 +39,9 @@ _NEGATED = re.compile(
     r"|(?:isn|wasn|won|can|doesn|couldn|wouldn)['’]?t\b|cannot\b|does[ \t]not\b|fails?\b"
     r"|(?:是)?(?:不(?!是[ \t]*[A-Z])|错|錯))"
 )
-_DROPPED = re.compile(rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>")
+_DROPPED = re.compile(
+    rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>"
+)
 _SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
 _BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
