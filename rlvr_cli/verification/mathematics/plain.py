@@ -123,7 +123,8 @@ _MEANINGS = {
     "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
 }  # fmt: skip
 _ALL_BUT = re.compile(
-    r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
+    r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but"
+    r"|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
 )
 
 

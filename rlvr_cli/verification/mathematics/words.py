@@ -13,7 +13,8 @@ _MONTH = re.compile(
 _DAY = re.compile(r"\b[0-9]{1,4}\b")
 _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
 _SAME = {
-    "dne": "does not exist", "doesn't exist": "does not exist", "it does not exist": "does not exist",
+    "dne": "does not exist", "doesn't exist": "does not exist",
+    "it does not exist": "does not exist",
     "infinite": "infinitely many", "infinitely many solutions": "infinitely many",
     "infinite solutions": "infinitely many",
 }  # fmt: skip

@@ -31,7 +31,8 @@ _STRICT = re.compile(
 _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
-_JOIN = r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
+_JOIN = r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
+    r"|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
 _NEGATED = re.compile(
     r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
     r"(?:(?:also|clearly|definitely|therefore|obviously|just|simply|indeed)[ \t]+)?"
@@ -76,11 +77,13 @@ class Labels:
         label = f"((?i:{names}){others})(?![{_LATIN}]|['’][A-Za-z])"
         self.at = re.compile(f"({OPEN}){label}({CLOSE})")
         self.another = re.compile(
-            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and|possibly|maybe|perhaps|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
+            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and|possibly|maybe|perhaps"
+            rf"|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
             r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
         )
         self.or_later = re.compile(
-            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
+            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der"
+            r"|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
             r"|(?:could|might|may)(?:[ \t](?:also|well))?[ \t]be)|或)[ \t]*"
             rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
