@@ -31,8 +31,10 @@ _STRICT = re.compile(
 _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
-_JOIN = r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
+_JOIN = (
+    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
     r"|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
+)
 _NEGATED = re.compile(
     r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
     r"(?:(?:also|clearly|definitely|therefore|obviously|just|simply|indeed)[ \t]+)?"
