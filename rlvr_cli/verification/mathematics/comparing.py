@@ -64,7 +64,7 @@ def _again(options: Options, depth: int) -> Again:
 
 
 def _rewritten(gold: str, answer: str) -> tuple[str, str]:
-    """The two without a name that one of them alone gives to a set or a point, one `+ C` for all."""
+    """The two without a name that one alone gives to a set or a point, one `+ C` for all."""
     gold, answer = (
         match[1] if (match := _IN_SET.fullmatch(text)) else text for text in (gold, answer)
     )

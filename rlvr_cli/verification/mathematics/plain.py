@@ -38,7 +38,9 @@ _MINUTES = re.compile(
     rf"(?:[\s\\,]*([0-9]{{1,2}})\s*(?:{_PRIME}{_PRIME}|\"))?"
 )
 _OHM = re.compile(r"(?<=[0-9}])[\s\\,]*\\(?:Omega|ohm)\s*$")
-_MICRO = re.compile(r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])")
+_MICRO = re.compile(
+    r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])"
+)
 _PERCENT = re.compile(r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?\s*\}?")
 _MONEY = re.compile(
     r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*(?:\\?\$|USD|EUR|GBP)\s*\}"
@@ -121,7 +123,8 @@ _MEANINGS = {
     "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
 }  # fmt: skip
 _ALL_BUT = re.compile(
-    r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
+    r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but"
+    r"|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
 )
 
 

@@ -16,7 +16,9 @@ _SPACED = re.compile(r"[0-9] [0-9]|(?<![\^_0-9.{])[0-9]+\s*\\[dtc]?frac\s*\{?[0-
 
 
 # Of these math-verify drops what tells two texts apart.
-_OPAQUE = re.compile(r"\\(?:partial|nabla|land|lor|wedge|vee|lnot|neg|mod|pmod|approx|sim)(?![a-zA-Z])")
+_OPAQUE = re.compile(
+    r"\\(?:partial|nabla|land|lor|wedge|vee|lnot|neg|mod|pmod|approx|sim)(?![a-zA-Z])"
+)
 
 _DERIVATIVE = re.compile(r"frac\s*\{\s*d(?:\^\{?\d\}?)?\s*[a-zA-Z]\s*\}\s*\{\s*d\s*[a-zA-Z]")
 

@@ -164,7 +164,9 @@ class Floats:
         return {"pi": complex(math.pi), "e": complex(math.e), "i": 1j}[name]
 
     def apply(self, name: str, value: complex) -> complex:
-        return complex(_apply(cmath, name, value + 0j))  # no negative zero, which chooses the branch
+        return complex(
+            _apply(cmath, name, value + 0j)
+        )  # no negative zero, which chooses the branch
 
     def power(self, base: complex, exponent: complex) -> complex:
         return complex((base + 0j) ** exponent)

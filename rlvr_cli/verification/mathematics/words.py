@@ -13,7 +13,8 @@ _MONTH = re.compile(
 _DAY = re.compile(r"\b[0-9]{1,4}\b")
 _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
 _SAME = {
-    "dne": "does not exist", "doesn't exist": "does not exist", "it does not exist": "does not exist",
+    "dne": "does not exist", "doesn't exist": "does not exist",
+    "it does not exist": "does not exist",
     "infinite": "infinitely many", "infinitely many solutions": "infinitely many",
     "infinite solutions": "infinitely many",
 }  # fmt: skip
@@ -39,7 +40,8 @@ def equal(gold: str, answer: str) -> bool | None:
     if not (is_words and other):
         return None
     left, right = (sorted(filter(None, _LIST.split(text))) for text in (words, others))
-    if len(left) > 1 and left == right:
+    is_tuple = plain.unwrapped(gold).startswith("(") and "," in gold
+    if len(left) > 1 and left == right and not is_tuple:
         return True
     letters, more = (text.replace(" ", "") for text in (gold, answer))
     if {words, others} & _SHORT:
@@ -52,7 +54,7 @@ def equal(gold: str, answer: str) -> bool | None:
 
 
 def _folded(text: str) -> str:
-    words = plain.unwrapped(text).casefold().strip("()\"?! .")
+    words = plain.unwrapped(text).casefold().strip('()"?! .')
     if words[:1] == words[-1:] == "'":
         words = words.strip("'")
     words = _ARTICLE.sub("", words)

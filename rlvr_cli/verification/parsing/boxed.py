@@ -134,14 +134,16 @@ def _phrase_behind(text: str) -> str | None:
     return answer_phrases.last(rest)
 
 
-_INTEGER = re.compile(r"\s*[-+−]?[0-9]+\s*")
+_INTEGER = re.compile(r"\s*[-+−]?[0-9]+(?:,[0-9]{3})*\s*")
 _MARKUP = r"[\s$*:]*(?:\\[(\[]\s*)?"
 _DENIED_BEFORE = re.compile(
-    rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually|just))?{_MARKUP}$",
+    rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually"
+    rf"|just))?{_MARKUP}$",
     re.IGNORECASE,
 )
 _DENIED_BEHIND = re.compile(
-    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:\?\s*(?:no|nope|wrong)\b|(?:is|was|would be)\s+(?:clearly\s+|obviously\s+)?"
+    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:\?\s*(?:no|nope|wrong)\b|(?:is|was"
+    r"|would be)\s+(?:clearly\s+|obviously\s+)?"
     r"(?:wrong|incorrect|not\s+(?:the\s+)?(?:right|correct|answer|valid|possible)|false|impossible)\b)",
     re.IGNORECASE,
 )

@@ -32,7 +32,8 @@ _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
 _JOIN = (
-    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
+    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
+    r"|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
 )
 _NEGATED = re.compile(
     r"[ \t]*,?[ \t]*(?:(?:is|was|seems|looks|would[ \t]be|must[ \t]be|can[ \t]be)[ \t]+"
@@ -41,7 +42,9 @@ _NEGATED = re.compile(
     r"|(?:isn|wasn|won|can|doesn|couldn|wouldn)['’]?t\b|cannot\b|does[ \t]not\b|fails?\b"
     r"|(?:是)?(?:不(?!是[ \t]*[A-Z])|错|錯))"
 )
-_DROPPED = re.compile(rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>")
+_DROPPED = re.compile(
+    rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>"
+)
 _SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
 _BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
@@ -76,11 +79,13 @@ class Labels:
         label = f"((?i:{names}){others})(?![{_LATIN}]|['’][A-Za-z])"
         self.at = re.compile(f"({OPEN}){label}({CLOSE})")
         self.another = re.compile(
-            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and|possibly|maybe|perhaps|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
+            rf"[ \t]*{_JOIN}[ \t]*(?:(?:and/or|or|and|possibly|maybe|perhaps"
+            rf"|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
             r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
         )
         self.or_later = re.compile(
-            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
+            r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der"
+            r"|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
             r"|(?:could|might|may)(?:[ \t](?:also|well))?[ \t]be)|或)[ \t]*"
             rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )

@@ -141,7 +141,9 @@ def _read(words: list[str], place: int, word: str) -> Numeral:
 
 
 _DENIALS = frozenset(["not", "isn't", "isn’t", "never", "≠", "!=", "\\ne", "\\neq", "<"])
-_FUNCTIONS = frozenset(["log", "ln", "sin", "cos", "tan", "sqrt", "\\log", "\\ln", "\\sin", "\\cos", "\\tan"])
+_FUNCTIONS = frozenset(
+    ["log", "ln", "sin", "cos", "tan", "sqrt", "\\log", "\\ln", "\\sin", "\\cos", "\\tan"]
+)
 _ALTERNATIVES = frozenset(["or", "oder", "ou", "o", "или", "или,", "或"])
 
 

@@ -37,7 +37,8 @@ IS = _compile(rf"""
 [^.\n:;?!=]{{0,80}}?)?
 [*_`"')\]]{{0,4}} {{0,3}}
 (?P<is>(?P<hedge>(?<!{_LATIN})(?:seems|appears|might|may|could)(?: to)? be\b)
-|(?:(?<!{_LATIN})(?:{_COPULAS})|(?<=odpowiedź) to\b|['’]s){_NO_WORD_AROUND}|[:=]|[-=]+>|→|⇒|[-–—](?= ))
+|(?:(?<!{_LATIN})(?:{_COPULAS})|(?<=odpowiedź) to\b|['’]s){_NO_WORD_AROUND}
+|[:=]|[-=]+>|→|⇒|[-–—](?= ))
 [*_`]{{0,4}} {{0,3}}:?[*_`]{{0,4}}\s{{0,4}}
 (?:(?:most likely|likely|probably|clearly|definitely|therefore|thus|then|hence|indeed|simply
 |obviously|actually|also|certainly|now)\b,? {{1,3}})?
