@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import letters, phrases
+from rlvr_cli.verification.parsing import choice_phrases, letters
 from rlvr_cli.verification.parsing.letters import SPAN, Named, Reader
 
 _TAIL = 200_000  # characters at the end of a text that are read
@@ -60,7 +60,7 @@ def choice(text: str, reader: Reader) -> Claim:
         if last is None or last.place == (later and later.place):
             last = later if last is None else last
         elif later and later.place is not None:
-            turned = phrases.TURN.search(text, last.end, later.end)
+            turned = choice_phrases.TURN.search(text, last.end, later.end)
             last = later if turned else _contradiction(last, later)
     return last or Claim(0, 0, None, "it names no option")
 
@@ -78,7 +78,7 @@ def _settled(text: str, claims: list[Claim], *, is_weak: bool = False) -> Claim 
     last, before = claims
     between = text[before.end : last.start]
     if is_weak:
-        is_turn = bool(phrases.TURN.search(text, before.end, last.end))
+        is_turn = bool(choice_phrases.TURN.search(text, before.end, last.end))
     else:
         is_turn = bool(_WORD.search(between.replace("the", "").replace("The", "")))
     return last if is_turn or last.place is None else _contradiction(before, last)
@@ -98,7 +98,7 @@ def _strong(text: str, reader: Reader) -> Iterator[Claim]:
         yield _field(inside, match, reader, is_closed=match[3] is None)
     for match in _last_of(_JSON, text):
         yield _field(match[1].strip("\"'[]"), match, reader)
-    for match in _last_of(phrases.HEAD, text):
+    for match in _last_of(choice_phrases.HEAD, text):
         if (claim := _introduced(text, match, reader)) and not claim.is_hedged:
             yield claim
 
@@ -107,7 +107,7 @@ def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool
     """What stands where only an answer should: if it is none, that counts too."""
     named = reader.whole(re.sub(r"\\n|[\"']", " ", inside) if match.re is _JSON else inside)
     if named is None:
-        for head in _last_of(phrases.HEAD, inside):
+        for head in _last_of(choice_phrases.HEAD, inside):
             if claim := _introduced(inside, head, reader):
                 named = Named(claim.place, claim.end, claim.reason)
     if named is None:
@@ -119,9 +119,9 @@ def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool
 def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
     """The claim behind words such as "the answer is"."""
     before = text[max(0, head.start() - _BEFORE) : head.start()]
-    if phrases.VOID.search(before):
+    if choice_phrases.VOID.search(before):
         return None
-    if after := phrases.IS.match(text, head.end(), head.end() + SPAN):
+    if after := choice_phrases.IS.match(text, head.end(), head.end() + SPAN):
         begins = after["is"] not in ("is", "was") and text[after.end() : after.end() + 1] in "AI"
         named = reader.at(text, after.end(), is_strict=begins)  # "Answer: A man"
         if named is None and after["article"]:
@@ -136,8 +136,8 @@ def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
 
 def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Named | None:
     """What stands behind "answer" without a verb or a colon: "Answer (B)", or on the next line."""
-    after = phrases.NEXT.match(text, head.end())
-    if phrases.ASKED.search(before) or not (after or phrases.CHOSEN.match(head[0])):
+    after = choice_phrases.NEXT.match(text, head.end())
+    if choice_phrases.ASKED.search(before) or not (after or choice_phrases.CHOSEN.match(head[0])):
         return None
     start = after.end() if after else head.end()
     is_small = re.match(r"[a-z](?![)\]}])", text[start : start + 2])
@@ -146,24 +146,24 @@ def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Name
 
 def _weak(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
     """The weak claims; `is_all` says that there are no others in the text."""
-    for match in _last_of(phrases.WEAK, text):
+    for match in _last_of(choice_phrases.WEAK, text):
         is_so = match["so"] and not match["so"].lower().startswith("it")
-        void = phrases.VOID_CONCLUSION if is_so else phrases.VOID
+        void = choice_phrases.VOID_CONCLUSION if is_so else choice_phrases.VOID
         if void.search(text[max(0, match.start() - _BEFORE) : match.start()]):
             continue
         label = reader.labels.at.match(text, match.end())
         if label is None or (label[2].islower() and label[0] == label[2]):
             continue
-        if match["so"] and not phrases.SENTENCE_END.match(text, label.end()):
+        if match["so"] and not choice_phrases.SENTENCE_END.match(text, label.end()):
             continue
         if label[0] == "I" and text[label.end() : label.end() + 1] != ".":
             continue
         if (named := reader.at(text, match.end(), is_strict=True)) and named.place is not None:
             yield Claim(match.start(), named.end, named.place)
-    for match in _last_of(phrases.HEAD, text):
+    for match in _last_of(choice_phrases.HEAD, text):
         if (claim := _introduced(text, match, reader)) and claim.is_hedged:
             yield claim
-    for match in _last_of(phrases.RIGHT, text):
+    for match in _last_of(choice_phrases.RIGHT, text):
         if claim := _called_right(text, match, reader):
             yield claim
     yield from _lines(text, reader, is_all=is_all)
@@ -177,7 +177,7 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     if found is None or re.match(r"[ \t]*\?", text[match.end() :]):
         return None
     lead = before[: found.start(1)]
-    if phrases.VOID.search(lead) or reader.labels.joined.search(lead):
+    if choice_phrases.VOID.search(lead) or reader.labels.joined.search(lead):
         return None
     is_bare = len(found[1]) == len(found[2])
     if is_bare and (found[2].islower() or found[2].isdigit()):

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr_cli.verification.parsing import tokens
+from rlvr_cli.verification.parsing import squad_tokens
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def canonical(value: Any, lenient: Leniency) -> str:
         items = [canonical(item, lenient) for item in value]
         return "[" + ",".join(sorted(items) if lenient.lists else items) + "]"
     if isinstance(value, str) and lenient.strings:
-        return json.dumps("".join(tokens.words(value)) or value)
+        return json.dumps("".join(squad_tokens.words(value)) or value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return json.dumps(value)

@@ -10,10 +10,10 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import answer_words
+from rlvr_cli.verification.parsing import choice_words
 from rlvr_cli.verification.parsing.options import Options
 
-_NAME = answer_words.alternation(answer_words.NAMES)
+_NAME = choice_words.alternation(choice_words.NAMES)
 _NOUN = rf"(?i:(?:(?:the|la|le|el|die|der|o|a)[ \t])?(?:(?:{_NAME})[ \t]{{0,2}}[:#]?[ \t]{{0,2}})?)"
 _CALLED = re.compile(r"(?:option|choice|number|选项|번호)[ \t]{0,2}$", re.IGNORECASE)
 SPAN = 400  # characters in which an answer is looked for behind what introduces it

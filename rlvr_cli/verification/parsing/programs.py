@@ -8,9 +8,9 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from rlvr_cli.verification.parsing import fences, names
+from rlvr_cli.verification.parsing import fences, python_names
 from rlvr_cli.verification.parsing.fences import Block
-from rlvr_cli.verification.parsing.names import Names
+from rlvr_cli.verification.parsing.python_names import Names
 
 BETWEEN = "\n\f\n"  # white space for Python
 _MOST = 100_000  # characters of a program
@@ -56,10 +56,10 @@ def chosen(text: str, wanted: Iterable[str], *, is_script: bool) -> str:
     defines is left out.
     """
     parts = text.split(BETWEEN)
-    known = [names.of(part) for part in parts]
+    known = [python_names.of(part) for part in parts]
     if len(parts) == 1 or known[-1] is None:
         return parts[-1]
-    clear = [one or names.UNKNOWN for one in known]
+    clear = [one or python_names.UNKNOWN for one in known]
     picked = _script(clear) if is_script else _definitions(parts, clear, set(wanted))
     joined = [parts[index] for index in sorted(picked)]
     if len(joined) == 1:
@@ -101,7 +101,7 @@ def _is_indented(text: str) -> bool:
 
 def _is_program(text: str) -> bool:
     """Whether a text is Python that defines or does something."""
-    known = names.of(text)
+    known = python_names.of(text)
     return known is not None and (known.has_definitions or known.shows or known.reads)
 
 
@@ -131,7 +131,7 @@ def _readable(blocks: list[Block]) -> list[str]:
     parts: list[str] = []
     broken: Block | None = None
     for block in blocks:
-        if names.of(block.text) is not None:
+        if python_names.of(block.text) is not None:
             parts.append(block.text)
             broken = None
         elif parts and _goes_on(parts[-1], block.text):
@@ -152,7 +152,7 @@ def _goes_on(part: str, text: str) -> bool:
         return False
     last = part.rstrip().rpartition("\n")[2].split()
     is_over = last[:1] in (["return"], ["raise"]) and not _DEFINES.match(text.lstrip())
-    return not is_over and names.of(part + text) is not None
+    return not is_over and python_names.of(part + text) is not None
 
 
 def _is_session(text: str) -> bool:
@@ -160,7 +160,7 @@ def _is_session(text: str) -> bool:
 
 
 def _defines(text: str) -> bool:
-    return bool(_DEFINES.search(text)) and names.of(text) is not None
+    return bool(_DEFINES.search(text)) and python_names.of(text) is not None
 
 
 def _is_code(text: str) -> bool:
@@ -188,7 +188,7 @@ def _unfenced(text: str) -> str | None:
         return text
     if not _is_code(text):
         return None
-    if names.of(text) is not None:
+    if python_names.of(text) is not None:
         return text
     lines = text.split("\n")
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
@@ -202,7 +202,7 @@ def _without_prose(lines: list[str]) -> str:
     """Lines of code, up to the first that is a sentence at the margin."""
     ends = (n for n, line in enumerate(lines) if n and line[:1].strip() and _is_prose(line))
     for number in itertools.islice(ends, _TRIES):
-        if names.of("\n".join(lines[:number])) is not None:
+        if python_names.of("\n".join(lines[:number])) is not None:
             return "\n".join(lines[:number]) + "\n"
     return "\n".join(lines)
 
@@ -240,7 +240,9 @@ def _definitions(parts: list[str], known: list[Names], wanted: set[str]) -> set[
         ):
             found = _last(known, holds)
             if found is None:
-                within = [n for n, part in enumerate(parts) if names.defined_within(part, name)]
+                within = [
+                    n for n, part in enumerate(parts) if python_names.defined_within(part, name)
+                ]
                 found = within[-1] if within else None
             if found is not None:
                 picked.add(found)

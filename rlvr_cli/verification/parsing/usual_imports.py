@@ -6,7 +6,7 @@ Only those that a program needs: it reads a name that it defines nowhere.
 import functools
 import importlib
 
-from rlvr_cli.verification.parsing import fences, names
+from rlvr_cli.verification.parsing import fences, python_names
 
 # As LiveCodeBench's runner imports all of each, so that a later module's name wins.
 _MODULES = ("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random",
@@ -27,7 +27,7 @@ def _sources() -> dict[str, str]:
 
 def of(program: str) -> str:
     """Lines of Python that import what a program needs and does not import; maybe none."""
-    known = names.of(program)
+    known = python_names.of(program)
     if known is None:
         return ""
     lines = []

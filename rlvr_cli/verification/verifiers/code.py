@@ -11,7 +11,7 @@ import sys
 from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict
-from rlvr_cli.verification.parsing import assertions, golds, programs, whole
+from rlvr_cli.verification.parsing import program_golds, programs, runnable, weak_tests
 from rlvr_cli.verification.parsing.cases import Calls, Script
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.sandbox.packages import find
@@ -75,20 +75,20 @@ def build(
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         try:
             gold = _gold(answer, json.dumps(extra, sort_keys=True, default=str))
-        except golds.Unreadable as error:
+        except program_golds.Unreadable as error:
             return Verdict("bad_gold", reason=str(error)[:_REASON_LENGTH])
         if extracted is None:
             return Verdict("no_answer", reward=0.0, correct=False, reason=_NOTHING)
         prompt = str(extra.get("prompt") or "")
         given = str(extra.get("given_code") or prompt)
-        program, entry = whole.program_of(extracted, gold, given, imports)
+        program, entry = runnable.program_of(extracted, gold, given, imports)
         kind = os.environ.get(launch.VARIABLE)
         if kind not in launch.KINDS:
             return Verdict("error", reason="no sandbox was chosen: nothing was executed")
         style, tests = _tests(gold, entry, options)
         outcome = launch.run(
             kind,
-            {"program": program, "style": style, "is_lazy": whole.is_lazy(program, gold, given)},
+            {"program": program, "style": style, "is_lazy": runnable.is_lazy(program, gold, given)},
             {**options, **tests, "prompt": given},
             seconds=timeout_s,
             memory_bytes=memory_mib << 20,
@@ -109,13 +109,13 @@ def build(
 
 
 @functools.lru_cache(maxsize=32)
-def _gold(answer: str, extra: str) -> golds.Gold:
+def _gold(answer: str, extra: str) -> program_golds.Gold:
     """The gold, read once for the completions of its prompt."""
-    return golds.read(answer, json.loads(extra))
+    return program_golds.read(answer, json.loads(extra))
 
 
 def _tests(
-    gold: golds.Gold, entry: str | None, options: dict[str, Any]
+    gold: program_golds.Gold, entry: str | None, options: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The style of the tests, and what the process that holds them is given."""
     if isinstance(gold, Script):
@@ -125,10 +125,10 @@ def _tests(
     if isinstance(gold, Calls):
         calls = [f"_passes({number})" for number in range(len(gold.arguments))]
         if seconds or counts:
-            calls = [assertions.counting(calls, seconds, counts=counts)]
-        text = "\n".join([whole.calling(gold, str(entry), options["tolerance"]), *calls])
+            calls = [weak_tests.counting(calls, seconds, counts=counts)]
+        text = "\n".join([runnable.calling(gold, str(entry), options["tolerance"]), *calls])
     elif seconds or counts:
-        text = assertions.counted(gold.text, entry, seconds, counts=counts)
+        text = weak_tests.counted(gold.text, entry, seconds, counts=counts)
     else:
         text = gold.text
     return "tests", {"tests": text, "entry_point": entry}

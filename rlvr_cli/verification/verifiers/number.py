@@ -3,8 +3,8 @@
 from typing import Any
 
 from rlvr_cli.protocols import Equality, Verdict, Verifier
-from rlvr_cli.verification.parsing import numerals
-from rlvr_cli.verification.parsing.numerals import Numeral
+from rlvr_cli.verification.parsing import last_number
+from rlvr_cli.verification.parsing.last_number import Numeral
 
 VERSION = 2
 EQUALITY: Equality = str  # a number alone is a completion
@@ -23,11 +23,11 @@ def build() -> Verifier:
 
 
 def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
-    gold = numerals.last(answer[:_GOLD])
+    gold = last_number.last(answer[:_GOLD])
     if gold is None or gold.value is None or not gold.is_all:
         reason = gold.reason if gold and gold.reason else "it is no number"
         return Verdict("bad_gold", reason=reason)
-    number = numerals.last(completion)
+    number = last_number.last(completion)
     if number is None or number.value is None:
         reason = number.reason if number else "it has no number"
         return Verdict("no_answer", reward=0.0, correct=False, reason=reason)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Verdict, Verifier
-from rlvr_cli.verification.parsing import gold_texts, short_answer, tokens
+from rlvr_cli.verification.parsing import short_answer, short_golds, squad_tokens
 
 _NAMES = ("golden_answers", "targets", "aliases")  # of `extra`, with more golds
 _CLOSED = {("yes",), ("no",), ("noanswer",)}
@@ -43,14 +43,14 @@ def build(
 
     def verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
         try:
-            wanted = [tokens.of(gold) for gold in gold_texts.texts(answer, extra, _NAMES)]
-        except gold_texts.Unreadable as error:
+            wanted = [squad_tokens.of(gold) for gold in short_golds.texts(answer, extra, _NAMES)]
+        except short_golds.Unreadable as error:
             return Verdict("bad_gold", reason=str(error))
         wanted = [gold for gold in wanted if gold]
         if not wanted:
             return Verdict("bad_gold", reason="it holds punctuation alone")
         text, reason = short_answer.read(completion, whole)
-        given = tokens.of(text) if text else []
+        given = squad_tokens.of(text) if text else []
         if not given:
             reason = reason or "its answer holds punctuation alone"
             return Verdict("no_answer", 0.0, False, reason=reason)

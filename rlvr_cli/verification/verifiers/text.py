@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from rlvr_cli.protocols import Equality, Isolated, Limits, Verdict, Verifier
 from rlvr_cli.verification.parsing import (
-    gold_texts,
     sentences as sentence_ends,
     short_answer,
+    short_golds,
 )
 
 EQUALITY: Equality = "text"
@@ -111,7 +111,7 @@ def build(
 def _judge(text: str | None, answer: str, options: _Options, reason: str | None = None) -> Verdict:
     try:
         matches = _matchers(answer, options)
-    except gold_texts.Unreadable as error:
+    except short_golds.Unreadable as error:
         return Verdict("bad_gold", reason=str(error))
     if text is None:
         return Verdict("no_answer", 0.0, False, reason=reason or "it gives no text")
@@ -132,7 +132,7 @@ def _matchers(answer: str, options: _Options) -> list[Callable[[str], bool]]:
         return []
     if options.match == "regex":
         return [_searcher(pattern, options) for pattern in _patterns(answer)]
-    texts = gold_texts.texts(answer, {})
+    texts = short_golds.texts(answer, {})
     compare = _MATCHES[options.match]
     plain = [_plain(gold, options) for gold in texts]
     return [lambda text, gold=gold: compare(text, gold) for gold in plain]  # type: ignore[misc]
@@ -147,7 +147,7 @@ def _patterns(answer: str) -> list[str]:
     is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
     patterns = value if is_list else [answer]
     if not patterns or not all(patterns):
-        raise gold_texts.Unreadable("it is empty")
+        raise short_golds.Unreadable("it is empty")
     return [unicodedata.normalize("NFC", pattern) for pattern in patterns]
 
 
@@ -155,7 +155,7 @@ def _searcher(pattern: str, options: _Options) -> Callable[[str], bool]:
     try:
         compiled = re.compile(pattern, re.IGNORECASE if options.is_case_ignored else 0)
     except (re.error, RecursionError, OverflowError) as error:
-        raise gold_texts.Unreadable(f"it is no regular expression: {error}"[:200]) from error
+        raise short_golds.Unreadable(f"it is no regular expression: {error}"[:200]) from error
     return lambda text: compiled.search(text) is not None
 
 

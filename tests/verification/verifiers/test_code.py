@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlvr_cli.verification.parsing import golds, programs, whole
+from rlvr_cli.verification.parsing import program_golds, programs, runnable
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.verifiers.code import build
 
@@ -69,8 +69,8 @@ def test_a_gold_that_holds_no_tests_is_a_fault(gold):
 
 
 def test_a_program_without_the_function_goes_after_the_prompt():
-    gold = golds.read("assert f(1) == 2", {"prompt": PROMPT})
-    program = whole.program_of("    return 2 * x", gold, PROMPT, "auto")
+    gold = program_golds.read("assert f(1) == 2", {"prompt": PROMPT})
+    program = runnable.program_of("    return 2 * x", gold, PROMPT, "auto")
     assert program == (PROMPT + "    return 2 * x", "f")
 
 
@@ -88,8 +88,8 @@ FUTURE = "from __future__ import annotations\n"
     ],
 )
 def test_a_program_with_the_function_has_what_the_prompt_gives_above_it(prompt, program, made):
-    gold = golds.read("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
-    assert whole.program_of(program, gold, prompt, "auto") == (made, "f")
+    gold = program_golds.read("assert f(1) == 2", {"prompt": prompt, "entry_point": "f"})
+    assert runnable.program_of(program, gold, prompt, "auto") == (made, "f")
 
 
 def test_limits_out_of_bounds_are_refused():

@@ -5,12 +5,12 @@ In these patterns a space stands for a space or a tab.
 
 import re
 
-from rlvr_cli.verification.parsing import answer_words
+from rlvr_cli.verification.parsing import choice_words
 
-_NOUNS = answer_words.alternation(answer_words.NOUNS)
-_CHOSEN = answer_words.alternation(answer_words.CHOSEN)
-_COPULAS = answer_words.alternation(answer_words.COPULAS)
-_NAMES = answer_words.alternation(answer_words.NAMES)
+_NOUNS = choice_words.alternation(choice_words.NOUNS)
+_CHOSEN = choice_words.alternation(choice_words.CHOSEN)
+_COPULAS = choice_words.alternation(choice_words.COPULAS)
+_NAMES = choice_words.alternation(choice_words.NAMES)
 _LATIN = "[A-Za-zÀ-ɏ]"
 _NO_WORD_AROUND = rf"(?:(?<!{_LATIN})|(?!{_LATIN}))"  # between letters of which one is not Latin
 

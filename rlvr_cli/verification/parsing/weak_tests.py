@@ -4,7 +4,7 @@ import ast
 import builtins
 import sys
 
-from rlvr_cli.verification.parsing import fences, names
+from rlvr_cli.verification.parsing import fences, python_names
 
 _FRAMEWORKS = {"pytest", "unittest", "numpy", "np", "hypothesis"}
 _DYNAMIC = {"globals", "eval", "exec", "getattr", "__import__"}
@@ -31,7 +31,7 @@ def wanted(text: str, entry: str | None) -> frozenset[str]:
             "it has check(candidate), and nothing says which function that is: "
             "name it in `entry_point`"
         )
-    known = names.of(text)
+    known = python_names.of(text)
     called = set(known.needs if known else ()) - _modules_named(tree)
     called |= _imported(tree) | ({entry} if entry else set())
     called = called or _named_as_built_in(tree)

@@ -9,7 +9,7 @@ import zlib
 import pytest
 from hypothesis import given, strategies as st
 
-from rlvr_cli.verification.parsing import golds
+from rlvr_cli.verification.parsing import program_golds
 from rlvr_cli.verification.parsing.cases import Calls, Script
 
 SCRIPT = Script(["4\n", "5\n"], ["8\n", "10\n"])
@@ -63,11 +63,11 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("answer", SCRIPTS.values(), ids=SCRIPTS)
 def test_inputs_and_outputs_of_a_script_are_read(answer):
-    assert golds.read(answer, {}) == SCRIPT
+    assert program_golds.read(answer, {}) == SCRIPT
 
 
 def test_one_input_and_its_output_need_no_list():
-    assert golds.read('{"input": "4", "output": "8"}', {}) == Script(["4"], ["8"])
+    assert program_golds.read('{"input": "4", "output": "8"}', {}) == Script(["4"], ["8"])
 
 
 TEXT = {"input": "[2,7]\n9", "output": "[0, 1]"}
@@ -112,7 +112,7 @@ CALLS = {
 
 @pytest.mark.parametrize(("answer", "extra"), CALLS.values(), ids=CALLS)
 def test_calls_of_a_function_are_read(answer, extra):
-    found = golds.read(answer, extra)
+    found = program_golds.read(answer, extra)
     assert isinstance(found, Calls)
     assert (found.function, found.arguments, found.results) == ("f", [[[2, 7], 9]], [[0, 1]])
 
@@ -190,8 +190,8 @@ PYTHON = {
 
 @pytest.mark.parametrize(("answer", "extra", "wanted", "entry"), PYTHON.values(), ids=PYTHON)
 def test_python_that_asserts_is_read(answer, extra, wanted, entry):
-    found = golds.read(answer, extra)
-    assert isinstance(found, golds.Python)
+    found = program_golds.read(answer, extra)
+    assert isinstance(found, program_golds.Python)
     assert (found.wanted, found.entry) == (wanted, entry)
 
 
@@ -264,8 +264,8 @@ BAD = {
 
 @pytest.mark.parametrize(("answer", "reason"), BAD.values(), ids=BAD)
 def test_what_says_nothing_of_a_program_is_refused_with_the_reason(answer, reason):
-    with pytest.raises(golds.Unreadable) as refused:
-        golds.read(answer, {})
+    with pytest.raises(program_golds.Unreadable) as refused:
+        program_golds.read(answer, {})
     assert reason in str(refused.value)
 
 
@@ -277,8 +277,8 @@ class Evil:
 
 
 def test_nothing_that_is_packed_is_run():
-    with pytest.raises(golds.Unreadable, match="is not carried out"):
-        golds.read(packed([Evil()]), {})
+    with pytest.raises(program_golds.Unreadable, match="is not carried out"):
+        program_golds.read(packed([Evil()]), {})
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -288,8 +288,8 @@ def test_nothing_that_is_packed_is_run():
                         inner, max_size=4), max_leaves=8))  # fmt: skip
 def test_no_json_raises_anything_else(value):
     try:
-        golds.read(json.dumps(value), {})
-    except golds.Unreadable as error:
+        program_golds.read(json.dumps(value), {})
+    except program_golds.Unreadable as error:
         assert str(error)
 
 
@@ -298,6 +298,6 @@ def test_no_json_raises_anything_else(value):
 )
 def test_no_text_raises_anything_else(text):
     try:
-        golds.read(text, {})
-    except golds.Unreadable as error:
+        program_golds.read(text, {})
+    except program_golds.Unreadable as error:
         assert str(error)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlvr_cli.verification.parsing import assertions, cases, fences, packed
+from rlvr_cli.verification.parsing import cases, fences, packed_tests, weak_tests
 from rlvr_cli.verification.parsing.cases import INPUTS, OUTPUTS, Calls, Script
 
 _DEPTH = 6  # of JSON within JSON
@@ -51,7 +51,7 @@ def read(answer: str, extra: dict[str, Any]) -> Gold:
     prompt = "\n".join(str(extra[name]) for name in ("prompt", "starter_code") if extra.get(name))
     try:
         return _of(answer, _Around(cases.function_of(extra), prompt))
-    except (assertions.Unreadable, cases.Unreadable, packed.Unreadable) as error:
+    except (weak_tests.Unreadable, cases.Unreadable, packed_tests.Unreadable) as error:
         raise Unreadable(str(error)) from error
     except RecursionError as error:
         raise Unreadable("it is nested too deeply") from error
@@ -74,8 +74,8 @@ def _of_text(text: str, around: _Around) -> Gold:
     stripped = text.strip()
     if not stripped:
         raise Unreadable("it is empty")
-    if packed.is_packed(stripped):
-        return _of(packed.unpacked(stripped), around)
+    if packed_tests.is_packed(stripped):
+        return _of(packed_tests.unpacked(stripped), around)
     try:
         value = json.loads(stripped)
     except ValueError as error:
@@ -144,7 +144,11 @@ def _opened(tests: Any) -> Any:
         if isinstance(tests, str) and tests.strip():
             text = tests.strip()
             try:
-                tests = packed.unpacked(text) if packed.is_packed(text) else json.loads(text)
+                tests = (
+                    packed_tests.unpacked(text)
+                    if packed_tests.is_packed(text)
+                    else json.loads(text)
+                )
             except ValueError:
                 return tests
     if isinstance(tests, dict):
@@ -208,4 +212,4 @@ def _of_python(text: str, around: _Around) -> Python:
         if waits or (re.search(rf"\b{begun}\b", text) and not is_method):
             entry = f"Solution().{begun}" if is_method else begun
     method = entry.rpartition(".")[2] if entry else None
-    return Python(text, entry, assertions.wanted(text, method))
+    return Python(text, entry, weak_tests.wanted(text, method))

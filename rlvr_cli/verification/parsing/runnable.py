@@ -7,9 +7,9 @@ import json
 import re
 from typing import Any, Literal
 
-from rlvr_cli.verification.parsing import names, programs, usual_imports
+from rlvr_cli.verification.parsing import programs, python_names, usual_imports
 from rlvr_cli.verification.parsing.cases import Calls, Script
-from rlvr_cli.verification.parsing.golds import Gold
+from rlvr_cli.verification.parsing.program_golds import Gold
 
 _ENTRY = re.compile(r"^(?:(?P<owner>\w+)(?:\(\))?\.)?(?P<method>\w+)$")
 _SOLUTION = re.compile(r"\bSolution\(")
@@ -62,10 +62,10 @@ def is_lazy(program: str, gold: Gold, prompt: str) -> bool:
 
     Python refuses any other name that is not defined.
     """
-    asked = names.annotated(program)
-    given = names.classes(prompt)
+    asked = python_names.annotated(program)
+    given = python_names.classes(prompt)
     given |= _NODES if _is_usual(gold) else frozenset()
-    given |= frozenset() if isinstance(gold, Script | Calls) else names.classes(gold.text)
+    given |= frozenset() if isinstance(gold, Script | Calls) else python_names.classes(gold.text)
     return bool(asked) and asked <= given
 
 
@@ -91,36 +91,36 @@ def _begins(name: str) -> re.Pattern[str]:
 
 
 def _defines(program: str, name: str) -> bool:
-    known = names.of(program)
+    known = python_names.of(program)
     if known is None:
         return _begins(name).search(program) is not None
-    return name in known.defines | known.imports or bool(names.defined_within(program, name))
+    return name in known.defines | known.imports or bool(python_names.defined_within(program, name))
 
 
 def _after_prompt(program: str, name: str, owner: str | None, prompt: str) -> str:
     """The program after what the prompt gives of it."""
     if not _defines(program, name):
         joined = prompt + program
-        is_known = names.of(program) is not None and names.of(joined) is None
+        is_known = python_names.of(program) is not None and python_names.of(joined) is None
         return program if is_known else joined
     begun = _begins(owner or name).search(prompt)
     above = prompt[: begun.start()] if begun else ""
     given = prompt if not begun and owner and _only_defines(prompt) else above
-    return usual_imports.before(program, given) if names.of(given) is not None else program
+    return usual_imports.before(program, given) if python_names.of(given) is not None else program
 
 
 def _only_defines(text: str) -> bool:
     """Whether a text is Python that imports and defines, and no sentence that happens to parse."""
-    known = names.of(text)
+    known = python_names.of(text)
     return known is not None and not known.shows and bool(known.defines | known.imports)
 
 
 def _named(program: str, method: str, owner: str | None) -> str:
     """The program with a function of a method's name, which makes an object for each call."""
-    known = names.of(program)
+    known = python_names.of(program)
     if known is None or method in known.defines:
         return program
-    owners = names.defined_within(program, method)
+    owners = python_names.defined_within(program, method)
     if not owners:
         return program
     asked = owner or "Solution"
