@@ -155,6 +155,14 @@ def remark(name: str, *remarks: str) -> None:
         say(f"{name}: {text}")
 
 
+class _Unknown:
+    def __format__(self, form: str) -> str:
+        return "unknown"
+
+
+_UNKNOWN = _Unknown()  # in place of a number, whatever its format
+
+
 def conclude(
     parts: Parts,
     out: Path,
@@ -170,7 +178,7 @@ def conclude(
     if shards is None:
         words = "this share is done, parts of other shares are still missing"
     else:
-        words = text.format(**{k: float("nan") if v is None else v for k, v in summary.items()})
+        words = text.format(**{k: _UNKNOWN if v is None else v for k, v in summary.items()})
     new = parts.counts["written"] + parts.counts["rewritten"]
     if shards is None:
         say(f"{parts.name}: {words}")

@@ -62,3 +62,8 @@ def test_training_is_warned_of_where_nearly_no_completion_has_an_answer(scored):
     scores, rollouts, _ = scored(*ROWS[:5])
     (warning,) = unanswered.warnings(scores, rollouts)
     assert warning.startswith(f"warning: of `{scores.path}` 5 of 5 completions (100.0%) have no")
+
+
+def test_a_mean_of_no_rewards_is_unknown(scored):
+    _, _, err = scored(ROWS[5])
+    assert "1 completions, mean reward unknown, 1 without" in err
