@@ -2,9 +2,8 @@
 
 A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
 a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory; several
-are mixed. The layouts of public data sets are recognised (`rlvr list
-layouts`); of others, columns that rlvr knows by name are found. `--keep-rate 0.1,0.9 --scores DIR`
-keeps the prompts that those completions solve so often.
+are mixed. Layouts of public data sets are recognised (`rlvr list layouts`), else columns by their
+names. `--keep-rate 0.1,0.9 --scores DIR` keeps prompts that those completions solve so often.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
