@@ -119,21 +119,21 @@ class _Warnings:
         options = {"steps": "--max-new-tokens"}
         options["eval"] = "--eval-max-new-tokens" if own else "--max-new-tokens"
         self._directory, self._options = directory, options
-        self._unanswered = set(options)  # kinds whose missing answers were not told of
+        self._said: set[tuple[str, str]] = set()
 
     def look(self, record: dict[str, Any]) -> None:
         for kind in ["steps", "eval"] if record["seconds"] else ["eval"]:
             folder = self._directory.of(kind, record["step"])
-            if not (folder / "scores" / MANIFEST).exists():
-                continue
-            rollouts = Shards.open(folder / "rollouts")
-            for text in rollout.cut(rollouts, self._options[kind]) if kind in self._options else ():
-                console.say(text)
-                del self._options[kind]
-            scores = Shards.open(folder / "scores")
-            for text in unanswered.warnings(scores, rollouts) if kind in self._unanswered else ():
-                console.say(text)
-                self._unanswered.remove(kind)
+            if (folder / "scores" / MANIFEST).exists():
+                rollouts, scores = (Shards.open(folder / name) for name in ("rollouts", "scores"))
+                self._say_once((kind, "cut"), rollout.cut(rollouts, self._options[kind]))
+                self._say_once((kind, "unanswered"), unanswered.warnings(scores, rollouts))
+
+    def _say_once(self, what: tuple[str, str], texts: Iterator[str]) -> None:
+        """Says what a generator yields, which does no work where it was said before."""
+        for text in texts if what not in self._said else ():
+            console.say(text)
+            self._said.add(what)
 
 
 @contextlib.contextmanager
