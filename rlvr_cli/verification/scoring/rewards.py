@@ -152,23 +152,18 @@ def pinned(text: str) -> str:
         inlined = [(weight, registry.inlined(_FOLDER, spec)) for weight, spec in parts]
         return text if inlined == parts else _summed(inlined)
     build(text)
-    pieces = []
-    for weight, spec in weighted:
-        if joins.held(spec):
-            whole = joins.respelled(spec, lambda _, item: pinned(item))
-            pieces.append(
-                whole if len(weighted) == 1 and weight == 1 else f"{_spelled(weight)}*{whole}"
-            )
-            continue
-        whole = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
-        options = dict(grammar.read(whole).options)
-        if grammar.read(whole).name == "custom" and not options["sha256"]:
-            digest = user_code.digest(user_code.read(str(options["path"]), "the verifier"))
-            whole = registry.canonical(_FOLDER, f"{spec},sha256={digest.removeprefix('sha256-')}")
-        pieces.append(
-            whole if len(weighted) == 1 and weight == 1 else f"{_spelled(weight)}*{whole}"
-        )
-    return "+".join(pieces)
+    return _summed([(weight, _pinned(spec)) for weight, spec in weighted])
+
+
+def _pinned(spec: str) -> str:
+    if joins.held(spec):
+        return joins.respelled(spec, lambda _, item: pinned(item))
+    whole = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
+    options = dict(grammar.read(whole).options)
+    if grammar.read(whole).name == "custom" and not options["sha256"]:
+        digest = user_code.digest(user_code.read(str(options["path"]), "the verifier"))
+        return registry.canonical(_FOLDER, f"{spec},sha256={digest.removeprefix('sha256-')}")
+    return whole
 
 
 def origins(text: str) -> dict[str, str]:
