@@ -85,7 +85,8 @@ def ours(options: argparse.Namespace) -> None:
         rlvr("prompts", folder / "prompts.jsonl", "--verifier", "number", "--out", prompts)
     words = [
         "train", "--algo", "nsr", "--model", folder, "--prompts", prompts, "--steps", options.steps,
-        "--eval-every", 0, "--save-every", 1000, "--prompts-per-step", options.prompts,
+        "--eval-every", 0, "--save-every", options.save_every,
+        "--prompts-per-step", options.prompts,
         "--prompts-per-part", options.prompts // 4,
         "--num-generations", options.generations, "--max-new-tokens", options.new_tokens,
         "--engine", options.engine, "--trainer", options.trainer, "--out", options.out,
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--engine", default="vllm:max_length=2048")
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
+    parser.add_argument("--save-every", type=int, default=1000)
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--ways", type=int, default=3, help="of asking the bare engine")
     parser.add_argument("--out", default="runs/gpu-step")

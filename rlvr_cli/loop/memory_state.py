@@ -8,6 +8,7 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.stages import memory_step, steps
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 _FOLDER = "memory"
@@ -35,7 +36,7 @@ class MemoryState:
         trainer = memory_step.trainer(loaded, config.memory_step, tokens)
         return MemoryState(model, loaded, trainer, config)
 
-    def update(self, rollouts: Shards, out: Path, *, save: bool) -> None:
+    def update(self, rollouts: Shards, out: Path, *, save: bool, syncing: Syncing) -> None:
         """Trains it on a step's completions."""
         update = memory_step.run(
             rollouts,
@@ -45,6 +46,7 @@ class MemoryState:
             micro_batch_tokens=self._config.train_step.micro_batch_tokens,
             save=save,
             engine=lambda: self._trainer,
+            syncing=syncing,
         )
         self.policy = steps.checkpoint_after(update, self.policy, save=save)
 

@@ -7,7 +7,7 @@ processes; advantages are the main process' work; the update is everyone's.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards, Share, begun_with
 from rlvr_cli.terminal import console
 
@@ -52,6 +53,7 @@ class Run:
     timer: Timer
     last_step: int
     last_seconds: dict[str, float]
+    syncing: Syncing = field(default_factory=Syncing)
 
     def close(self) -> None:
         """Ends the processes of verifiers, and says what their services took."""
@@ -83,16 +85,17 @@ class Run:
                 logprobs = self._reference_logprobs(rollouts, here / "logprobs", columns)
         with timer("advantage"):
             advantages = self._advantages(scores, here / "advantages")
+        self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
         with timer("train_step"):
             update = train_step.run(
                 advantages, here / "update", policy.policy, self.config.train_step,
                 seed=self.config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
-                engine=lambda: policy.trainer,
+                engine=lambda: policy.trainer, syncing=self.syncing,
             )  # fmt: skip
             policy.policy = steps.checkpoint_after(update, policy.policy, save=saves)
         if self.memory:
             with timer("memory_step"):
-                self.memory.update(rollouts, here / "memory", save=saves)
+                self.memory.update(rollouts, here / "memory", save=saves, syncing=self.syncing)
         return timer.seconds
 
     def evaluate(self, step: int) -> Path:
@@ -125,8 +128,17 @@ class Run:
             if figures := by_source.of_evaluation(evaluation, measures):
                 record["eval_sources"] = figures
         self.directory.log(record)
-        pruning.prune(self.directory, self.config.train.keep, self.config.train.keep_weights)
+        self._prune(wait=step == self.config.train.steps)
         return record
+
+    def _prune(self, *, wait: bool) -> None:
+        """Removes old checkpoints; one more stays while the newest is on its way to disk."""
+        if not self.world.is_main_process:
+            return
+        if wait:
+            self.syncing.wait()
+        train = self.config.train
+        pruning.prune(self.directory, train.keep + self.syncing.is_pending, train.keep_weights)
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:
         limit = self.config.train.max_error_rate

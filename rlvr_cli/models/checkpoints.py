@@ -1,7 +1,8 @@
 """Where a run and its steps hold their policies, and a policy the state of its optimizer.
 
     update/_checkpoint                             a model or adapters, as any loader reads them
-    update/_checkpoint/optimizer/adamw.safetensors     AdamW's moments, where no loader looks
+    update/_checkpoint/optimizer/adamw.safetensors     AdamW's moments, where no loader looks;
+                                  those of a large model as adamw-00001-of-00007.safetensors
     update/_weights                                what is kept of it longer: weights alone
 
 Version 0.1.0 has the moments beside the weights, in `trainer.safetensors`.
@@ -26,10 +27,11 @@ def is_model(path: Path) -> bool:
     return (path / "config.json").exists() or (path / lora.BASE).exists()
 
 
-def optimizer_state(policy: Path) -> Path | None:
-    """The file of the optimizer's state in a policy's folder, None without one."""
-    places = (policy / OPTIMIZER, policy / OPTIMIZER_BEFORE)
-    return next((place for place in places if place.exists()), None)
+def optimizer_state(policy: Path) -> list[Path]:
+    """The files of the optimizer's state in a policy's folder, none without one."""
+    place, before = policy / OPTIMIZER, policy / OPTIMIZER_BEFORE
+    files = sorted(place.parent.glob(f"{place.stem}*{place.suffix}"))
+    return files or ([before] if before.exists() else [])
 
 
 def policy_in(path: Path) -> Path | None:

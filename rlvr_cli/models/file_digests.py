@@ -1,7 +1,7 @@
 """sha256 of large files: several at a time, and remembered by what a change would change.
 
 What is remembered lies in the user's cache, one small file a path. Without it, or where it says
-nothing that can be believed, the file is read again.
+nothing that can be believed, the file is read again. What this process wrote it has in memory.
 """
 
 import contextlib
@@ -19,6 +19,8 @@ from rlvr_cli.storage import user_cache
 REMEMBERED = 1 << 24  # bytes: the least size of a file that takes longer to read than to look up
 _SETTLED = 2 * 10**9  # ns: a later write to a file that is younger might leave its time as it is
 _FOLDER = "digests"
+_MOST_NOTED = 256
+_noted: dict[tuple[int, int], tuple[dict[str, int], str]] = {}  # by device and inode
 
 
 def sha256_of(paths: Iterable[Path]) -> list[str]:
@@ -31,13 +33,24 @@ def sha256_of(paths: Iterable[Path]) -> list[str]:
         return list(pool.map(_sha256, paths))
 
 
+def note(descriptor: int, sha256: str) -> None:
+    """Keeps the digest of an open file that this process has just written to its end."""
+    state = _state(descriptor)
+    _noted[state["device"], state["inode"]] = state, sha256
+    while len(_noted) > _MOST_NOTED:
+        _noted.pop(next(iter(_noted)), None)
+
+
 def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
         state, now = _state(file.fileno()), time.time_ns()
         if state["size"] < REMEMBERED:
             return hashlib.file_digest(file, "sha256").hexdigest()
-        if known := _recall(path, state):
+        noted, known = _noted.get((state["device"], state["inode"]), ({}, ""))
+        if noted == state:
             return known
+        if recalled := _recall(path, state):
+            return recalled
         found = hashlib.file_digest(file, "sha256").hexdigest()
         is_settled = max(state["mtime_ns"], state["ctime_ns"]) < now - _SETTLED
         if is_settled and _state(file.fileno()) == state:

@@ -86,11 +86,13 @@ class Policy:
 
     @functools.cached_property
     def trainer_digest(self) -> str | None:
-        """sha256 of the optimizer's state, None if there is none on disk."""
-        if self.identity:
-            return None
-        path = checkpoints.optimizer_state(self.path)
-        return file_digests.sha256_of([path])[0] if path else None
+        """sha256 of the optimizer's state, None if there is none on disk; of several files' own."""
+        files = [] if self.identity else checkpoints.optimizer_state(self.path)
+        contents = file_digests.sha256_of(files)
+        if len(files) < 2:
+            return contents[0] if contents else None
+        named = zip(files, contents, strict=True)
+        return hashlib.sha256("".join(f"{f.name}\0{c}\n" for f, c in named).encode()).hexdigest()
 
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""

@@ -16,6 +16,7 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.stages import common, steps, train_step, updates
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
@@ -33,6 +34,7 @@ def run(
     save: bool = True,
     engine: Callable[[], TrainingEngine] | None = None,
     on_part: OnPart = lambda index, state: None,
+    syncing: Syncing | None = None,
 ) -> Shards:
     """A steps directory with the trained memory model in its `_checkpoint` folder.
 
@@ -60,7 +62,9 @@ def run(
         own = make_engine()
         return own, _update(own, _rows(rollouts), options, rollouts.params)
 
-    return steps.write(out, plan, update, save=save, identity="memory", on_part=on_part)
+    return steps.write(
+        out, plan, update, save=save, identity="memory", on_part=on_part, syncing=syncing
+    )
 
 
 def trainer(loaded: Loaded, options: MemoryOptions, micro_batch_tokens: int) -> TrainingEngine:

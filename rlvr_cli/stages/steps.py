@@ -17,6 +17,7 @@ from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic, writer
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_fingerprint
 from rlvr_cli.storage.writer import OnPart, write_all_shards
@@ -30,21 +31,23 @@ def write(
     save: bool,
     identity: str,
     on_part: OnPart,
+    syncing: Syncing | None = None,
 ) -> Shards:
     """The directory of a plan, whose `update` gives its rows and the engine that computed them.
 
-    What is not saved is identified by the plan and the word `identity`.
+    What is not saved is identified by the plan and the word `identity`. With `syncing` the
+    checkpoint is brought to disk by and by.
     """
 
     def make(_: int) -> pa.Table:
         engine, table = update()
         if save:
-            save_checkpoint(engine, out)
+            save_checkpoint(engine, out, sync=syncing is None)
         return table
 
     plan = writer.resume(out, plan)  # an update that is repeated keeps its identity
     without = None if save else _identity(identity, plan.fingerprint)
-    return write_all_shards(
+    written = write_all_shards(
         out,
         plan,
         make,
@@ -52,6 +55,9 @@ def write(
         on_part=on_part,
         is_intact=lambda steps: policies.checkpoint_state(steps) == "whole" or not save,
     )
+    if save and syncing:  # begun last: the manifest would wait for it
+        syncing.begin(out / CHECKPOINT)
+    return written
 
 
 def _identity(word: str, fingerprint: str) -> str:
@@ -71,9 +77,9 @@ def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:
     return Policy(before.path, str(update.path), update.summary["policy"])
 
 
-def save_checkpoint(engine: TrainingEngine, out: Path) -> None:
+def save_checkpoint(engine: TrainingEngine, out: Path, *, sync: bool = True) -> None:
     """Writes the checkpoint completely or not at all."""
-    with atomic.whole_folder(out / CHECKPOINT, replace=True) as folder:
+    with atomic.whole_folder(out / CHECKPOINT, replace=True, sync=sync) as folder:
         engine.save(folder)
 
 

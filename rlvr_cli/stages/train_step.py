@@ -20,6 +20,7 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.stages import advantage, batch as batches, steps, updates
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
@@ -46,6 +47,7 @@ def run(
     save: bool = True,
     engine: Callable[[], TrainingEngine] | None = None,
     on_part: OnPart = lambda index, state: None,
+    syncing: Syncing | None = None,
 ) -> Shards:
     """A steps directory, with the updated policy in its `_checkpoint` folder.
 
@@ -98,7 +100,9 @@ def run(
         distributed.broadcast(True)
         return update()
 
-    written = steps.write(out, plan, shared_update, save=save, identity="update", on_part=on_part)
+    written = steps.write(
+        out, plan, shared_update, save=save, identity="update", on_part=on_part, syncing=syncing
+    )
     distributed.broadcast(False)
     return written
 

@@ -10,6 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +59,52 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+class Syncing:
+    """Folders on their way to disk while this process works on.
+
+    A kill loses nothing of them, as the system has their bytes; a power cut may.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._folders: list[tuple[Path, Future[None]]] = []
+
+    def begin(self, folder: Path) -> None:
+        self._folders.append((folder, self._pool.submit(_sync, folder)))
+
+    @property
+    def is_pending(self) -> bool:
+        return not all(done.done() for _, done in self._folders)
+
+    def wait(self) -> None:
+        """Returns when all are on disk; an error where one could not be brought there."""
+        while self._folders:
+            folder, done = self._folders.pop()
+            try:
+                done.result()
+            except OSError as error:
+                raise write_error(folder, error) from error
+
+
 @contextlib.contextmanager
-def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A temporary folder to write to, which then becomes `path`, completely or not at all."""
+def whole_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Iterator[Path]:
+    """A temporary folder to write to, which then becomes `path`, completely or not at all.
+
+    Without `sync` no kill leaves less of it, and a power cut may.
+    """
     temporary = path.with_name(f"_tmp-{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     make_folder(temporary)
     try:
         yield temporary
-        _settle_folder(temporary)
+        _set_modes(temporary)
+        if sync:
+            _sync(temporary)
         if replace and path.exists():
             shutil.rmtree(path)
         temporary.rename(path)
-        sync_folder(path.parent)
+        if sync:
+            sync_folder(path.parent)
     except Exception as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if cause := _cause_on_disk(error):
@@ -86,19 +120,26 @@ def _cause_on_disk(error: Exception) -> OSError | None:
     return OSError(int(told[1]), os.strerror(int(told[1]))) if told else None
 
 
-def _settle_folder(path: Path) -> None:
-    """Brings all files below a folder to disk, with the mode that the user's umask gives.
+def _set_modes(path: Path) -> None:
+    """Gives all files below a folder the mode that the user's umask gives.
 
     Some libraries write through temporary files that their owner alone may read.
     """
     mode = _mode_of_new_files(path)
     for child in path.rglob("*"):
+        if child.is_file() and stat.S_IMODE(child.stat().st_mode) != mode:
+            child.chmod(mode)
+
+
+def _sync(path: Path) -> None:
+    """Brings a folder and all below it to disk."""
+    for child in path.rglob("*"):
         if child.is_dir():
             sync_folder(child)
         else:
-            child.chmod(mode)
             sync_file(child)
     sync_folder(path)
+    sync_folder(path.parent)
 
 
 def _mode_of_new_files(folder: Path) -> int:

@@ -1,8 +1,10 @@
 """Which checkpoints of a run stay, whole or as weights alone, and what is said of the others."""
 
 import json
+import os
 import resource
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -210,3 +212,25 @@ def test_every_file_of_a_run_has_the_mode_of_the_users_umask(made):
     files = [path for path in made.rglob("*") if path.is_file()]
     assert len(files) > 100
     assert {path.stat().st_mode for path in files} == {probe.stat().st_mode}
+
+
+def test_the_checkpoint_before_stays_until_the_newest_is_on_disk(tmp_path, monkeypatch):
+    run, sync, held = tmp_path / "run", os.fsync, {}
+
+    def slow(descriptor):
+        """A disk that takes the weights of a step once the step after it was begun."""
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.name == "model.safetensors":
+            step, deadline = int(path.parents[2].name), time.monotonic() + 60
+            while step < 5 and not (run / f"steps/{step + 1:06d}/rollouts").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            held[step] = [n for n in range(1, 6) if (update_of(run, n) / "_checkpoint").exists()]
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    words = ["train", "--algo=grpo", *SMALL, "--save-every=1", "--keep=1", "--out", str(run)]
+    assert app.run(words) == 0
+    assert all({step - 1, step} <= {0, *there} for step, there in held.items())
+    assert sorted(held) == [1, 2, 3, 4, 5]
+    assert list(left(run)) == [5]

@@ -5,17 +5,19 @@ their own that no loader of models reads. Weights and moments are complete and i
 many processes trained them, in whatever precision.
 """
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
 
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import checkpoints, lora
+from rlvr_cli.models import checkpoints, lora, tensor_files
 from rlvr_cli.models.policy import Loaded
 
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
@@ -47,43 +49,52 @@ class TrainableWeights:
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """The optimizer's state of each weight by its name, empty where there is none yet."""
-        path = checkpoints.optimizer_state(self._policy.path)
-        if not self._resumes or path is None:
-            return {}
-        try:
-            state = load_file(path)
-        except SafetensorError as error:
-            raise DataError(
-                f"`{path}` is damaged: {error}", "run that update again, or remove the file"
-            ) from error
         by_name: dict[str, dict[str, Tensor]] = {}
-        for key, value in state.items():
-            moment, _, name = key.partition(".")
-            by_name.setdefault(name, {})[moment] = value
+        for path in checkpoints.optimizer_state(self._policy.path) if self._resumes else []:
+            try:
+                state = load_file(path)
+            except SafetensorError as error:
+                raise DataError(
+                    f"`{path}` is damaged: {error}", "run that update again, or remove the file"
+                ) from error
+            for key, value in state.items():
+                moment, _, name = key.partition(".")
+                by_name.setdefault(name, {})[moment] = value
         return by_name
 
     def write(
         self, path: Path, weights: dict[str, Tensor], state: dict[str, dict[str, Tensor]]
     ) -> None:
         """A checkpoint of named float32 weights and of the optimizer's state of each."""
+        place = path / checkpoints.OPTIMIZER
+        place.parent.mkdir(parents=True, exist_ok=True)
+        flat = {
+            f"{key}.{name}": value
+            for name, values in state.items()
+            for key, value in values.items()
+        }
+        with tensor_files.saving() as save:
+            tensor_files.write_split(save, flat, place)
+            self._write_weights(path, weights, save)
+        for name, data in self._companions.items():
+            if name == "generation_config.json" or not (path / name).exists():
+                (path / name).write_bytes(data)
+
+    def _write_weights(
+        self, path: Path, weights: dict[str, Tensor], save: tensor_files.Save
+    ) -> None:
         model = self._model
         if self._base:
             base = (self._base.named_from(path), self._base.digest, self._lora_targets)
             lora.save(model, path, weights, lora.Base(*base))
             model.generation_config.save_pretrained(path)
-        else:
-            model.save_pretrained(path, state_dict=self._state_dict(weights))
-        for name, data in self._companions.items():
-            if name == "generation_config.json" or not (path / name).exists():
-                (path / name).write_bytes(data)
-        flat = {
-            f"{key}.{name}": value.contiguous()
-            for name, values in state.items()
-            for key, value in values.items()
-        }
-        place = path / checkpoints.OPTIMIZER
-        place.parent.mkdir(exist_ok=True)
-        save_file(flat, place)
+            return
+        with _transformers_saving_by(save):
+            model.save_pretrained(
+                path,
+                state_dict=self._state_dict(weights),
+                max_shard_size=tensor_files.FILE_SIZE,
+            )
 
     def _state_dict(self, weights: dict[str, Tensor]) -> dict[str, Any]:
         """The weights under each of their names (tied ones have several), and the saved buffers."""
@@ -91,3 +102,16 @@ class TrainableWeights:
         name_of = {id(parameter): name for name, parameter in self.named.items()}
         tied = {n: weights[name_of[id(p)]] for n, p in every.items() if id(p) in name_of}
         return {n: v for n, v in self._model.state_dict().items() if n not in tied} | tied
+
+
+@contextlib.contextmanager
+def _transformers_saving_by(save: tensor_files.Save) -> Iterator[None]:
+    """Has transformers, which decides on names and files, write them by `save`."""
+    from transformers import modeling_utils
+
+    own = modeling_utils.safe_save_file
+    modeling_utils.safe_save_file = save
+    try:
+        yield
+    finally:
+        modeling_utils.safe_save_file = own

@@ -22,7 +22,7 @@ from rlvr_cli.engines.training import _batch
 from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate.phases import BUCKET
-from rlvr_cli.models import logprobs
+from rlvr_cli.models import logprobs, tensor_files
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
@@ -291,7 +291,8 @@ class DeepSpeedEngine:
 
 def _host(value: Tensor | None, parameter: Any) -> Tensor:
     """A full value in host memory; without ZeRO, `value` is None and the parameter is the value."""
-    return (parameter if value is None else value).detach().float().cpu().clone()
+    full = (parameter if value is None else value).detach().float()
+    return tensor_files.on_host(full)
 
 
 def _shortest(rows: list[Row]) -> Row:

@@ -13,7 +13,7 @@ from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import checkpoints, logprobs, policy
+from rlvr_cli.models import checkpoints, logprobs, policy, tensor_files
 from rlvr_cli.protocols import Row
 
 TOTALS = Totals(tokens=13, sequences=4, max_length=8)
@@ -340,6 +340,35 @@ def test_the_optimizers_moments_are_in_the_checkpoint(tmp_path):
     assert_bitwise(weights(resumed), weights(through))
     name, expected = next(iter(weights(through).items()))
     assert not torch.equal(weights(forgetful)[name], expected)
+
+
+def test_a_checkpoint_in_several_files_is_the_same_checkpoint(tmp_path, monkeypatch):
+    through = start()
+    train(through, 2)
+    through.save(tmp_path / "one")
+    monkeypatch.setattr(tensor_files, "FILE_SIZE", 10_000)
+    through.save(tmp_path / "many")
+    assert len(list((tmp_path / "many").glob("model-*.safetensors"))) > 1
+    assert len(checkpoints.optimizer_state(tmp_path / "many")) > 1
+    assert not (tmp_path / "many" / checkpoints.OPTIMIZER).exists()
+    resumed = start(tmp_path / "many")
+    assert_bitwise(weights(resumed), weights(through))
+    assert train(resumed, 2) == train(through, 2)
+    assert_bitwise(weights(resumed), weights(through))
+
+
+def test_every_file_of_the_moments_identifies_the_optimizer(tmp_path, monkeypatch):
+    engine = start()
+    train(engine, 1)
+    monkeypatch.setattr(tensor_files, "FILE_SIZE", 10_000)
+    engine.save(tmp_path)
+    digests = {policy.resolve(str(tmp_path)).trainer_digest}
+    for file in checkpoints.optimizer_state(tmp_path):
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        digests.add(policy.resolve(str(tmp_path)).trainer_digest)
+        file.write_bytes(content)
+    assert len(digests) == 1 + len(checkpoints.optimizer_state(tmp_path))
 
 
 def test_saving_changes_nothing(tmp_path):

@@ -1,0 +1,55 @@
+"""Folders that are brought to disk while their writer works on."""
+
+import errno
+import os
+import threading
+
+import pytest
+
+from rlvr_cli.errors import UserError
+from rlvr_cli.storage import atomic
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """A disk that takes files once the event is set."""
+    ready, sync = threading.Event(), os.fsync
+
+    def wait(descriptor):
+        ready.wait(30)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", wait)
+    yield ready
+    ready.set()
+
+
+def write(path, syncing, content=b"weights"):
+    with atomic.whole_folder(path, replace=True, sync=False) as folder:
+        (folder / "optimizer").mkdir()
+        (folder / "optimizer" / "file").write_bytes(content)
+    syncing.begin(path)
+
+
+def test_a_folder_is_there_before_it_is_on_disk(tmp_path, slow_disk):
+    syncing = atomic.Syncing()
+    write(tmp_path / "a", syncing)
+    assert (tmp_path / "a" / "optimizer" / "file").read_bytes() == b"weights"
+    assert syncing.is_pending
+    slow_disk.set()
+    syncing.wait()
+    assert not syncing.is_pending
+
+
+def test_a_disk_that_fails_is_an_error_at_the_wait(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    syncing = atomic.Syncing()
+    write(tmp_path / "a", syncing)
+    with pytest.raises(UserError, match="No space left on device") as caught:
+        syncing.wait()
+    assert "free some space" in str(caught.value.hint)
+    assert str(tmp_path / "a") in str(caught.value)
+    syncing.wait()  # it is said once
