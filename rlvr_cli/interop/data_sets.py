@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.interop import readers, splits
+from rlvr_cli.interop import readers, splits, stdin
 
 _HUB = "hf://datasets/"
 _TIMEOUT_S = 20.0
@@ -27,6 +27,10 @@ def read(source: str, split: str | None = None) -> DataSet:
     `source:NAME` is the configuration NAME of a data set that has several.
     """
     path, config = Path(source), None
+    if path == stdin.DASH:
+        if split or config:
+            raise UsageError("`-` is stdin, which has no splits", "leave --split out")
+        return DataSet(stdin.NAME, readers.read(path))
     if not path.exists() and ":" in source.removeprefix(_HUB):
         source, _, config = source.rpartition(":")
         path = Path(source)
