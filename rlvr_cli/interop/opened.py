@@ -71,11 +71,11 @@ def require_content(path: Path) -> None:
 
 
 def refuse_other_encodings(path: Path, start: bytes) -> None:
-    encoding = json.detect_encoding(start).upper() if len(start) > 1 else "UTF-8"
+    encoding = json.detect_encoding(start).upper().replace("-LE", "LE").replace("-BE", "BE")
     if not encoding.startswith("UTF-8"):
         raise DataError(
             f"`{stdin.shown(path)}` is text in {encoding}, rlvr reads UTF-8",
-            f"{shown_by(path)} | iconv -f {encoding} -t UTF-8 > utf8{suffix(path)}",
+            f"convert it: `{shown_by(path)} | iconv -f {encoding} -t UTF-8 > utf8{suffix(path)}`",
         )
 
 

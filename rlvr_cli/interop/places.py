@@ -145,7 +145,8 @@ def _strangers(known: list[Path], is_row: IsRow) -> list[Path]:
 
 def _is_of(name: str, base: str) -> bool:
     """Whether samples are those of EvalPlus' results, which may be called `eval_results.json`."""
-    return not base or name in (f"{base}.jsonl", f"{base}.raw.jsonl")
+    raw = base.removesuffix("-sanitized")
+    return not base or name in (f"{base}.jsonl", f"{raw}.jsonl", f"{raw}.raw.jsonl")
 
 
 def _holds_rows(path: Path, is_row: IsRow) -> bool:

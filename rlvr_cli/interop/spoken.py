@@ -156,8 +156,8 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     value = row if name is None else row[name]
     if not isinstance(value, dict | list):
         return row
-    if name is None and "custom_id" in row and row.get("error"):
-        raise Unreadable(f"an error and no completion: {str(row['error'])[:80]}")
+    if name is None and "custom_id" in row:
+        value = _of_batch(row)
     reply = _reply(value)
     if reply is None:
         return row
@@ -166,6 +166,15 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     if row.get("finish_reason") is None:
         unpacked["finish_reason"] = reasons if len(said) > 1 else reasons[0]
     return row | unpacked
+
+
+def _of_batch(row: dict[str, Any]) -> Any:
+    """The response in a line of a batch, of Anthropic's too; OpenAI's has it in `response`."""
+    result = row.get("result")
+    message = result.get("message") if isinstance(result, dict) else None
+    if row.get("error") or (isinstance(result, dict) and not message):
+        raise Unreadable(f"an error and no completion: {str(row.get('error') or result)[:80]}")
+    return message or row
 
 
 def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
@@ -178,11 +187,12 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
         if _are_choices(value.get(name)):
             return _listed(value[name])
     if value.get("object") == "response" and isinstance(value.get("output"), list):
-        return [_of_items(value["output"])], [value.get("status")]
+        return [[_of_items(value["output"])]], [value.get("status")]
     if isinstance(found := value.get("candidates"), list) and found and "text" not in value:
-        return [one.get("content") for one in found], [one.get("finishReason") for one in found]
+        said = [[one["content"]] if one.get("content") else None for one in found]
+        return said, [one.get("finishReason") for one in found]
     if value.get("type") == "message" and isinstance(value.get("content"), list):
-        return [value], [value.get("stop_reason")]
+        return [[value]], [value.get("stop_reason")]
     if value.get("error") and set(value) <= {"error", "status_code", "request_id", "body", "id"}:
         raise Unreadable(f"an error and no completion: {str(value['error'])[:80]}")
     return None
