@@ -13,7 +13,7 @@ import typer
 
 from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
-from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime import distributed, several, stdin
 from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console, escape
 
@@ -263,10 +263,8 @@ def source(given: str | None) -> Path:
 
 def files(given: list[str] | None) -> Path:
     """What was given as one path; of stdin the path that it holds, or else the rows."""
-    from rlvr_cli.interop import places, stdin
-
     if given and given != ["-"]:
-        return places.together(once(list(map(Path, given))))
+        return several.together(once(list(map(Path, given))))
     if stdin.is_terminal():
         raise UsageError("no directory was given", "name one or files, or pipe rows in")
     lines = stdin.lines()
@@ -282,7 +280,7 @@ def files(given: list[str] | None) -> Path:
 
 def once(paths: list[Path]) -> list[Path]:
     """These paths; an error if several are stdin, which is read once."""
-    if paths.count(Path("-")) > 1:
+    if paths.count(stdin.DASH) > 1:
         raise UsageError("`-` is named twice, and stdin holds one source", "name the other's file")
     return paths
 

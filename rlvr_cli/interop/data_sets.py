@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.interop import readers, splits, stdin
+from rlvr_cli.interop import readers, splits
+from rlvr_cli.runtime import stdin
 
 _HUB = "hf://datasets/"
 _TIMEOUT_S = 20.0

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import IO, Any, TextIO
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import stdin
+from rlvr_cli.runtime import stdin
 
 # The ending of each compression, how its files begin, and what prints them.
 _COMPRESSIONS = {

@@ -6,29 +6,16 @@ import json
 import shlex
 import warnings
 from collections.abc import Sequence
-from pathlib import Path, PosixPath, PurePath
+from pathlib import Path, PurePath
 
 from rlvr_cli.errors import Advice, DataError, UsageError
-from rlvr_cli.interop import containers, opened, stdin
+from rlvr_cli.interop import containers, opened
 from rlvr_cli.interop.containers import IsRow
+from rlvr_cli.runtime import stdin
+from rlvr_cli.runtime.several import Several
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
 _RESULTS = "eval_results.json"  # of EvalPlus, whose samples lie beside
-
-
-class Several(PosixPath):
-    """Several paths as one; it reads like their list."""
-
-    paths: tuple[Path, ...]
-
-
-def together(paths: Sequence[Path]) -> Path:
-    """One path that stands for these, in their order."""
-    if len(paths) == 1:
-        return paths[0]
-    several = Several(", ".join(map(str, paths)))
-    several.paths = tuple(paths)
-    return several
 
 
 def stem(path: Path) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import containers, opened, stdin
+from rlvr_cli.interop import containers, opened
 from rlvr_cli.interop.containers import IsRow
 from rlvr_cli.interop.opened import suffix as suffix
 from rlvr_cli.interop.places import files as files, is_known as is_known
-from rlvr_cli.interop.stdin import shown as shown
+from rlvr_cli.runtime import stdin
+from rlvr_cli.runtime.stdin import shown as shown
 
 ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",

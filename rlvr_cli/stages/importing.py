@@ -19,6 +19,7 @@ from rlvr_cli.interop import places, readers
 from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_of
 from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime.several import Several
 from rlvr_cli.stages import answered, prompts, score
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -341,5 +342,5 @@ def remarks(rollouts: Shards) -> Iterator[str]:
 
 def _name(source: Path) -> str:
     """What prompts are said to be imported from: the names of files without their folders."""
-    paths = source.paths if isinstance(source, places.Several) else (source,)
+    paths = source.paths if isinstance(source, Several) else (source,)
     return ", ".join(path.name for path in paths)

@@ -11,6 +11,7 @@ import pytest
 from rlvr_cli.errors import Advice, DataError, UsageError
 from rlvr_cli.evaluation.pass_at_k import tally
 from rlvr_cli.interop import places, readers
+from rlvr_cli.runtime.several import together
 
 ROWS = [{"id": "a", "completion": "4", "correct": True},
         {"id": "b", "completion": "5", "correct": False}]  # fmt: skip
@@ -31,7 +32,7 @@ def left_out(folder):
 
 def test_files_that_are_named_together_are_read_in_that_order(tmp_path):
     first, second = lines(tmp_path / "z.jsonl", ROWS[0]), lines(tmp_path / "a.jsonl", ROWS[1])
-    both = places.together([first, second])
+    both = together([first, second])
     assert readers.read(both) == ROWS
     assert (str(both), places.stem(both)) == (f"{first}, {second}", "z+a")
 
@@ -39,7 +40,7 @@ def test_files_that_are_named_together_are_read_in_that_order(tmp_path):
 def test_a_file_that_is_named_twice_is_refused(tmp_path):
     path = lines(tmp_path / "a.jsonl", *ROWS)
     with pytest.raises(UsageError, match=r"a\.jsonl` is named twice"):
-        readers.read(places.together([path, tmp_path]))
+        readers.read(together([path, tmp_path]))
     (tmp_path / "b.jsonl").symlink_to(path)
     with pytest.raises(UsageError, match="is named twice"):
         readers.read(tmp_path)
