@@ -118,7 +118,7 @@ class Stream:
                 yield batch
         if not has_rows:
             raise readers.no_rows(self.path)
-        self._require()
+        self._require(self.path, self.header)
 
     def _parts(self, file: Path) -> Iterator[Any]:
         """Record batches where the columns of a Parquet file are plain enough, else rows."""
@@ -181,7 +181,7 @@ class Stream:
         columns: dict[str, list[Any]] = {name: [] for name in self.has}
         source_rows: list[dict[str, Any]] = []
         if "id" not in self.has:
-            self._require()
+            self._require(readers.shown(self._file), list(part[0]))
         for number, row in enumerate(part, before + 1):
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
@@ -206,16 +206,14 @@ class Stream:
             return spoken.texts(value)
         except spoken.Unreadable as error:
             if "completion" in self._wanted:
-                raise self._unreadable(number, f"`{self.has['completion']}`: ", error) from error
+                raise self._unreadable(
+                    number, f"no text in `{self.has['completion']}`: ", error
+                ) from error
         return [None] * len(value) if isinstance(value, list) else None
 
     def _unreadable(self, number: int, name: str, error: spoken.Unreadable) -> DataError:
-        return DataError(
-            f"`{readers.shown(self._file)}` row {number} holds no text in {name}{error}"[:400]
-            if name else f"`{readers.shown(self._file)}` row {number} holds {error}"[:400],
-            "write its text, or name another column with --completion-column" if name
-            else "ask for it again, or remove the row",
-        )  # fmt: skip
+        what = f"`{readers.shown(self._file)}` row {number} holds {name}{error}"
+        return DataError(what[:400], error.hint)
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
         file = readers.shown(self._file)
@@ -251,17 +249,17 @@ class Stream:
             parquet_columns.text(columns["id"]), correct, reward, **others, rows=source_rows
         )
 
-    def _require(self) -> None:
-        header = ", ".join(self.header)
+    def _require(self, where: Path, names: list[str]) -> None:
+        header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
                 raise DataError(
-                    f"`{self.path}` has no column `{given}`; it has {header}",
+                    f"`{where}` has no column `{given}`; it has {header}",
                     f"name one of them with --{name}-column",
                 )
         if "id" not in self.has:
             raise DataError(
-                f"`{self.path}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
+                f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
                 "name the right one with --id-column",
             )
 

@@ -24,7 +24,21 @@ _BETWEEN_TURNS = "\n\n"
 
 
 class Unreadable(ValueError):
-    """A value that is no text, with the words that say why."""
+    """A value that is no text, with the words that say why and what can be done."""
+
+    hint = "write its text, or name another column with --completion-column"
+
+
+class Failed(Unreadable):
+    """A request that a server did not answer."""
+
+    hint = "ask for it again, or remove the row"
+
+
+class Ambiguous(Unreadable):
+    """Turns that may be one completion or several."""
+
+    hint = "put the turns of each completion into a list of its own"
 
 
 def texts(value: Any) -> Any:
@@ -34,7 +48,7 @@ def texts(value: Any) -> Any:
     """
     if isinstance(value, list) and not _is_one(value):
         if value and all(isinstance(item, dict) and _is_turn(item) for item in value):
-            raise Unreadable(
+            raise Ambiguous(
                 f"{len(value)} turns of the assistant one after the other, which may be one "
                 "completion or several"
             )
@@ -173,7 +187,7 @@ def _of_batch(row: dict[str, Any]) -> Any:
     result = row.get("result")
     message = result.get("message") if isinstance(result, dict) else None
     if row.get("error") or (isinstance(result, dict) and not message):
-        raise Unreadable(f"an error and no completion: {str(row.get('error') or result)[:80]}")
+        raise Failed(f"an error and no completion: {str(row.get('error') or result)[:80]}")
     return message or row
 
 
@@ -194,7 +208,7 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
     if value.get("type") == "message" and isinstance(value.get("content"), list):
         return [[value]], [value.get("stop_reason")]
     if value.get("error") and set(value) <= {"error", "status_code", "request_id", "body", "id"}:
-        raise Unreadable(f"an error and no completion: {str(value['error'])[:80]}")
+        raise Failed(f"an error and no completion: {str(value['error'])[:80]}")
     return None
 
 
