@@ -169,7 +169,7 @@ _CONTENT = ("completion", "reward", "correct", "extracted")
 def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
     """The completions of a batch as plain values, None where nothing is known.
 
-    What 0.1.0 began goes on with its reasons: without `reads_reasons` all but `length` is `stop`.
+    What an earlier version began goes on: without `reads_reasons` all but `length` is `stop`.
     """
     nothing = [None] * len(batch)
     correct = nothing if batch.correct is None else _known(batch.correct)
