@@ -3,6 +3,7 @@
 Shapes: N completions.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,19 @@ def column(values: Any, name: str, path: Path, before: int) -> pa.Array:
 
     `before` is how many completions of the path were read earlier.
     """
+    if isinstance(values, pa.Array):
+        encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        with contextlib.suppress(ValueError):
+            words = [read(word) for word in encoded.dictionary.to_pylist()]
+            return pa.array(words, pa.large_string()).take(encoded.indices)
+        values = values.to_pylist()
     reasons = []
-    for number, value in enumerate(values.to_pylist() if isinstance(values, pa.Array) else values):
+    for number, value in enumerate(values, before + 1):
         try:
             reasons.append(read(value))
         except ValueError as error:
             raise DataError(
-                f"`{path}` completion {before + number + 1} has `{name}` = `{str(error)[:40]}`, "
+                f"`{path}` completion {number} has `{name}` = `{str(error)[:40]}`, "
                 "which says neither that it ended nor that it was cut",
                 "write stop, length or null, or leave it unknown with --finish-column none",
             ) from error

@@ -19,6 +19,7 @@ from rlvr_cli.runtime.stdin import shown as shown
 ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
+_NO_CELL = object()
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
 
 
@@ -150,12 +151,22 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
                     f"{str(row[None])[:60]}",
                     "put quotes around text that holds commas",
                 )
+            if _NO_CELL in row.values():
+                raise DataError(
+                    f"`{shown(path)}` row {number} has fewer cells than the header",
+                    "check that the file was written to its end",
+                )
             yield row
 
 
 def _cells(path: Path, file: TextIO) -> Iterator[dict[Any, Any]]:
-    reader = csv.DictReader(file)
+    reader = csv.DictReader(file, restval=_NO_CELL)
     try:
+        names = reader.fieldnames or []
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise DataError(
+                f"`{shown(path)}` has several columns `{twice[0]}`", "give each its own name"
+            )
         yield from reader
     except csv.Error as error:
         raise DataError(

@@ -7,6 +7,8 @@ templates of Qwen3 and DeepSeek-R1 have it and where verifiers read no answer.
 
 from typing import Any
 
+from rlvr_cli.interop.readers import look_up
+
 _MODEL = ("assistant", "gpt", "model", "bot", "chatbot", "ai")
 _OTHERS = (
     *("user", "human", "system", "developer", "tool", "function", "environment", "ipython"),
@@ -166,8 +168,8 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     `names` are the columns of completions. Other rows stay as they are. An `Unreadable` for a
     response that failed.
     """
-    name = next((name for name in names if row.get(name) is not None), None)
-    value = row if name is None else row[name]
+    found = ((name, look_up(row, name) if "." in name else row.get(name)) for name in names)
+    name, value = next(((n, value) for n, value in found if value is not None), (None, row))
     if not isinstance(value, dict | list):
         return row
     if name is None and "custom_id" in row:

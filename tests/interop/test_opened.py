@@ -99,6 +99,20 @@ def test_cells_of_any_size_are_read(tmp_path):
     assert readers.read(tmp_path / "rows.csv") == [{"id": "a", "completion": text}]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,completion\na,x\nb", "row 2 has fewer cells than the header"),
+        ("id,completion\na,x,y\n", r"row 1 has more cells than the header: \['y'\]"),
+        ("id,correct,correct\na,1,0\n", "has several columns `correct`"),
+    ],
+)
+def test_rows_of_another_width_are_refused(tmp_path, text, message):
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        readers.read(tmp_path / "rows.csv")
+
+
 def test_paths_with_spaces_are_quoted_in_hints(tmp_path):
     path = tmp_path / "my rows.jsonl"
     path.write_text('{"id": 1}\n{no\n')

@@ -6,6 +6,8 @@ import json
 import sys
 import warnings
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli.errors import Advice, DataError, UsageError
@@ -159,6 +161,13 @@ def test_stdin_is_recognised_by_its_content(rlvr, monkeypatch, data):
     assert ran.code == 0, ran.err
     result = json.loads(ran.out)
     assert (result["prompts"], result["metrics"]["pass@1"][0]) == (2, 0.5)
+
+
+def test_a_parquet_file_on_stdin_is_read(rlvr, monkeypatch):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(ROWS), sink)
+    piped(monkeypatch, sink.getvalue().to_pybytes())
+    assert json.loads(rlvr("eval-passk", "-", "--json").out)["prompts"] == 2
 
 
 def test_a_path_on_stdin_is_still_one(rlvr, tmp_path, monkeypatch):

@@ -133,6 +133,12 @@ def test_responses_of_servers_have_their_choices_and_reasons(tmp_path, row):
     assert completions(lines(tmp_path, row)) == (["4", "5"], ["stop", "length"])
 
 
+def test_a_response_is_found_in_a_nested_column(tmp_path):
+    row = {"id": "a", "raw": {"reply": RESPONSE}}
+    found = completions(lines(tmp_path, row), completion="raw.reply")
+    assert found == (["4", "5"], ["stop", "length"])
+
+
 @pytest.mark.parametrize(
     ("row", "text", "end"),
     [
