@@ -11,7 +11,7 @@ IsRow = Callable[[set[str]], bool]
 ID = ("prompt_id", "custom_id", "id", "uid", "unique_id", "task_id", "question_id", "doc_id")
 _TEXTS = ("completion", "completions", "response", "responses", "output", "outputs", "generation",
           "generations", "solution", "solutions", "code", "text", "prompt", "problem", "question",
-          "messages")  # fmt: skip
+          "messages", "prediction", "predictions", "pred", "origin_prompt")  # fmt: skip
 _LISTS = ("results", "data", "samples", "rows", "records", "items", "examples", "instances",
           "predictions", "details", "problems", "questions")  # fmt: skip
 

@@ -117,6 +117,8 @@ def _strangers(known: list[Path], is_row: IsRow) -> list[Path]:
 
     None where nothing else would be left.
     """
+    if len(known) == 1:
+        return []
     names = {path.name for path in known}
     results = [name.removesuffix(_RESULTS).rstrip("_") for name in names
                if name.endswith(_RESULTS)]  # fmt: skip

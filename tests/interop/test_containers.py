@@ -53,6 +53,9 @@ def test_objects_under_their_ids_get_them(tmp_path):
     assert read(tmp_path, KEYED) == rows
     lists = {"a": [{"completion": "4"}, {"completion": "5"}], "b": [{"completion": "6"}]}
     assert [row["prompt_id"] for row in read(tmp_path, lists)] == ["a", "a", "b"]
+    # OpenCompass' predictions
+    predictions = {str(i): {"origin_prompt": "?", "prediction": "4", "gold": "4"} for i in (0, 1)}
+    assert [row["prompt_id"] for row in read(tmp_path, predictions)] == ["0", "1"]
     assert read(tmp_path, {"0": {"id": "x", "completion": "4"}}) == [{"id": "x", "completion": "4"}]
 
 
