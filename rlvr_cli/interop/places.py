@@ -46,7 +46,7 @@ def is_known(path: PurePath) -> bool:
 
 def _files(path: Path, is_row: IsRow) -> list[Path]:
     if isinstance(path, Several):
-        return _of_each(path.paths, is_row)
+        return _of_each(path.paths, path, is_row)
     if path == stdin.DASH or stdin.is_spooled(path):
         return [stdin.spool()]
     if path.is_dir():
@@ -56,7 +56,9 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
         matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not matches:
             raise DataError(f"`{path}` does not exist", "check the path")
-        return _of_each(matches, is_row)
+        known = [one for one in matches if (_known_in(one) if one.is_dir() else is_known(one))]
+        found = _of_each(known or matches, path, is_row)
+        return list(dict.fromkeys(found))  # `**` matches folders, and the files in them
     if not is_known(path) and opened.head(path, 64).lstrip()[:1] not in (b"{", b"["):
         opened.require_content(path)
         raise DataError(
@@ -66,14 +68,16 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
     return [path]
 
 
-def _of_each(paths: Sequence[Path], is_row: IsRow) -> list[Path]:
+def _of_each(paths: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
+    """The files of several paths, those without rows among them left out as from a folder."""
     for path in paths:
         if (path / "_manifest.json").exists():
             raise UsageError(
                 f"`{path}` is a directory of rlvr, beside other sources",
                 "name one such directory alone, or set several side by side with `rlvr compare`",
             )
-    return [file for path in paths for file in _files(path, is_row)]
+    found = [file for path in paths for file in _files(path, is_row)]
+    return _with_rows(found, where, is_row)
 
 
 def _refuse_broken_link(path: Path) -> None:
@@ -84,8 +88,12 @@ def _refuse_broken_link(path: Path) -> None:
         )
 
 
+def _known_in(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if is_known(p) and p.name[0] not in "._")
+
+
 def _of_folder(folder: Path, is_row: IsRow) -> list[Path]:
-    known = sorted(p for p in folder.iterdir() if is_known(p) and p.name[0] not in "._")
+    known = _known_in(folder)
     if not known:
         inner = next((p for p in sorted(folder.rglob("*")) if is_known(p)), None)
         held = ", ".join(sorted(p.name for p in folder.iterdir())[:5])
@@ -98,44 +106,55 @@ def _of_folder(folder: Path, is_row: IsRow) -> list[Path]:
             + (f"it holds {held}" if held else "it is empty"),
             hint,
         )
+    return _with_rows(known, folder, is_row)
+
+
+def _with_rows(known: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
+    """Those of the files that hold rows; the others are named in a warning."""
     for path in known:
         _refuse_broken_link(path)
     strangers = _strangers(known, is_row)
     if strangers:
-        names = ", ".join(f"`{path.name}`" for path in strangers[:5])
+        named = [f"`{path.name}`" for path in known if path in strangers]
+        names = ", ".join(named[:5])
         more = f" and {len(strangers) - 5} more" if len(strangers) > 5 else ""
         warnings.warn(
-            f"left out of `{folder}`, as they hold no rows of their own: {names}{more}",
+            f"left out of `{where}`, as they hold no rows of their own: {names}{more}",
             Advice,
             stacklevel=1,  # the same line for every reading, so that it is said once
         )
     return [path for path in known if path not in strangers]
 
 
-def _strangers(known: list[Path], is_row: IsRow) -> list[Path]:
+def _strangers(known: Sequence[Path], is_row: IsRow) -> set[Path]:
     """What lies beside the rows: settings, figures of a run, and samples whose results are there.
 
     None where nothing else would be left.
     """
     if len(known) == 1:
-        return []
-    names = {path.name for path in known}
-    results = [name.removesuffix(_RESULTS).rstrip("_") for name in names
-               if name.endswith(_RESULTS)]  # fmt: skip
-    found = [
+        return set()
+    there = set(known)
+    samples = {sample for path in known for sample in _judged_in(path)}
+    found = {
         path
         for path in known
-        if f"{path.name}_results.jsonl" in names  # of human-eval
-        or (opened.suffix(path) == ".jsonl" and any(_is_of(path.name, base) for base in results))
+        if path in samples
+        or path.with_name(f"{path.name}_results.jsonl") in there  # of human-eval
         or (opened.suffix(path) == ".json" and not _holds_rows(path, is_row))
-    ]
-    return found if len(found) < len(known) else []
+    }
+    return found if len(found) < len(there) else set()
 
 
-def _is_of(name: str, base: str) -> bool:
-    """Whether samples are those of EvalPlus' results, which may be called `eval_results.json`."""
+def _judged_in(results: Path) -> list[Path]:
+    """The samples that EvalPlus' results hold again, raw and sanitized."""
+    if not results.name.endswith(_RESULTS):
+        return []
+    base = results.name.removesuffix(_RESULTS).removesuffix("_")
+    if not base:  # as its first versions called them
+        return [path for path in results.parent.iterdir() if opened.suffix(path) == ".jsonl"]
     raw = base.removesuffix("-sanitized")
-    return not base or name in (f"{base}.jsonl", f"{raw}.jsonl", f"{raw}.raw.jsonl")
+    names = (f"{base}.jsonl", f"{raw}.jsonl", f"{raw}.raw.jsonl")
+    return [results.with_name(name) for name in names]
 
 
 def _holds_rows(path: Path, is_row: IsRow) -> bool:

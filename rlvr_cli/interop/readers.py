@@ -19,7 +19,7 @@ from rlvr_cli.runtime.stdin import shown as shown
 ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
-_NO_CELL = object()
+_NO_CELL: Any = object()
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
 
 

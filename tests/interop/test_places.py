@@ -67,6 +67,15 @@ def test_a_folder_without_rows_says_what_it_holds_and_where_they_may_be(tmp_path
     assert readers.read(places.Path(pattern)) == ROWS
 
 
+@pytest.mark.parametrize("pattern", ["**", "**/*", "**/*.jsonl", "*", "[ab]/*"])
+def test_a_pattern_reads_each_file_once(tmp_path, pattern):
+    for name, row in zip("ab", ROWS, strict=True):
+        (tmp_path / name / "logs").mkdir(parents=True)
+        lines(tmp_path / name / "rows.jsonl", row)
+        (tmp_path / name / "README.md").write_text("no rows")
+    assert readers.read(tmp_path / pattern) == ROWS
+
+
 # What EleutherAI/lm-evaluation-harness writes as `results_*.json`, shortened.
 LM_EVAL = {"results": {"gsm8k": {"alias": "gsm8k", "exact_match,strict-match": 0.5}},
            "group_subtasks": {"gsm8k": []}, "configs": {"gsm8k": {"task": "gsm8k"}},
@@ -95,8 +104,10 @@ def test_settings_and_figures_beside_the_rows_are_left_out_and_said(tmp_path, na
     (tmp_path / "README.md").write_text("# Runs")
     (tmp_path / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
     (tmp_path / "run.log").write_text("started")
-    (said,), rows = left_out(tmp_path)
-    assert rows == ROWS and f"`{name}`" in said
+    files = [path for path in sorted(tmp_path.iterdir()) if path.suffix in (".json", ".jsonl")]
+    for source in (tmp_path, tmp_path / "*", together(files)):
+        (said,), rows = left_out(source)
+        assert rows == ROWS and f"`{name}`" in said
 
 
 def test_folders_of_one_object_a_file_are_rows(tmp_path):
