@@ -12,6 +12,8 @@ ID = ("prompt_id", "custom_id", "id", "uid", "unique_id", "task_id", "question_i
 _TEXTS = ("completion", "completions", "response", "responses", "output", "outputs", "generation",
           "generations", "solution", "solutions", "code", "text", "prompt", "problem", "question",
           "messages", "prediction", "predictions", "pred", "origin_prompt")  # fmt: skip
+_OF_ROWS = {"prompt", "problem", "question", "messages", "completion", "completions", "response",
+            "responses"}  # fmt: skip
 _LISTS = ("results", "data", "samples", "rows", "records", "items", "examples", "instances",
           "predictions", "details", "problems", "questions")  # fmt: skip
 
@@ -37,7 +39,9 @@ def rows(value: Any, where: object, is_row: IsRow = lambda names: False) -> list
 def holds_rows(value: Any, where: object, is_row: IsRow) -> bool:
     """Whether a JSON value holds rows, as opposed to settings or figures of a whole run."""
     found = rows(value, where, is_row)
-    return found != [value] or is_row(set(value)) or _has_id(value)
+    if found != [value] or is_row(set(value)):
+        return True
+    return _has_id(value) or bool(_OF_ROWS & set(value))
 
 
 def _listed(value: Row, where: object) -> list[Row] | None:

@@ -77,7 +77,7 @@ def _of_each(paths: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
                 "name one such directory alone, or set several side by side with `rlvr compare`",
             )
     found = [file for path in paths for file in _files(path, is_row)]
-    return _with_rows(found, where, is_row)
+    return with_rows(found, where, is_row)
 
 
 def _refuse_broken_link(path: Path) -> None:
@@ -106,10 +106,12 @@ def _of_folder(folder: Path, is_row: IsRow) -> list[Path]:
             + (f"it holds {held}" if held else "it is empty"),
             hint,
         )
-    return _with_rows(known, folder, is_row)
+    return with_rows(known, folder, is_row)
 
 
-def _with_rows(known: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
+def with_rows(
+    known: Sequence[Path], where: Path, is_row: IsRow = lambda names: False
+) -> list[Path]:
     """Those of the files that hold rows; the others are named in a warning."""
     for path in known:
         _refuse_broken_link(path)
