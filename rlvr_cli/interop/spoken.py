@@ -170,6 +170,8 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """
     found = ((name, look_up(row, name) if "." in name else row.get(name)) for name in names)
     name, value = next(((n, value) for n, value in found if value is not None), (None, row))
+    if row.get("object") == "response":  # which has fields `output` and `text` of its own
+        name, value = None, row
     if not isinstance(value, dict | list):
         return row
     if name is None and "custom_id" in row:
@@ -196,7 +198,9 @@ def _of_batch(row: dict[str, Any]) -> Any:
 def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
     """The message and the reason of each choice of a response; None for what is no response."""
     if isinstance(value, list):
-        return _listed(value) if _are_choices(value) else _of_each(value)
+        if _are_choices(value):
+            return _listed(value)
+        return ([[_of_items(value)]], [None]) if _are_items(value) else _of_each(value)
     if isinstance(value.get("body"), dict):  # of a batch
         value = value["body"]
     for name in ("choices", "outputs"):
@@ -235,6 +239,13 @@ def _listed(choices: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
     """The choices of a chat, or of a completion of text."""
     said = [[one["message"]] if one.get("message") else one.get("text") for one in choices]
     return said, [one.get("finish_reason") for one in choices]
+
+
+def _are_items(value: list[Any]) -> bool:
+    """Whether a list is the output of the Responses API, whose items have types and states."""
+    return all(isinstance(one, dict) and "type" in one for one in value) and any(
+        one["type"] == "reasoning" or "status" in one for one in value
+    )
 
 
 def _of_items(items: list[dict[str, Any]]) -> dict[str, Any]:

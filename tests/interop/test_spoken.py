@@ -149,6 +149,15 @@ def test_a_response_is_found_in_a_nested_column(tmp_path):
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "2+2"}]},
             {"type": "message", "content": [{"type": "output_text", "text": "4"}]}]}},
          "<think>\n2+2\n</think>\n\n4", "stop"),  # the Responses API
+        ({"id": "resp_1", "object": "response", "status": "incomplete",
+          "text": {"format": {"type": "text"}}, "output": [
+              {"type": "message", "status": "incomplete", "role": "assistant",
+               "content": [{"type": "output_text", "text": "4"}]}]}, "4", "length"),
+        ({"id": "a", "finish_reason": "stop", "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "name": "python", "arguments": "{}"},
+            {"type": "message", "role": "assistant", "status": "completed",
+             "content": [{"type": "output_text", "text": "4"}]}]}, "4", "stop"),
         ({"id": "a", "response": {"choices": [choice(None, "tool_calls", tool_calls=[CALL])]}},
          "", None),
     ],
