@@ -27,7 +27,7 @@ def command(
     from rlvr_cli.evaluation import compare, voting
     from rlvr_cli.terminal import tables
 
-    sides, contrasts = compare.contrasts(runs, equality=equality)
+    sides, contrasts = compare.contrasts(options.once(runs), equality=equality)
     points = compare.frontier(sides)
     if json:
         first, *others = [one.as_json() for one in contrasts]

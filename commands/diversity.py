@@ -17,7 +17,7 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    source: options.Source = None,
+    source: options.Files = None,
     similarity: Annotated[
         str, typer.Option(help="of pairs, as in tfidf,rouge-l; see `rlvr list similarities`")
     ] = "tfidf,jaccard",
@@ -36,7 +36,7 @@ def command(
     from rlvr_cli.evaluation import diversity, voting
     from rlvr_cli.interop import completions
 
-    path = options.source(source)
+    path = options.files(source)
     columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column,
         extracted=extracted_column, source=source_column,

@@ -19,7 +19,7 @@ from rlvr_cli.terminal import console, tables
 
 
 def command(
-    source: options.Source = None,
+    source: options.Files = None,
     k: Annotated[
         str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
     ] = None,
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     from rlvr_cli.evaluation import pass_at_k, voting
 
-    path = options.source(source)
+    path = options.files(source)
     tallied, scores = pass_at_k.tally(
         path, answers=equality != "none", id_column=id_column, correct_column=correct_column,
         extracted_column=extracted_column, source_column=source_column,

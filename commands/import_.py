@@ -1,9 +1,9 @@
 """Makes shards of completions that another tool stored.
 
 Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
-that policy's token ids, which train-step needs. Scores are written if the file says what is
-correct. With `--prompts` the completions are answers to those prompts, by id or by text, and all
-that follows finds golds, verifiers and sources there.
+that policy's token ids, which train-step needs, and its end where the file says that they ended.
+Scores are written if the file says what is correct. With `--prompts` the completions are answers to
+those prompts, by id or by text, and all that follows finds golds, verifiers and sources there.
 
     rlvr import samples.jsonl --model builtin --out imported
 """
@@ -18,7 +18,7 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="a JSONL, Parquet or CSV file")],
+    source: options.Files = None,
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("imported"),
     prompts: Annotated[Path | None, typer.Option(help="the prompts that were answered")] = None,
     model: options.Model = None,
@@ -29,6 +29,7 @@ def command(
     correct_column: options.CorrectColumn = None,
     extracted_column: options.ExtractedColumn = None,
     reward_column: options.RewardColumn = None,
+    finish_column: options.FinishColumn = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.interop import completions
@@ -38,19 +39,20 @@ def command(
 
     columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column, reward=reward_column,
-        extracted=extracted_column,
+        extracted=extracted_column, finish=finish_column,
     )  # fmt: skip
     policy = policies.resolve(model) if model else None
     known = Shards.open(prompts, "prompts") if prompts else None
     parts = console.Parts("import", 1)
     written = importing.bring_in(
-        source, out, columns=columns, policy=policy, known=known, prompt_column=prompt_column,
-        answer_column=answer_column, on_part=parts,
+        options.files(source), out, columns=columns, policy=policy, known=known,
+        prompt_column=prompt_column, answer_column=answer_column, on_part=parts,
     )  # fmt: skip
     for shards in written:
         console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
     if not parts.counts["written"]:
         console.say("import: nothing left to do, everything is already there")
+    console.remark("import", *importing.remarks(written[1]))
     console.remark("import", *rollout.cut(written[1], "the limit of what sampled them"))
     last = written[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in written}, as_json=json)

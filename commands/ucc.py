@@ -18,7 +18,7 @@ from rlvr_cli.terminal import console, tables
 
 
 def command(
-    source: options.Source = None,
+    source: options.Files = None,
     k: Annotated[
         str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
     ] = None,
@@ -37,7 +37,7 @@ def command(
     malloc.take_one_core()  # each of several processes has one
     from rlvr_cli.evaluation import clustering, pass_at_k
 
-    path, thresholds = options.source(source), options.thresholds(threshold)
+    path, thresholds = options.files(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     tallied, scores = pass_at_k.tally(
         path, texts=True, id_column=id_column, correct_column=correct_column,

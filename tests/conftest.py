@@ -164,13 +164,14 @@ def known(tmp_path_factory):
     """A chain imported as text with token ids; prompt a has 2 right of 4, prompt b 1 of 4."""
     root = tmp_path_factory.mktemp("known")
     rows = [
-        {"id": name, "prompt": prompt, "answer": prompt[0], "completion": text, "correct": right}
+        {"id": name, "prompt": prompt, "answer": prompt[0], "completion": text, "correct": right,
+         "finish_reason": "stop"}
         for name, prompt, texts in (
             ("a", "5=", {"2+3": True, "1+1": False, "9-4": True, "5": False}),
             ("b", "6=", {"3+3": True, "1+1": False, "9-4": False, "6": False}),
         )
         for text, right in texts.items()
-    ]
+    ]  # fmt: skip
     (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["import", f"{root}/rows.jsonl", "--out", str(root), "--model", "builtin"]
     assert app.run(words) == 0

@@ -13,12 +13,19 @@ import typer
 
 from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
-from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime import distributed, several, stdin
 from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SOURCE]...",
+        help="a directory, or files; `-` or nothing reads rows, or a path, from stdin",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="the directory to make")]
 Json = Annotated[
@@ -152,6 +159,10 @@ Equality = Annotated[
 Linkage = Annotated[
     Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]
+FinishColumn = Annotated[
+    str | None,
+    typer.Option(help="the column that says why a completion ended; none: it is not known"),
+]
 RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
 _SHORT = {"num_generations": ["-n"]}
@@ -248,6 +259,30 @@ def source(given: str | None) -> Path:
             "look at what the command before printed on stderr",
         )
     return Path(paths[0])
+
+
+def files(given: list[str] | None) -> Path:
+    """What was given as one path; of stdin the path that it holds, or else the rows."""
+    if given and given != ["-"]:
+        return several.together(once(list(map(Path, given))))
+    if stdin.is_terminal():
+        raise UsageError("no directory was given", "name one or files, or pipe rows in")
+    lines = stdin.lines()
+    if lines is None:
+        return stdin.DASH
+    if len(lines) != 1:
+        raise UsageError(
+            f"stdin holds {len(lines)} lines, the path of one directory or rows were expected",
+            "look at what the command before printed on stderr",
+        )
+    return Path(lines[0])
+
+
+def once(paths: list[Path]) -> list[Path]:
+    """These paths; an error if several are stdin, which is read once."""
+    if paths.count(stdin.DASH) > 1:
+        raise UsageError("`-` is named twice, and stdin holds one source", "name the other's file")
+    return paths
 
 
 class Begun:

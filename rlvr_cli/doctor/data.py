@@ -166,10 +166,14 @@ def _encoded(rows: list[PromptRow], policy: Policy, options: RolloutOptions) -> 
 def _rollouts(rollouts: Shards) -> Iterator[Finding]:
     reasons = Counter(rollouts.table()["finish_reason"].to_pylist())
     count = rollouts.rows
-    share = reasons["length"] / max(count, 1)
+    unknown = reasons[None]
+    share = reasons["length"] / max(count - unknown, 1)
     limit = rollouts.params.get("max_new_tokens")
     where = f" at {limit} tokens" if limit else ""
-    text = f"{count}, {share:.0%} of them cut{where}, {reasons['abort']} skipped"
+    cut = f"{share:.0%} of them cut{where}" if unknown < count else "cut or not is unknown"
+    text = f"{count}, {cut}, {reasons['abort']} skipped"
+    if 0 < unknown < count:
+        text += f", {unknown} of unknown end"
     if share > _MOSTLY:
         hint = "allow more with --max-new-tokens, or look for a missing end-of-sequence id"
         yield Finding("problem", "completions", text, hint)

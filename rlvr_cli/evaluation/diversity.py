@@ -39,6 +39,7 @@ class Group:
     wrong: Counter[str] = field(default_factory=Counter)
     lengths: list[int] = field(default_factory=list)  # tokens of the policy, where they are known
     truncated: int = 0
+    ends: int = 0  # completions of which is known whether they were truncated
 
 
 @dataclass
@@ -47,7 +48,6 @@ class Completions:
 
     groups: dict[tuple[str | None, str], Group] = field(default_factory=dict)
     has_answers: bool = False
-    has_reasons: bool = False
     rollouts: Shards | None = None
     scores: Shards | None = None
 
@@ -141,12 +141,12 @@ def _add(
     completions.has_answers |= batch.extracted is not None and batch.extracted.null_count < len(
         batch
     )
-    completions.has_reasons |= batch.finish is not None and batch.finish.null_count < len(batch)
     rows = zip(batch.prompt_id.to_pylist(), *lists, correct, length_N or nothing, strict=True)
     for prompt_id, source, text, extracted, finish, right, length in rows:
         group = completions.groups.setdefault((source, prompt_id), Group(source))
         group.texts.append(text or "")
         group.truncated += finish == "length"
+        group.ends += finish is not None
         if length is not None:
             group.lengths.append(length)
         if right == 1:
@@ -160,11 +160,13 @@ def measure(completions: Completions, tallied: Tally, similarities: Sequence[str
 
     `1 - self-bleu`, `distinct-1` to `distinct-3`, `answer entropy` (nats) where the tally has
     votes, the mean of each similarity over pairs, `length` (tokens of the policy, or words and
-    symbols) and its standard deviation, and the `truncated` share where reasons are stored.
+    symbols) and its standard deviation, and the `truncated` share
+    of those whose end is known, where every prompt has such.
     """
     groups = completions.usable()
     similarity_of = {spec: registry.build("similarities", spec) for spec in similarities}
     wrong, rows = tallied.wrong, []
+    has_ends = all(group.ends for group in groups.values())
     silent_P = [] if wrong is None else tallied.silent_P.tolist()
     for p, group in enumerate(groups.values()):
         row = {"1 - self-bleu": 1.0 - ngrams.self_bleu(group.texts)}
@@ -175,8 +177,8 @@ def measure(completions: Completions, tallied: Tally, similarities: Sequence[str
             row[f"{spec} similarity"] = Similar.of(group.texts, similarity).mean()
         length_N = lengths(group)
         row |= {"length": float(length_N.mean()), "length std": float(length_N.std(ddof=1))}
-        if completions.has_reasons:
-            row["truncated"] = group.truncated / len(group.texts)
+        if has_ends:
+            row["truncated"] = group.truncated / group.ends
         rows.append(row)
     names = list(rows[0])
     return Measures(completions.names(), names, np.array([[row[n] for n in names] for row in rows]))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import labels, parquet_columns, readers
+from rlvr_cli.interop import finish as reasons, labels, parquet_columns, readers, spoken
 
 ROWS_PER_BATCH = 4096
 KNOWN = {
@@ -28,10 +28,11 @@ KNOWN = {
     "extracted": ("extracted", "extracted_answer", "pred", "preds", "prediction", "predictions"),
     "source": ("source", "data_source", "dataset", "benchmark"),
     "sample": ("sample_index", "sample_idx"),
-    "finish": ("finish_reason",),
+    "finish": reasons.NAMES,
 }
 PER_ROW = ("id", "source")  # the rest may be one list a row
-TEXTS = ("completion", "extracted", "source", "finish")
+NO_COLUMN = "none"  # the name of a finish reason that is to stay unknown
+TEXTS = ("completion", "extracted", "source")
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,22 @@ class Stream:
         self.graded = False
         self.completions = 0
         self._rows = rows
+        self._file = path  # the one that is read, and the completions of those before it
+        self._before = 0
         columns = columns or Columns()
         self._given = {f.name: getattr(columns, f.name) for f in fields(columns)}
         asked = {"id", *wanted} | {n for n, v in self._given.items() if v}
+        if columns.finish == NO_COLUMN:
+            asked, self._given["finish"] = asked - {"finish"}, None
         self._wanted = [name for name in KNOWN if name in asked]
 
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
-        rows = 0
-        for file in readers.files(self.path):
+        has_rows = False
+        for file in readers.files(self.path, _is_known_row):
+            self._file, rows, self._before = file, 0, self.completions
             for part in self._parts(file):
+                has_rows = True
                 self._resolve(part)
                 columns: dict[str, Any] | None = None
                 source_rows: list[dict[str, Any]] = []
@@ -109,9 +116,9 @@ class Stream:
                 batch = self._batch(columns, source_rows)
                 self.completions += len(batch)
                 yield batch
-        if not rows:
+        if not has_rows:
             raise readers.no_rows(self.path)
-        self._require()
+        self._require(self.path, self.header)
 
     def _parts(self, file: Path) -> Iterator[Any]:
         """Record batches where the columns of a Parquet file are plain enough, else rows."""
@@ -130,12 +137,19 @@ class Stream:
     def _read(self, file: Path) -> Iterator[dict[str, Any]]:
         """The rows of a file under plain names, with the fields of the tool that wrote it."""
         read = None
-        for number, row in enumerate(readers.rows(file)):
+        names = self._candidates("completion")
+        for number, row in enumerate(readers.rows(file, _is_known_row)):
             if number == 0:
                 self.header = self.header or list(map(str, row))
                 module = format_of(set(row))
                 read = module and module.reader(file.name)
-            yield from read(row) if read else [row]
+            if read:
+                yield from read(row)
+                continue
+            try:
+                yield spoken.unpacked(row, names)
+            except spoken.Unreadable as error:
+                raise self._unreadable(number + 1, "", error) from error
 
     def _candidates(self, name: str) -> tuple[str, ...]:
         return (self._given[name],) if self._given[name] else KNOWN[name]
@@ -167,11 +181,11 @@ class Stream:
         columns: dict[str, list[Any]] = {name: [] for name in self.has}
         source_rows: list[dict[str, Any]] = []
         if "id" not in self.has:
-            self._require()
+            self._require(readers.shown(self._file), list(part[0]))
         for number, row in enumerate(part, before + 1):
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
-                values["completion"] = _spoken(values["completion"])
+                values["completion"] = self._spoken(values["completion"], number)
             lists = {
                 name: value
                 for name, value in values.items()
@@ -186,22 +200,38 @@ class Stream:
             source_rows += [row] * size
         return columns, source_rows
 
+    def _spoken(self, value: Any, number: int) -> Any:
+        """The text of a completion, or of each; an error if it is asked for and is none."""
+        try:
+            return spoken.texts(value)
+        except spoken.Unreadable as error:
+            if "completion" in self._wanted:
+                raise self._unreadable(
+                    number, f"no text in `{self.has['completion']}`: ", error
+                ) from error
+        return [None] * len(value) if isinstance(value, list) else None
+
+    def _unreadable(self, number: int, name: str, error: spoken.Unreadable) -> DataError:
+        what = f"`{readers.shown(self._file)}` row {number} holds {name}{error}"
+        return DataError(what[:400], error.hint)
+
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
+        file = readers.shown(self._file)
         if len({len(value) for value in lists.values()}) > 1:
             sizes = ", ".join(f"{len(v)} in `{self.has[name]}`" for name, v in lists.items())
-            raise DataError(f"`{self.path}` row {number} holds lists of different lengths: {sizes}")
+            raise DataError(f"`{file}` row {number} holds lists of different lengths: {sizes}")
         if values["id"] is None:
             column = self.has["id"]
-            raise DataError(f"`{self.path}` row {number} has no `{column}`", "every row needs one")
+            raise DataError(f"`{file}` row {number} has no `{column}`", "every row needs one")
         if any(not value for value in lists.values()):
             raise DataError(
-                f"`{self.path}` row {number} holds an empty list for prompt `{values['id']}`",
+                f"`{file}` row {number} holds an empty list for prompt `{values['id']}`",
                 "remove the row, or fill it",
             )
 
     def _batch(self, columns: dict[str, Any], source_rows: list[dict[str, Any]]) -> Batch:
         correct, reward = columns.get("correct"), columns.get("reward")
-        where, before = self.path, self.completions
+        where, before = readers.shown(self._file), self.completions - self._before
         if correct is not None:
             correct = labels.truths(correct, self.has["correct"], where, before)
         if reward is not None:
@@ -210,23 +240,26 @@ class Stream:
         if reward is not None and correct is None:
             correct = np.where(np.isnan(reward), -1, reward == 1).astype(np.int8)
         others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
+        if "finish" in columns:
+            name = self.has["finish"]
+            others["finish"] = reasons.column(columns["finish"], name, where, before)
         if "sample" in columns:
             others["sample"] = labels.numbers(columns["sample"], self.has["sample"], where, before)
         return Batch(
             parquet_columns.text(columns["id"]), correct, reward, **others, rows=source_rows
         )
 
-    def _require(self) -> None:
-        header = ", ".join(self.header)
+    def _require(self, where: Path, names: list[str]) -> None:
+        header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
                 raise DataError(
-                    f"`{self.path}` has no column `{given}`; it has {header}",
+                    f"`{where}` has no column `{given}`; it has {header}",
                     f"name one of them with --{name}-column",
                 )
         if "id" not in self.has:
             raise DataError(
-                f"`{self.path}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
+                f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
                 "name the right one with --id-column",
             )
 
@@ -238,10 +271,6 @@ def format_of(names: set[str]) -> Any:
     return next((module for module in modules if module.recognises(names)), None)
 
 
-def _spoken(value: Any) -> Any:
-    """The text of a completion that is a list of messages; a list of such lists one by one."""
-    if not isinstance(value, list) or not value:
-        return value
-    if all(isinstance(message, dict) and "content" in message for message in value):
-        return "".join(str(message["content"]) for message in value)
-    return [_spoken(item) for item in value]
+def _is_known_row(names: set[str]) -> bool:
+    """Whether an object with these keys is a row of a known tool, whatever lists it holds."""
+    return format_of(names) is not None

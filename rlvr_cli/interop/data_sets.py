@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.interop import readers, splits
+from rlvr_cli.interop import places, readers, splits
+from rlvr_cli.runtime import stdin
 
 _HUB = "hf://datasets/"
 _TIMEOUT_S = 20.0
@@ -27,6 +28,10 @@ def read(source: str, split: str | None = None) -> DataSet:
     `source:NAME` is the configuration NAME of a data set that has several.
     """
     path, config = Path(source), None
+    if path == stdin.DASH:
+        if split or config:
+            raise UsageError("`-` is stdin, which has no splits", "leave --split out")
+        return DataSet(stdin.NAME, readers.read(path))
     if not path.exists() and ":" in source.removeprefix(_HUB):
         source, _, config = source.rpartition(":")
         path = Path(source)
@@ -70,6 +75,9 @@ def _of_folder(folder: Path, split: str | None, config: str | None) -> DataSet:
             "name the one that holds prompts",
         )
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    known = [folder / name for name in splits.data_files(names)]
+    kept = places.with_rows(known, folder)
+    names = [path.relative_to(folder).as_posix() for path in kept]
     readme = folder / "README.md"
     text = readme.read_text(errors="replace") if readme.is_file() else ""
     return _of_files(str(folder), folder, splits.configurations(names, text), split, config)

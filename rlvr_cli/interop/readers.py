@@ -1,130 +1,178 @@
-"""Files that other tools wrote: JSONL, Parquet and CSV rows under the names they use."""
+"""Files that other tools wrote: JSONL, JSON, Parquet and CSV rows under the names they use."""
 
 import contextlib
 import csv
-import glob
-import gzip
 import json
-import zlib
+import sys
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TextIO
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.interop import containers, opened
+from rlvr_cli.interop.containers import IsRow
+from rlvr_cli.interop.opened import suffix as suffix
+from rlvr_cli.interop.places import files as files, is_known as is_known
+from rlvr_cli.runtime import stdin
+from rlvr_cli.runtime.stdin import shown as shown
 
-ID = ("prompt_id", "id", "uid", "unique_id", "task_id", "question_id", "doc_id")
+ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
+_NO_CELL: Any = object()
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
-_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, of the files in a directory or of a pattern, or of a gzipped file."""
+    """The rows of a file, of those of a folder or a pattern, or of stdin; compressed or not."""
     return list(rows(path))
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of `read`, one after the other; an error if there are none."""
-    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl, ".json": _json}
+def rows(path: Path, is_row: IsRow = lambda names: False) -> Iterator[dict[str, Any]]:
+    """The rows of `read`, one after the other; an error if there are none.
+
+    `is_row` knows by their keys the JSON objects that are a row, whatever lists they hold.
+    """
     has_rows = False
-    for file in files(path):
-        for row in readers[suffix(file)](file):
+    for file in files(path, is_row):
+        ending = _ending(file)
+        if ending == ".parquet":
+            found = _parquet(file)
+        else:
+            found = _csv(file) if ending == ".csv" else _json(file, is_row)
+        for row in found:
             has_rows = True
             yield row
     if not has_rows:
         raise no_rows(path)
 
 
-def files(path: Path) -> list[Path]:
-    """The files that a path names: itself, those of a directory, or those of a `*` pattern."""
-    if path.is_dir():
-        return sorted(p for p in path.iterdir() if is_known(p) and p.name[0] not in "._")
-    if not path.exists():
-        matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        if not matches:
-            raise DataError(f"`{path}` does not exist", "check the path")
-        return [file for one in matches for file in files(one)]
-    if not is_known(path):
-        raise DataError(
-            f"`{path}` has none of the endings that rlvr reads",
-            f"name it with one of {', '.join(_SUFFIXES)}; .gz may follow",
-        )
-    return [path]
-
-
-def is_known(path: PurePath) -> bool:
-    """Whether the file's ending is one that `read` reads."""
-    return suffix(path) in _SUFFIXES
-
-
-def suffix(path: PurePath) -> str:
-    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+def _ending(file: Path) -> str:
+    """The ending of a file; of stdin, which has none, the one that its first bytes call for."""
+    if not stdin.is_spooled(file):
+        return suffix(file)
+    start = opened.head(file)
+    if start.startswith(b"PAR1"):
+        return ".parquet"
+    is_json = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b"")
+    return ".jsonl" if is_json else ".csv"
 
 
 def no_rows(path: Path) -> DataError:
-    return DataError(f"`{path}` holds no rows", "check that the file was written to its end")
+    return DataError(f"`{shown(path)}` holds no rows", "check that the file was written to its end")
 
 
-@contextlib.contextmanager
-def _text(path: Path, *, newline: str) -> Iterator[TextIO]:
-    opened = gzip.open if path.suffix == ".gz" else open
+def _json(path: Path, is_row: IsRow) -> Iterator[dict[str, Any]]:
+    """The rows of JSON lines, or of one JSON value, or of several after each other, as jq writes.
+
+    Which of them it is, is said by the first line, not by the name.
+    """
+    with opened.text(path, newline="\n") as file:
+        lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        (number, first), second = next(lines, (0, "")), next(lines, None)
+        if not first:
+            return
+        if second is None or _is_incomplete(first):
+            rest = (line for line in [second and second[1], *(line for _, line in lines)] if line)
+            whole = "\n" * (number - 1) + first + "".join(rest)
+            for at, row in enumerate(containers.rows(_value(path, whole), shown(path), is_row), 1):
+                yield _checked(path, at, row, whole)
+            return
+        yield from _jsonl(path, [(number, first), second], lines)
+
+
+def _jsonl(
+    path: Path, begun: list[tuple[int, str]], lines: Iterator[tuple[int, str]]
+) -> Iterator[dict[str, Any]]:
+    for part in (begun, lines):
+        for number, line in part:
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise _no_json(path, number, error) from error
+            yield _checked(path, number, row, line)
+
+
+def _is_incomplete(line: str) -> bool:
+    """Whether a line of JSON goes on in the next one."""
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline=newline) as file:
-            yield file
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read `{path}`: {error}", "check the file") from error
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(line.rstrip())
+    return False
 
 
-def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    with _text(path, newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise DataError(
-                        f"`{path}` line {number} is not JSON: {error}",
-                        f"look at it with `sed -n {number}p {path}`",
-                    ) from error
-                yield _checked(path, number, row, line)
+def _value(path: Path, text: str) -> Any:
+    """The JSON value of a text, or the list of those that follow each other."""
+    decoder, at = json.JSONDecoder(), 0
+    values: list[Any] = []
+    while True:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if at == len(text):
+            return values[0] if len(values) == 1 else values
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            raise _no_json(path, error.lineno, error) from error
+        values.append(value)
 
 
-def _json(path: Path) -> Iterator[dict[str, Any]]:
-    with _text(path, newline="\n") as file:
-        text = file.read()
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"`{path}` is not JSON: {error}", "name JSON lines .jsonl") from error
-    objects = value if isinstance(value, list) else [value]
-    return (_checked(path, number, row, text) for number, row in enumerate(objects, 1))
+def _no_json(path: Path, number: int, error: ValueError) -> DataError:
+    return DataError(
+        f"`{shown(path)}` line {number} is not JSON: {error}", opened.line_hint(path, number)
+    )
 
 
 def _checked(path: Path, number: int, row: Any, text: str) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise DataError(f"`{path}` row {number} is no object: {str(row)[:60]}", "one object a row")
+        raise DataError(
+            f"`{shown(path)}` row {number} is no object: {str(row)[:60]}", "one object a row"
+        )
     if "\\u" not in text:
         return row
     try:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"`{path}` row {number} holds half a surrogate pair, which is no text: {error}",
+            f"`{shown(path)}` row {number} holds half a surrogate pair, which is no text: {error}",
             "remove it; a tool cut the text between the two halves of a character",
         ) from error
     return row
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    with _text(path, newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), 1):
+    csv.field_size_limit(sys.maxsize)
+    with opened.text(path, newline="") as file:
+        for number, row in enumerate(_cells(path, file), 1):
             if None in row:
                 raise DataError(
-                    f"`{path}` row {number} has more cells than the header: {str(row[None])[:60]}",
+                    f"`{shown(path)}` row {number} has more cells than the header: "
+                    f"{str(row[None])[:60]}",
                     "put quotes around text that holds commas",
                 )
+            if _NO_CELL in row.values():
+                raise DataError(
+                    f"`{shown(path)}` row {number} has fewer cells than the header",
+                    "check that the file was written to its end",
+                )
             yield row
+
+
+def _cells(path: Path, file: TextIO) -> Iterator[dict[Any, Any]]:
+    reader = csv.DictReader(file, restval=_NO_CELL)
+    try:
+        names = reader.fieldnames or []
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise DataError(
+                f"`{shown(path)}` has several columns `{twice[0]}`", "give each its own name"
+            )
+        yield from reader
+    except csv.Error as error:
+        raise DataError(
+            f"`{shown(path)}` line {reader.line_num} is no CSV: {error}",
+            opened.line_hint(path, reader.line_num),
+        ) from error
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -143,6 +191,7 @@ def reporting_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
+        opened.require_content(path)
         raise DataError(
             f"`{path}` is not a complete Parquet file: {error}", "copy or write it again"
         ) from error

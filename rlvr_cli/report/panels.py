@@ -97,7 +97,7 @@ def lengths(subjects: Sequence[Subject]) -> Iterator[Panel]:
                 x_label=f"length of a completion in {unit}",
             )  # fmt: skip
             beyond = int((rows.length_N > edges[-1]).sum())
-            note = f"{int(rows.cut_N.sum()):,} of {len(rows.cut_N):,} truncated."
+            note = f"{rows.truncated} of {len(rows.cut_N):,} truncated."
             note += f" {beyond:,} longer than the axis are in the last bar." if beyond else ""
             table = ReportTable(
                 ["from", *(name for name, _, _ in stacks)],

@@ -30,6 +30,7 @@ class ScoredRows:
     verdict_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     length_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     cut_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    unknown_ends: int = 0  # completions of which nothing says whether they were cut
     unit: str = "tokens"  # of a length; characters where texts came without tokens
     status: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)  # the statuses without a verdict
@@ -38,6 +39,12 @@ class ScoredRows:
     clusters: dict[str, np.ndarray] = field(default_factory=dict)  # of its right completions
     entropy: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum in nats, tokens
     entropy_count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def truncated(self) -> str:
+        """How many were cut, and of how many that is not known."""
+        count = f"{int(self.cut_N.sum()):,}"
+        return f"{count} ({self.unknown_ends:,} unknown)" if self.unknown_ends else count
 
 
 def read(
@@ -61,7 +68,9 @@ def read(
         has_tokens &= columns["token_ids"].null_count == 0
         tokens.append(pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy())
         characters.append(pc.utf8_length(columns["completion"]).to_numpy())
-        cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
+        rows.unknown_ends += columns["finish_reason"].null_count
+        is_cut = pc.equal(columns["finish_reason"], "length")
+        cut.append(pc.fill_null(is_cut, False).to_numpy())
         _cluster(rows, columns, verdict_N, threshold)
         _add_entropy(rows, lineage, index)
         on_part(index, "written")

@@ -99,7 +99,9 @@ def _health(tallied: Tally, rows: ScoredRows) -> Measures:
             code_N[known_N], minlength=prompts
         )
 
-    columns = {"length": mean(rows.length_N), "truncated": mean(rows.cut_N)}
+    columns = {"length": mean(rows.length_N)}
+    if not rows.unknown_ends:
+        columns["truncated"] = mean(rows.cut_N)
     if all(rows.entropy.get(p, (0, 0))[1] for p in tallied.prompt_id):
         sums = np.array([rows.entropy[p] for p in tallied.prompt_id])
         columns["entropy"] = sums[:, 0] / sums[:, 1]

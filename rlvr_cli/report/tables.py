@@ -40,7 +40,7 @@ def status(subjects: Sequence[Subject]) -> ReportTable:
     """How many completions of each subject have which status, and how many were truncated."""
     names = sorted({name for s in subjects for name in s.rows.status}, key=lambda n: (n != "ok", n))
     rows = [
-        [s.name, *(f"{s.rows.status[name]:,}" for name in names), f"{int(s.rows.cut_N.sum()):,}"]
+        [s.name, *(f"{s.rows.status[name]:,}" for name in names), s.rows.truncated]
         for s in subjects
     ]
     return ReportTable(["", *names, "truncated"], rows)

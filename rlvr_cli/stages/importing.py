@@ -15,18 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import readers
-from rlvr_cli.interop.completions import Batch, Columns, Stream, format_of
+from rlvr_cli.interop import places, readers
+from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_of
 from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime.several import Several
 from rlvr_cli.stages import answered, prompts, score
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming
 
 ROWS_PER_PART = 16384
-WANTED = {"completion", "correct", "reward", "extracted"}
+WANTED = {"completion", "correct", "reward", "extracted", "finish"}
+_FINISH = "finish_reasons"  # the param of rollouts whose reasons are those of the file
 
 
 @dataclass
@@ -68,11 +70,13 @@ def bring_in(
     """Directories `prompts`, `rollouts` and, if the files have verdicts, `scores` under `out`.
 
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
-    with its end-of-sequence token after each completion that the file does not call cut. `known`
-    are the prompts that the completions answer, where there is a directory of them: no other one is
-    made then, and what is made of the rollouts finds its golds and verifiers there.
+    with its end-of-sequence token after each completion that the file calls ended. `known` are the
+    prompts that the completions answer, where there is a directory of them: no other one is made
+    then, and what is made of the rollouts finds its golds and verifiers there.
     """
-    scan = _scan(source, columns)
+    begun = begun_with(out / "rollouts")
+    reads_reasons = not begun or _FINISH in begun
+    scan = _scan(source, columns, reads_reasons)
     if known:
         found = answered.known(known, scan.first, source, prompt_column)
         scan.renamed = {name: row["prompt_id"] for name, row in found.items()}
@@ -84,13 +88,17 @@ def bring_in(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     encoder = _Encoder(policy, rows)
-    made = known or prompts.make_all_parts(rows, out / "prompts", params={"imported": source.name})
+    made = known or prompts.make_all_parts(
+        rows, out / "prompts", params={"imported": _name(source)}
+    )
     directories = [made]
     params = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),
         "content": scan.digest,
     }
+    if reads_reasons:
+        params[_FINISH] = "read"
     if known:
         params["answers"] = prompts.content_hash(
             [scan.renamed[name] for name in scan.first], scan.prompt_N.tolist()
@@ -98,10 +106,13 @@ def bring_in(
     part_P, sizes = scan.cuts()
 
     def parts(missing: list[int], table: Any) -> Iterator[tuple[int, pa.Table]]:
-        for index, completions in _gathered(source, columns, scan, part_P, sizes, missing):
+        for index, completions in _gathered(
+            source, columns, scan, part_P, sizes, missing, reads_reasons
+        ):
             yield index, table(completions)
 
-    plan = Plan("rollouts", "import", params, {"prompts": made}, len(sizes), optional=("answers",))
+    plan = Plan("rollouts", "import", params, {"prompts": made}, len(sizes), optional=("answers",),
+                unknowns=reads_reasons)  # fmt: skip
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
@@ -126,7 +137,7 @@ def bring_in(
     return directories
 
 
-def _scan(source: Path, columns: Columns | None) -> _Scan:
+def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
     stream = Stream(source, columns, wanted=WANTED, rows=True)
     scan, codes, content = _Scan(), [], hashlib.sha256()
     numbers: dict[str, int] = {}
@@ -138,8 +149,9 @@ def _scan(source: Path, columns: Columns | None) -> _Scan:
             same = scan.same.setdefault(prompt_id, row)
             if row is not first:
                 scan.same[prompt_id] = {k: v for k, v in same.items() if row.get(k) == v}
-        for row in _completions(batch):
-            content.update(json.dumps([row[name] for name in _CONTENT]).encode())
+        names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
+        for row in _completions(batch, reads_reasons):
+            content.update(json.dumps([row[name] for name in names]).encode())
     if "completion" not in stream.has:
         raise DataError(
             f"`{source}` has no completions; it has {', '.join(stream.header)}",
@@ -154,15 +166,22 @@ def _scan(source: Path, columns: Columns | None) -> _Scan:
 _CONTENT = ("completion", "reward", "correct", "extracted")
 
 
-def _completions(batch: Batch) -> list[dict[str, Any]]:
-    """The completions of a batch as plain values, None where nothing is known."""
+def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
+    """The completions of a batch as plain values, None where nothing is known.
+
+    What an earlier version began goes on: without `reads_reasons` all but `length` is `stop`.
+    """
     nothing = [None] * len(batch)
     correct = nothing if batch.correct is None else _known(batch.correct)
     rewards = batch.correct if batch.reward is None else batch.reward
     reward = nothing if rewards is None else _known(rewards)
     text = nothing if batch.completion is None else batch.completion.to_pylist()
     extracted = nothing if batch.extracted is None else batch.extracted.to_pylist()
-    values = zip(batch.prompt_id.to_pylist(), text, reward, correct, extracted, batch.rows,
+    reasons = nothing if batch.finish is None else batch.finish.to_pylist()
+    if not reads_reasons:
+        reasons = ["length" if readers.look_up(row, "finish_reason") == "length" else "stop"
+                   for row in batch.rows]  # fmt: skip
+    values = zip(batch.prompt_id.to_pylist(), text, reward, correct, extracted, reasons,
                  strict=True)  # fmt: skip
     return [
         {
@@ -171,9 +190,9 @@ def _completions(batch: Batch) -> list[dict[str, Any]]:
             "reward": reward,
             "correct": None if correct is None else correct == 1,
             "extracted": extracted,
-            "finish_reason": _finish_reason(row),
+            "finish_reason": reason,
         }
-        for prompt_id, completion, reward, correct, extracted, row in values
+        for prompt_id, completion, reward, correct, extracted, reason in values
     ]
 
 
@@ -190,6 +209,7 @@ def _gathered(
     part_P: np.ndarray,
     sizes: np.ndarray,
     missing: list[int],
+    reads_reasons: bool,
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Each missing part with its completions, as soon as the last of them was read."""
     wanted, at = set(missing), 0
@@ -198,7 +218,7 @@ def _gathered(
     for batch in Stream(source, columns, wanted=WANTED, rows=True):
         part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
         at += len(batch)
-        for part, row in zip(part_N, _completions(batch), strict=True):
+        for part, row in zip(part_N, _completions(batch, reads_reasons), strict=True):
             if part not in wanted:
                 continue
             group_rows = waiting.setdefault(part, [])
@@ -224,7 +244,7 @@ class _Encoder:
                 name = row["prompt_id"]
                 self.prompts[name] = chat.Encoder(self._tokenizer).encode(name, row["messages"])
 
-    def completion(self, text: str, finish_reason: str) -> list[int] | None:
+    def completion(self, text: str, finish_reason: str | None) -> list[int] | None:
         if self._tokenizer is None:
             return None
         token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -277,7 +297,7 @@ def _prompt_rows(
     prompt_name = readers.column(first, prompt_column, readers.PROMPT, "--prompt-column", source)
     answer_name = readers.column(first, answer_column, readers.ANSWER, "--answer-column", source)
     source_name = readers.column(first, None, ("source", "data_source"), "", source)
-    names = (*scan.has.values(), prompt_name, answer_name, source_name, "finish_reason")
+    names = (*scan.has.values(), prompt_name, answer_name, source_name, *KNOWN["finish"])
     used = {name.partition(".")[0] for name in names if name}
     if format_of(set(scan.header)):  # a known tool's other columns are its own
         used |= {key for row in first for key in row}
@@ -293,7 +313,7 @@ def _prompt_rows(
                 "messages": json.dumps(prompt, default=str),
                 "answer": _text(answer),
                 "verifier": None,
-                "source": str(named or source.name.partition(".")[0]),
+                "source": str(named or places.stem(source)),
                 "extra": json.dumps(extra, default=str, sort_keys=True) if extra else None,
             }
         )
@@ -307,6 +327,20 @@ def _text(answer: Any) -> str | None:
     return json.dumps(answer, default=str)
 
 
-def _finish_reason(row: dict[str, Any]) -> str:
-    """`length` where the row says that its completion was cut, else `stop`."""
-    return "length" if readers.look_up(row, "finish_reason") == "length" else "stop"
+def remarks(rollouts: Shards) -> Iterator[str]:
+    """What training on these completions would miss."""
+    if rollouts.params.get(_FINISH) is None or rollouts.params["tokenizer"] is None:
+        return
+    parts = (rollouts.part(i, ["finish_reason"])["finish_reason"] for i in range(len(rollouts)))
+    unknown = sum(column.null_count for column in parts)
+    if unknown:
+        yield (
+            f"{unknown} of {rollouts.rows} completions do not say why they ended: they get no "
+            "end-of-sequence token"
+        )
+
+
+def _name(source: Path) -> str:
+    """What prompts are said to be imported from: the names of files without their folders."""
+    paths = source.paths if isinstance(source, Several) else (source,)
+    return ", ".join(path.name for path in paths)

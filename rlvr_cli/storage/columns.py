@@ -61,7 +61,7 @@ MEANING: dict[str, dict[str, str]] = {
         "policy_logp": "with DLC: log-prob of each token under the policy without the memory "
         "model; the column is there only with DLC",
         "finish_reason": "`stop`: it ended by itself or at a stop string, `length`: it was cut at "
-        "the limit, `abort`: it was not sampled",
+        "the limit, `abort`: it was not sampled; null: of imported ones, not known",
         "status": "what became of the prompt: `prompt_truncated` and `prompt_too_long` follow from "
         "`--overlong`",
         "seed": "seed of the row: a hash of the run's seed, the step, the prompt's id and the "

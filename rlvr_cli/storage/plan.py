@@ -33,7 +33,7 @@ class Plan:
     `specs` how to write a stored spec with all options of this version. `optional` names the
     params that are stored only where they apply. `behaviour` is the version of each thing whose
     results have changed under the same options: a verifier, the sampling noise. Those at version 1
-    are not stored.
+    are not stored. `unknowns` is for completions that were not sampled here.
     """
 
     kind: str
@@ -48,6 +48,7 @@ class Plan:
     specs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     behaviour: Mapping[str, int] = field(default_factory=dict)
+    unknowns: bool = False
     begun: Manifest | None = None  # the identity under which the directory was begun
     begun_columns: tuple[str, ...] | None = None  # those of the parts that are there already
 
@@ -79,6 +80,8 @@ class Plan:
         """The columns of the parts, as they were begun."""
         top_k = self.params.get("ref_top_k")
         columns = schema.schema(self.kind, self.extra, self.only, top_k=top_k)
+        if not self.unknowns:
+            columns = schema.of_samplers(columns)
         if self.begun_columns is None:
             return columns
         return pa.schema([column for column in columns if column.name in self.begun_columns])

@@ -21,6 +21,7 @@ _TOKENS, _NATS = _list(pa.int32()), _list(pa.float32())
 _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
 TOP_K = ("ref_topk_ids", "ref_topk_logp")
 _ON_DEMAND = ("policy_logp",)  # there only if `only` names it
+_UNKNOWN_OF_IMPORTS = ("finish_reason",)
 
 _SCHEMAS = {
     "prompts": [
@@ -39,7 +40,7 @@ _SCHEMAS = {
         _field("token_ids", _TOKENS, null=True),
         _field("behaviour_logp", _NATS, "nats", null=True),
         _field("policy_logp", _NATS, "nats, of the policy by the sampler, of DLC", null=True),
-        _field("finish_reason", pa.string(), "stop, length or abort"),
+        _field("finish_reason", pa.string(), "stop, length or abort", null=True),
         _field("status", pa.string(), "ok, prompt_truncated or prompt_too_long"),
         _field("seed", pa.int64(), null=True),
         _field("policy", pa.string(), "sha256 of the behaviour policy", null=True),
@@ -125,6 +126,12 @@ def schema(
     fields = [f for f in _SCHEMAS[kind] if f.name in names]
     fields = [_sized(f, top_k) if top_k and f.name in TOP_K else f for f in fields]
     return pa.schema(fields + [_field(name, pa.float64(), null=True) for name in extra])
+
+
+def of_samplers(columns: pa.Schema) -> pa.Schema:
+    """The schema of parts that a sampler fills: it knows what is null of imported ones alone."""
+    return pa.schema([f.with_nullable(f.nullable and f.name not in _UNKNOWN_OF_IMPORTS)
+                      for f in columns])  # fmt: skip
 
 
 def _sized(field: pa.Field, top_k: int) -> pa.Field:

@@ -46,7 +46,7 @@ class Detail:
     answer: str | None
     completion: str
     token_ids: list[int] | None
-    finish_reason: str
+    finish_reason: str | None
     status: str
     verdict: int
     reward: float | None
@@ -68,7 +68,8 @@ class Index:
         table = pa.concat_tables(tables).combine_chunks()
         self.prompt_id: list[str] = table["prompt_id"].to_pylist()
         self.sample_N = table["sample_index"].to_numpy()
-        self.cut_N = pc.equal(table["finish_reason"], "length").to_numpy()
+        cut = pc.equal(table["finish_reason"], "length")
+        self.cut_N = pc.fill_null(cut, False).to_numpy()
         self.status: list[str] = table["status"].to_pylist()
         self.extracted = table["extracted"]
         verdict = pc.fill_null(table["correct"].cast(pa.int8()), UNKNOWN)

@@ -53,7 +53,7 @@ def facts(index: Index, detail: Detail, passing: np.ndarray, width: int) -> Text
     tokens = len(detail.token_ids) if detail.token_ids is not None else None
     size = f"{tokens} tokens" if tokens is not None else f"{len(detail.completion)} characters"
     why = f": {_short(detail.reason, width)}" if detail.reason else ""
-    lines.append(f"\n{size}, {detail.finish_reason}, {detail.status}{why}", "dim")
+    lines.append(f"\n{size}, {detail.finish_reason or 'end unknown'}, {detail.status}{why}", "dim")
     for name, value_T in detail.values.items():
         if len(value_T):
             lines.append(f", {name} {value_T.mean():.2f}", "dim")

@@ -52,6 +52,14 @@ def test_a_directory_knows_tokens_and_why_completions_end(rlvr, known):
     assert rollouts["length"] == summary["metrics"]["length"]
 
 
+def test_the_truncated_share_is_of_those_whose_end_is_known(rlvr, jsonl):
+    ends = {"a": ("max_tokens", None, "end_turn"), "b": ("stop", "stop", "stop")}
+    rows = [{"id": n, "completion": "x y", "stop_reason": r} for n, rs in ends.items() for r in rs]
+    assert metrics(rlvr, jsonl(*rows))["truncated"] == pytest.approx(0.25)
+    rows += [{"id": "c", "completion": "x y"}] * 2
+    assert "truncated" not in metrics(rlvr, jsonl(*rows))
+
+
 def test_entropies_come_from_log_probs_of_the_same_rollouts(rlvr, refused, known, chain, tmp_path):
     rlvr("logprob", known / "rollouts", "--model", "builtin", "--out", tmp_path / "logprobs")
     words = ("--logprobs", tmp_path / "logprobs")

@@ -1,8 +1,13 @@
 import json
 import shutil
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+
+from rlvr_cli.storage import lineage
+from rlvr_cli.viewer import screen
+from rlvr_cli.viewer.index import Index
 
 
 def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
@@ -71,9 +76,9 @@ def test_another_policy_is_refused_with_the_old_and_the_new_one(rlvr, refused, k
 def test_one_list_a_row_is_one_completion_each(rlvr, jsonl, known, tmp_path):
     rows = [
         {"id": "a", "prompt": "5=", "answer": "5", "completions": ["2+3", "1+1", "9-4", "5"],
-         "correct": [True, False, "true", 0]},
+         "correct": [True, False, "true", 0], "finish_reason": "stop"},
         {"id": "b", "prompt": "6=", "answer": "6", "completions": ["3+3", "1+1", "9-4", "6"],
-         "correct": [1, "false", False, "0"]},
+         "correct": [1, "false", False, "0"], "finish_reason": "stop"},
     ]  # fmt: skip
     rlvr("import", jsonl(*rows), "--out", tmp_path / "made", "--model", "builtin")
     for kind in ("prompts", "rollouts", "scores"):
@@ -88,6 +93,50 @@ def test_completions_of_a_prompt_are_brought_together(rlvr, jsonl, tmp_path):
     assert table["prompt_id"].to_pylist() == ["a", "a", "b", "b", "b"]
     assert table["sample_index"].to_pylist() == [0, 1, 0, 1, 2]
     assert table["completion"].to_pylist() == ["0", "2", "1", "3", "4"]
+
+
+def test_only_a_completion_that_is_known_to_have_ended_gets_an_end(rlvr, jsonl, tmp_path, loaded):
+    reasons = ["end_turn", "max_tokens", None, "STOP"]
+    rows = [{"id": "a", "prompt": "5=", "completion": "2+3", "stop_reason": r} for r in reasons]
+    ran = rlvr("import", jsonl(*rows), "--model", "builtin", "--out", tmp_path)
+    table = pq.read_table(tmp_path / "rollouts")
+    assert table["finish_reason"].to_pylist() == ["stop", "length", None, "stop"]
+    texts = [loaded.tokenizer.decode(ids) for ids in table["token_ids"].to_pylist()]
+    assert texts == ["2+3<eos>", "2+3", "2+3", "2+3<eos>"]
+    assert "1 of 4 completions do not say why they ended" in ran.err
+
+
+def test_a_file_without_reasons_has_unknown_ones_in_all_that_reads_them(rlvr, jsonl, tmp_path):
+    rows = [{"id": "a", "prompt": "5=", "completion": c, "correct": True} for c in ("2+3", "5")]
+    assert rlvr("import", jsonl(*rows), "--out", tmp_path / "made").code == 0
+    scores, page = tmp_path / "made" / "scores", tmp_path / "page.html"
+    rollouts = pq.read_table(tmp_path / "made" / "rollouts")
+    assert rollouts["finish_reason"].to_pylist() == [None, None]
+    assert "truncated" not in json.loads(rlvr("diversity", scores, "--json").out)["metrics"]
+    assert rlvr("report", scores, "--out", page).code == 0
+    assert "0 (2 unknown) of 2 truncated" in page.read_text()
+    assert "cut or not is unknown" in rlvr("doctor", scores).out
+    index = Index(lineage.find(scores))
+    assert "end unknown" in screen.facts(index, index.detail(0), np.ones(2, bool), 80).plain
+    assert rlvr("export", scores, "--out", tmp_path / "out.jsonl").code == 0
+
+
+def test_a_word_that_is_no_reason_is_refused_with_its_place(rlvr, refused, jsonl, tmp_path):
+    rows = [{"id": "a", "completion": "5", "finish_reason": r} for r in ("stop", "tired")]
+    words = ("import", jsonl(*rows), "--out", tmp_path / "made")
+    err = refused(3, *words)
+    assert "rows.jsonl` completion 2 has `finish_reason` = `tired`" in err
+    assert rlvr(*words, "--finish-column", "none").code == 0
+    rollouts = pq.read_table(tmp_path / "made" / "rollouts")
+    assert rollouts["finish_reason"].to_pylist() == [None, None]
+
+
+def test_other_reasons_are_another_directory(rlvr, refused, jsonl, tmp_path):
+    row = {"id": "a", "completion": "5", "finish_reason": "stop"}
+    words = ("import", jsonl(row), "--out", tmp_path / "made")
+    assert rlvr(*words).code == 0
+    jsonl(row | {"finish_reason": "length"})
+    assert "other parameters" in refused(2, *words)
 
 
 def test_text_without_verdicts_ends_at_the_rollouts(rlvr, jsonl, tmp_path):

@@ -11,8 +11,8 @@ import threading
 import datasets
 import pytest
 
-from rlvr_cli.errors import UserError
-from rlvr_cli.interop import data_sets
+from rlvr_cli.errors import Advice, UserError
+from rlvr_cli.interop import data_sets, readers
 
 ROWS = [{"question": "1 + 1?", "answer": "2"}, {"question": "2 + 2?", "answer": "4"}]
 
@@ -206,3 +206,18 @@ def test_a_file_of_the_hub_is_read(of_hub):
 @pytest.mark.slow
 def test_a_data_set_that_the_hub_does_not_have_is_named(of_hub):
     assert "`someone/else` is no file, and the Hub" in of_hub("someone/else")[0]
+
+
+def test_settings_beside_the_rows_are_no_split(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    (tmp_path / "config.json").write_text('{"model": "m", "seed": 1}')
+    with pytest.warns(Advice, match=r"`config\.json`"):
+        found = data_sets.read(str(tmp_path))
+    assert found.rows == [{"question": "1+1?", "answer": "2"}]
+
+
+def test_one_object_a_file_is_one_prompt_each(tmp_path):  # as hendrycks/math has them
+    for number in (1, 2):
+        row = {"problem": f"{number}+1?", "level": "Level 1", "solution": f"{number + 1}"}
+        (tmp_path / f"{number}.json").write_text(json.dumps(row))
+    assert len(readers.read(tmp_path)) == 2

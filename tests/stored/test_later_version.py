@@ -45,8 +45,8 @@ EDITS = {
             '        _field("judge", _TEXT, null=True),\n',
         ),
         (
-            '_field("finish_reason", pa.string(), "stop, length or abort"),',
-            '_field("finish_reason", pa.string(), "stop, length or abort", null=True),',
+            '_field("status", pa.string(), "ok, prompt_truncated or prompt_too_long"),',
+            '_field("status", pa.string(), "ok, prompt_truncated or ...", null=True),',
         ),
     ],
     "stages/score.py": [

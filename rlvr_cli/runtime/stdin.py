@@ -1,0 +1,64 @@
+"""Stdin as a source: `-` stands for what is piped in, which is kept in a file for the while.
+
+Commands read a source several times, and a pipe can be read once.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from rlvr_cli.errors import UsageError
+
+DASH = Path("-")
+NAME = "stdin"
+_LONGEST_PATH = 4096  # bytes
+_spooled: tuple[object, Path] | None = None  # the stream that was read, and the file that keeps it
+
+
+def is_terminal() -> bool:
+    return sys.stdin is None or sys.stdin.isatty()
+
+
+def spool() -> Path:
+    """The file that keeps what stdin held; read once, however often it is asked for."""
+    global _spooled
+    if is_terminal():
+        raise UsageError("`-` is stdin, and nothing is piped in", "name a file, or pipe one in")
+    if _spooled is None or _spooled[0] is not sys.stdin:
+        folder = Path(tempfile.mkdtemp(prefix="rlvr-stdin-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = folder / NAME
+        with open(path, "wb") as file:
+            if binary := getattr(sys.stdin, "buffer", None):
+                shutil.copyfileobj(binary, file)
+            else:
+                file.write(sys.stdin.read().encode())
+        _spooled = sys.stdin, path
+    return _spooled[1]
+
+
+def is_spooled(path: Path) -> bool:
+    return _spooled is not None and path.parent == _spooled[1].parent
+
+
+def shown(path: Path) -> Path:
+    """What the user calls a file: `-` for what stdin held."""
+    return DASH if is_spooled(path) else path
+
+
+def lines() -> list[str] | None:
+    """The lines that stdin held, if they may be paths; None if they are the rows of a file."""
+    path = spool()
+    if path.stat().st_size > _LONGEST_PATH:
+        return None
+    try:
+        found = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return None
+    kept = [line for line in found.split("\n") if line.strip()]
+    if kept and (kept[0].lstrip()[:1] in "{[" or len(kept) > 1):
+        return kept if all(map(os.path.exists, kept)) else None
+    return kept
