@@ -3,8 +3,8 @@
 Shapes: N completions of a batch.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,112 +13,146 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError
-from rlvr_cli.interop import labels, parquet_columns, readers
+from rlvr_cli.config import Columns as Columns
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.interop import file_sets, labels, parquet_columns, readers
+from rlvr_cli.interop.batch import Batch as Batch
+from rlvr_cli.interop.formats._common import NAMES
+from rlvr_cli.interop.identity import Prompts, Samples
+from rlvr_cli.interop.names import KNOWN as KNOWN, PER_ROW
+from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
-KNOWN = {
-    "id": readers.ID,
-    "completion": (
-        *("completion", "completions", "response", "responses"),
-        *("output", "generation", "solutions", "text"),
-    ),
-    "correct": ("correct", "is_correct", "passed", "is_solved", "acc"),
-    "reward": ("reward", "rewards", "score", "scores"),
-    "extracted": ("extracted", "extracted_answer", "pred", "preds", "prediction", "predictions"),
-    "source": ("source", "data_source", "dataset", "benchmark"),
-    "sample": ("sample_index", "sample_idx"),
-    "finish": ("finish_reason",),
-}
-PER_ROW = ("id", "source")  # the rest may be one list a row
 TEXTS = ("completion", "extracted", "source", "finish")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns that a user named; the others are looked up by the names that tools use."""
-
-    id: str | None = None
-    completion: str | None = None
-    correct: str | None = None
-    reward: str | None = None
-    extracted: str | None = None
-    source: str | None = None
-    sample: str | None = None
-    finish: str | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One row a completion, in the file's order; None is a column that the file does not have.
-
-    `correct` is 1, 0 or -1 where it is not known, `reward` NaN there. Where the file has no
-    `correct`, it is whether the reward is 1, unless rewards are graded: see `Stream.graded`.
-    """
-
-    prompt_id: pa.Array
-    correct: np.ndarray | None = None
-    reward: np.ndarray | None = None
-    completion: pa.Array | None = None
-    extracted: pa.Array | None = None
-    source: pa.Array | None = None
-    sample: np.ndarray | None = None
-    finish: pa.Array | None = None
-    rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.prompt_id)
+COMPARED = ("prompt", "answer", "step")  # what all rows of a prompt must say alike
 
 
 class Stream:
     """The batches of a path; what its columns are is known once it was read.
 
-    `wanted` are the columns to read besides the id; rows have their completions at hand too.
-    With `rows` each batch keeps its rows as they were; without, those of a plain Parquet file
-    are not built.
+    `wanted` are the columns to read besides the id and what is compared; rows have their
+    completions at hand too. With `rows` each batch keeps its rows as they were; without, those of a
+    plain Parquet file are not built. Without `checks` prompts and samples are not held to be one.
+
+    Where several files have the same prompts, each file is a source: `apart`.
     """
 
     def __init__(
-        self, path: Path, columns: Columns | None = None, *, wanted: set[str], rows: bool = False
+        self,
+        path: Path,
+        columns: Columns | None = None,
+        *,
+        wanted: set[str],
+        rows: bool = False,
+        checks: bool = True,
     ) -> None:
         self.path = path
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
+        self.apart: list[str] = []  # the names of the files, where each is a source
+        self.verdicts: list[str] = []  # the files' own names of what says what is correct
         self.completions = 0
+        self.repeated = 0
+        self.prompts = Prompts()
         self._rows = rows
-        columns = columns or Columns()
-        self._given = {f.name: getattr(columns, f.name) for f in fields(columns)}
-        asked = {"id", *wanted} | {n for n, v in self._given.items() if v}
-        self._wanted = [name for name in KNOWN if name in asked]
+        self._checks = checks
+        self.columns = columns = columns or Columns()
+        self._given = {name: getattr(columns, name, None) for name in KNOWN}
+        none = {name for name, value in self._given.items() if value == Columns.NO_COLUMN}
+        self._given |= dict.fromkeys(none)
+        self._where = Where(columns.where or [])
+        asked = {"id", *wanted, *(n for n, v in self._given.items() if v)}
+        asked |= {"source", "sample", *COMPARED} if checks else set()
+        self._wanted = [name for name in KNOWN if name in asked - none]
+        self._names: dict[str, str] = {}  # of columns that a format's reader made
+        self._verdicts: labels.Verdicts | None = None
+        self._samples: Samples | None = None
+        self._is_format = False
+        self._file = path
+        self._label = ""
+        self._scores: set[float] = set()
+        above = columns.correct_above
+        if above is not None and not math.isfinite(above):
+            raise UsageError(f"--correct-above is {above}", "it must be a finite number")
 
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
-        rows = 0
-        for file in readers.files(self.path):
-            for part in self._parts(file):
-                self._resolve(part)
-                columns: dict[str, Any] | None = None
-                source_rows: list[dict[str, Any]] = []
-                if isinstance(part, pa.RecordBatch) and "id" in self.has:
-                    columns = parquet_columns.columns(part, self.has)
-                if columns is None:
-                    plain = part.to_pylist() if isinstance(part, pa.RecordBatch) else part
-                    columns, source_rows = self._columns(plain, rows)
-                rows += len(part)
-                batch = self._batch(columns, source_rows)
-                self.completions += len(batch)
+        files, has_rows = readers.files(self.path), False
+        if self._checks and not self.columns.merge and file_sets.are_apart(files, self._bare):
+            names = file_sets.labels(files)
+            self.apart = list(names.values())
+        for file in files:
+            self._label = names[file] if self.apart else ""
+            for batch in self._of(file):
+                has_rows = True
                 yield batch
-        if not rows:
-            raise readers.no_rows(self.path)
+        if not has_rows:
+            raise self._where.nothing(self.path, self.header) or readers.no_rows(self.path)
         self._require()
 
+    def facts(self) -> dict[str, Any]:
+        """How the files were read: what says what is correct, and which files are sources."""
+        above = self.columns.correct_above
+        return {"correct": self.verdicts, "correct_above": above, "apart": self.apart}
+
+    def _verdict_column(self) -> str:
+        """The rewards where a threshold is given and no column; else verdicts, then rewards."""
+        above = self.columns.correct_above is not None
+        if above and not self.columns.correct and "reward" in self.has:
+            return "reward"
+        return "correct" if "correct" in self.has else "reward"
+
+    def _shown(self, name: str) -> str:
+        column = self.has[name]
+        return self._names.get(column, column)
+
+    def _bare(self, file: Path) -> Iterator[Batch]:
+        """The ids, sources and samples of one file."""
+        given = self.columns
+        columns = Columns(id=given.id, source=given.source, sample=given.sample, where=given.where)
+        stream = Stream(file, columns, wanted={"source", "sample"}, checks=False)
+        return stream._of(file)
+
+    def _of(self, file: Path) -> Iterator[Batch]:
+        """The batches of one file."""
+        self._file, rows, before, self.has = file, 0, self.has, {}
+        self._names, self._samples = {}, None
+        self._verdicts = None
+        for part in self._parts(file):
+            self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
+            source_rows: list[dict[str, Any]] = []
+            found = None
+            if isinstance(part, pa.RecordBatch) and "id" in self.has:
+                found = parquet_columns.columns(part, self.has)
+            if found is not None:
+                columns, row_N = found
+                row_N = row_N + rows + 1
+            else:
+                if isinstance(part, pa.RecordBatch):
+                    part = list(enumerate(part.to_pylist(), rows + 1))
+                columns, source_rows, row_N = self._columns(part)
+            rows += len(part)
+            batch = self._batch(columns, source_rows, row_N)
+            self.completions += len(batch)
+            yield batch
+        if self._samples and self._checks:
+            self._samples.close(file, self.prompts)
+            self.repeated += self._samples.repeated
+        if (used := self._verdict_column()) in self.has:
+            self.verdicts = list(dict.fromkeys([*self.verdicts, self._shown(used)]))
+        self.has = before | self.has
+
     def _parts(self, file: Path) -> Iterator[Any]:
-        """Record batches where the columns of a Parquet file are plain enough, else rows."""
+        """Record batches where the columns of a Parquet file are plain enough, else lists of rows.
+
+        Each row is behind its number in the file.
+        """
         is_parquet = readers.suffix(file) == ".parquet"
-        if is_parquet and not self._rows:
+        self._is_format = False
+        if is_parquet and not self._rows and not self._where.conditions:
             header = parquet_columns.header(file)
-            self.header = self.header or header
+            self.header = header
             names = parquet_columns.plain(file, {n: self._candidates(n) for n in self._wanted})
             if names is not None and format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
@@ -127,18 +161,28 @@ class Stream:
         while part := list(islice(rows, ROWS_PER_BATCH)):
             yield part
 
-    def _read(self, file: Path) -> Iterator[dict[str, Any]]:
+    def _read(self, file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows of a file under plain names, with the fields of the tool that wrote it."""
         read = None
-        for number, row in enumerate(readers.rows(file)):
-            if number == 0:
-                self.header = self.header or list(map(str, row))
+        for number, row in enumerate(readers.rows(file), 1):
+            if number == 1:
+                self.header = list(map(str, row))
                 module = format_of(set(row))
                 read = module and module.reader(file.name)
-            yield from read(row) if read else [row]
+                self._is_format = read is not None
+            if not self._where.may_keep(row):
+                continue
+            for made in read(row) if read else [row]:
+                if NAMES in made:
+                    self._names |= made.pop(NAMES)
+                if self._where.keeps(made):
+                    yield number, made
 
     def _candidates(self, name: str) -> tuple[str, ...]:
-        return (self._given[name],) if self._given[name] else KNOWN[name]
+        if given := self._given[name]:
+            return (given,)
+        # A format's reader says which is the prompt and the gold, if any is.
+        return (name,) if self._is_format and name in ("prompt", "answer") else KNOWN[name]
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
@@ -149,26 +193,31 @@ class Stream:
         for name in dict.fromkeys([*self._wanted, *at_hand]):
             candidates = self._candidates(name)
             used = self.has.get(name)
-            better = candidates[: candidates.index(used)] if used else candidates
+            better = candidates[: candidates.index(used)] if used in candidates else candidates
+            taken = {v for n, v in self.has.items() if n not in (name, "prompt", "answer")}
             for candidate in better:
+                if name in ("sample", *COMPARED) and candidate in taken:
+                    continue
                 if parquet_columns.has_value(part, candidate):
-                    if used:
+                    if used in candidates and name not in COMPARED:
                         raise DataError(
-                            f"`{self.path}` has `{used}` in its first rows and `{candidate}` later",
-                            f"name one with --{'correct' if name == 'reward' else name}-column",
+                            f"`{self._file}` has `{used}` in its first rows and `{candidate}` "
+                            "later",
+                            f"name one with --{name}-column",
                         )
                     self.has[name] = candidate
                     break
 
     def _columns(
-        self, part: list[dict[str, Any]], before: int
-    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-        """One value a completion in each column, and the row of each."""
+        self, part: list[tuple[int, dict[str, Any]]]
+    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]], np.ndarray]:
+        """One value a completion in each column, the row of each, and that row's number."""
         columns: dict[str, list[Any]] = {name: [] for name in self.has}
         source_rows: list[dict[str, Any]] = []
+        row_N: list[int] = []
         if "id" not in self.has:
             self._require()
-        for number, row in enumerate(part, before + 1):
+        for number, row in part:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
                 values["completion"] = _spoken(values["completion"])
@@ -179,42 +228,80 @@ class Stream:
             }
             self._check(values, lists, number)
             size = len(next(iter(lists.values()))) if lists else 1
-            if lists and "sample" in values:
+            if lists and "sample" in values and "sample" not in lists:
                 lists["sample"] = values["sample"] = list(range(size))
             for name, value in values.items():
                 columns[name] += value if name in lists else [value] * size
             source_rows += [row] * size
-        return columns, source_rows
+            row_N += [number] * size
+        return columns, source_rows, np.array(row_N, dtype=np.int64)
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
         if len({len(value) for value in lists.values()}) > 1:
-            sizes = ", ".join(f"{len(v)} in `{self.has[name]}`" for name, v in lists.items())
-            raise DataError(f"`{self.path}` row {number} holds lists of different lengths: {sizes}")
-        if values["id"] is None:
+            sizes = ", ".join(f"{len(v)} in `{self._shown(name)}`" for name, v in lists.items())
+            raise DataError(
+                f"`{self._file}` row {number} holds lists of different lengths: {sizes}"
+            )
+        if values["id"] is None or values["id"] != values["id"]:
             column = self.has["id"]
-            raise DataError(f"`{self.path}` row {number} has no `{column}`", "every row needs one")
+            raise DataError(f"`{self._file}` row {number} has no `{column}`", "every row needs one")
         if any(not value for value in lists.values()):
             raise DataError(
-                f"`{self.path}` row {number} holds an empty list for prompt `{values['id']}`",
+                f"`{self._file}` row {number} holds an empty list for prompt `{values['id']}`",
                 "remove the row, or fill it",
             )
 
-    def _batch(self, columns: dict[str, Any], source_rows: list[dict[str, Any]]) -> Batch:
-        correct, reward = columns.get("correct"), columns.get("reward")
-        where, before = self.path, self.completions
-        if correct is not None:
-            correct = labels.truths(correct, self.has["correct"], where, before)
-        if reward is not None:
-            reward = labels.numbers(reward, self.has["reward"], where, before)
-            self.graded = self.graded or bool(np.any(~np.isin(reward, (0, 1)) & ~np.isnan(reward)))
-        if reward is not None and correct is None:
-            correct = np.where(np.isnan(reward), -1, reward == 1).astype(np.int8)
+    def _batch(
+        self, columns: dict[str, Any], source_rows: list[dict[str, Any]], row_N: np.ndarray
+    ) -> Batch:
+        def place(at: int) -> str:
+            return f"`{self._file}` row {row_N[at]}"
+
+        ids = parquet_columns.ids(columns["id"])
         others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
+        if self._label:
+            others["source"] = parquet_columns.in_source(
+                self._label, others.get("source"), len(ids)
+            )
+        correct, reward = self._judged(columns, place)
         if "sample" in columns:
-            others["sample"] = labels.numbers(columns["sample"], self.has["sample"], where, before)
-        return Batch(
-            parquet_columns.text(columns["id"]), correct, reward, **others, rows=source_rows
-        )
+            self._samples = self._samples or Samples(self.has["sample"], self.columns.repeats)
+            others["sample"] = self._samples.numbered(columns["sample"])
+        batch = Batch(ids, correct, reward, **others, rows=source_rows)
+        kept_N = self._compare(batch, columns, row_N, place) if self._checks else None
+        return batch if kept_N is None else batch.kept(kept_N)
+
+    def _judged(self, columns: dict[str, Any], place: labels.Place) -> tuple[Any, Any]:
+        """The verdicts and the rewards, None where the file has none."""
+        used, above = self._verdict_column(), self.columns.correct_above
+        correct = reward = None
+        if "correct" in columns and used == "correct":
+            self._verdicts = self._verdicts or labels.Verdicts(self._shown("correct"), above)
+            correct = self._verdicts.read(columns["correct"], place)
+        if "reward" in columns:
+            reward = labels.numbers(columns["reward"], self._shown("reward"), place)
+        if reward is not None and correct is None:
+            if above is None:
+                self.graded = labels.are_graded(reward, self._scores) or self.graded
+            right_N = reward == 1 if above is None else reward > above
+            correct = np.where(np.isnan(reward), -1, right_N).astype(np.int8)
+        return correct, reward
+
+    def _compare(
+        self, batch: Batch, columns: dict[str, Any], row_N: np.ndarray, place: labels.Place
+    ) -> np.ndarray | None:
+        """Holds the rows of a prompt to one text, gold and step; the rows to keep, None for all."""
+        compared = [name for name in COMPARED if name in columns]
+        if self.columns.merge:
+            compared = [name for name in compared if name != "step"]
+        if not compared and batch.sample is None:
+            return None
+        code_N = self.prompts.codes(*parquet_columns.keys(batch.source, batch.prompt_id))
+        for name in compared:
+            self.prompts.add(name, self._shown(name), columns[name], code_N, place)
+        if self._samples is None or batch.sample is None:
+            return None
+        return self._samples.add(code_N, batch.sample, row_N)
 
     def _require(self) -> None:
         header = ", ".join(self.header)

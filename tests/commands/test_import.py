@@ -10,6 +10,7 @@ def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
     ran = rlvr("import", known / "rows.jsonl", "--out", out)
     assert (ran.code, ran.out) == (0, f"{out / 'scores'}\n")
     assert ran.err.splitlines() == [
+        "import: correct by `correct`",
         f"import: `{out / 'prompts'}` holds 2 prompts",
         f"import: `{out / 'rollouts'}` holds 8 rollouts",
         f"import: `{out / 'scores'}` holds 8 scores",
