@@ -3,7 +3,6 @@
 Shapes: N completions of a batch.
 """
 
-import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.config import Columns as Columns
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError
 from rlvr_cli.interop import file_sets, labels, parquet_columns, readers
 from rlvr_cli.interop.batch import Batch as Batch
 from rlvr_cli.interop.formats._common import NAMES
@@ -72,9 +71,6 @@ class Stream:
         self._file = path
         self._label = ""
         self._scores: set[float] = set()
-        above = columns.correct_above
-        if above is not None and not math.isfinite(above):
-            raise UsageError(f"--correct-above is {above}", "it must be a finite number")
 
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
@@ -189,13 +185,17 @@ class Stream:
 
         A name that ranks before the one in use and turns up later is an error.
         """
-        at_hand = [] if isinstance(part, pa.RecordBatch) else ["completion"]
+        is_batch = isinstance(part, pa.RecordBatch)
+        at_hand = [] if is_batch else ["completion"]
+        there = set(part.schema.names) if is_batch else set().union(*part)
         for name in dict.fromkeys([*self._wanted, *at_hand]):
             candidates = self._candidates(name)
             used = self.has.get(name)
             better = candidates[: candidates.index(used)] if used in candidates else candidates
             taken = {v for n, v in self.has.items() if n not in (name, "prompt", "answer")}
             for candidate in better:
+                if candidate not in there and candidate.partition(".")[0] not in there:
+                    continue
                 if name in ("sample", *COMPARED) and candidate in taken:
                     continue
                 if parquet_columns.has_value(part, candidate):
@@ -227,8 +227,14 @@ class Stream:
                 if name not in PER_ROW and isinstance(value, list)
             }
             self._check(values, lists, number)
-            size = len(next(iter(lists.values()))) if lists else 1
-            if lists and "sample" in values and "sample" not in lists:
+            if not lists:
+                for name, value in values.items():
+                    columns[name].append(value)
+                source_rows.append(row)
+                row_N.append(number)
+                continue
+            size = len(next(iter(lists.values())))
+            if "sample" in values and "sample" not in lists:
                 lists["sample"] = values["sample"] = list(range(size))
             for name, value in values.items():
                 columns[name] += value if name in lists else [value] * size
@@ -237,7 +243,7 @@ class Stream:
         return columns, source_rows, np.array(row_N, dtype=np.int64)
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
-        if len({len(value) for value in lists.values()}) > 1:
+        if lists and len({len(value) for value in lists.values()}) > 1:
             sizes = ", ".join(f"{len(v)} in `{self._shown(name)}`" for name, v in lists.items())
             raise DataError(
                 f"`{self._file}` row {number} holds lists of different lengths: {sizes}"
@@ -245,7 +251,7 @@ class Stream:
         if values["id"] is None or values["id"] != values["id"]:
             column = self.has["id"]
             raise DataError(f"`{self._file}` row {number} has no `{column}`", "every row needs one")
-        if any(not value for value in lists.values()):
+        if lists and not all(lists.values()):
             raise DataError(
                 f"`{self._file}` row {number} holds an empty list for prompt `{values['id']}`",
                 "remove the row, or fill it",
@@ -257,7 +263,7 @@ class Stream:
         def place(at: int) -> str:
             return f"`{self._file}` row {row_N[at]}"
 
-        ids = parquet_columns.ids(columns["id"])
+        ids = parquet_columns.ids(columns["id"], is_text=readers.suffix(self._file) == ".csv")
         others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
         if self._label:
             others["source"] = parquet_columns.in_source(

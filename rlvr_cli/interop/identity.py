@@ -65,10 +65,11 @@ class Prompts:
         """Compares the values of a column with what was said of their prompts before."""
         rows: Sequence[int] = range(len(code_N))
         if isinstance(values, pa.Array):
-            _, first_U, inverse_N = np.unique(code_N, return_index=True, return_inverse=True)
-            if values.take(pa.array(first_U[inverse_N])).equals(values):
-                rows = first_U.tolist()
-                values = values.take(pa.array(first_U))
+            first_U = np.full(int(code_N.max(initial=-1)) + 1, -1)
+            first_U[code_N[::-1]] = np.arange(len(code_N))[::-1]
+            if values.take(pa.array(first_U[code_N])).equals(values):
+                rows = first_U[first_U >= 0].tolist()
+                values = values.take(pa.array(rows))
             values = values.to_pylist()
         codes, said = code_N.tolist(), self._said[name]
         for row, value in zip(rows, values, strict=True):

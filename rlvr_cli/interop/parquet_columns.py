@@ -4,6 +4,7 @@ What is not plain (nested objects, lists of other lengths, a missing id) is left
 reader, which says what is wrong.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -126,8 +127,10 @@ def text(values: Any) -> pa.Array:
     return pc.cast(values, pa.string())
 
 
-def ids(values: Any) -> pa.Array:
-    """Ids as text: see `id_text`."""
+def ids(values: Any, *, is_text: bool = False) -> pa.Array:
+    """Ids as text: see `id_text`. Where all of a file is text, so may be the numbers in it."""
+    if is_text:
+        values = [re.sub(r"^(-?\d+)\.0$", r"\1", value) for value in values]
     if isinstance(values, pa.Array) and not pa.types.is_floating(values.type):
         return text(values)
     plain = values.to_pylist() if isinstance(values, pa.Array) else values

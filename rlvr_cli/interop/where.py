@@ -24,10 +24,14 @@ class Where:
 
     def may_keep(self, row: dict[str, Any]) -> bool:
         """Whether a row as the file has it is kept; its tool's reader may add what it lacks."""
-        return all(self._value(row, name) in (None, value) for name, value in self.conditions)
+        return not self.conditions or all(
+            self._value(row, name) in (None, value) for name, value in self.conditions
+        )
 
     def keeps(self, row: dict[str, Any]) -> bool:
-        return all(self._value(row, name) == value for name, value in self.conditions)
+        return not self.conditions or all(
+            self._value(row, name) == value for name, value in self.conditions
+        )
 
     def _value(self, row: dict[str, Any], name: str) -> str | None:
         value = readers.look_up(row, name)

@@ -43,7 +43,8 @@ def test_an_id_is_the_same_as_a_number_and_as_text(tmp_path, kind):
     write(tmp_path / "b.jsonl", [row(1, sample_index=2), row(1.5, sample_index=0)])
     table = pa.table({"id": pa.array([1]).cast(kind), "correct": [True], "sample_index": [3]})
     pq.write_table(table, tmp_path / "c.parquet")
-    assert counts(tmp_path) == {"1": (4, 4), "1.5": (1, 1)}
+    (tmp_path / "d.csv").write_text("id,correct,sample_index\n1.0,true,4\n")
+    assert counts(tmp_path) == {"1": (5, 5), "1.5": (1, 1)}
 
 
 def test_a_prompt_with_two_golds_is_refused_with_both_rows(file):
