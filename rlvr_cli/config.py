@@ -325,7 +325,7 @@ class Columns:
     id: str | None = _column("that names the prompt", "id")
     source: str | None = _column("that tells data sets, models or runs apart", "source")
     prompt: str | None = _column("of the prompt; none: none is", "prompt")
-    answer: str | None = _column("of the gold answer; none: none is", "answer")
+    gold: str | None = _column("of the gold answer; none: none is", "answer")
     completion: str | None = _column("of the completion", "completion")
     correct: str | None = _column("or the metric that says whether it is right", "correct")
     correct_above: float | None = option(

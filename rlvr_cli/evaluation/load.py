@@ -40,9 +40,7 @@ def tally(
         tallying.add(batch)
     _require_columns(stream, texts=texts is True)
     tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
-    said = [stream.prompts.said(key) for key in tallied.keys]
-    texts_there = tallied.texts if "completion" in stream.has else None
-    return replace(tallied, texts=texts_there, said=said), None
+    return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
 
 
 def is_directory(path: Path) -> bool:

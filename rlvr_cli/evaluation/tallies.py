@@ -40,8 +40,6 @@ class Tally:
     votes: list[Mapping[str, int]] | None = None  # of each wrong answer
     repeated: int = 0  # rows with the prompt and the sample index of an earlier row
     read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
-    keys: list[tuple[str | None, str]] = field(default_factory=list)  # source, and id in it
-    said: list[tuple[int | None, int | None]] | None = None  # hashes of each text and gold
 
     @property
     def wrong(self) -> list[list[int]] | None:
@@ -118,9 +116,9 @@ class Tallying:
         measured = named if not left_out else named.filter(has_verdict)
         unknown_P, wrong_P, right_P = (measured[name].to_numpy() for name in COUNTS)
         sources, codes = measured["source"].to_pylist(), list(range(len(measured)))
-        keys = list(zip(sources, measured["id"].to_pylist(), strict=True))
         if self._codes:
-            codes = [self._codes.get(pair, -1) for pair in keys]
+            pairs = zip(sources, measured["id"].to_pylist(), strict=True)
+            codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
         votes = self._votes or None  # no answer was extracted
         return Tally(
@@ -132,7 +130,6 @@ class Tallying:
             left_out,
             sources,
             None if votes is None else [votes.get(code, {}) for code in codes],
-            keys=keys,
         )
 
     def _keep_texts(self, batch: Batch, code_N: np.ndarray, right_N: np.ndarray) -> None:
@@ -228,6 +225,4 @@ def chosen(tallied: Tally, rows: list[int], *, left_out: list[str] | None = None
         None if tallied.votes is None else [tallied.votes[p] for p in rows],
         tallied.repeated,
         tallied.read,
-        [tallied.keys[p] for p in rows] if tallied.keys else [],
-        None if tallied.said is None else [tallied.said[p] for p in rows],
     )

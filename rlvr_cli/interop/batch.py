@@ -27,6 +27,8 @@ class Batch:
     source: pa.Array | None = None
     sample: np.ndarray | None = None
     finish: pa.Array | None = None
+    prompt: pa.Array | None = None
+    gold: pa.Array | None = None
     rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:

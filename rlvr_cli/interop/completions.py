@@ -23,7 +23,7 @@ from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
 TEXTS = ("completion", "extracted", "source", "finish")
-COMPARED = ("prompt", "answer", "step")  # what all rows of a prompt must say alike
+COMPARED = ("prompt", "gold", "step")  # what all rows of a prompt must say alike
 
 
 class Stream:
@@ -64,6 +64,7 @@ class Stream:
         asked = {"id", *wanted, *(n for n, v in self._given.items() if v)}
         asked |= {"source", "sample", *COMPARED} if checks else set()
         self._wanted = [name for name in KNOWN if name in asked - none]
+        self._asked = wanted
         self._names: dict[str, str] = {}  # of columns that a format's reader made
         self._verdicts: labels.Verdicts | None = None
         self._samples: Samples | None = None
@@ -178,7 +179,8 @@ class Stream:
         if given := self._given[name]:
             return (given,)
         # A format's reader says which is the prompt and the gold, if any is.
-        return (name,) if self._is_format and name in ("prompt", "answer") else KNOWN[name]
+        made = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
+        return made.get(name, KNOWN[name])
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
@@ -192,7 +194,7 @@ class Stream:
             candidates = self._candidates(name)
             used = self.has.get(name)
             better = candidates[: candidates.index(used)] if used in candidates else candidates
-            taken = {v for n, v in self.has.items() if n not in (name, "prompt", "answer")}
+            taken = {v for n, v in self.has.items() if n not in (name, "prompt", "gold")}
             for candidate in better:
                 if candidate not in there and candidate.partition(".")[0] not in there:
                     continue
@@ -203,7 +205,7 @@ class Stream:
                         raise DataError(
                             f"`{self._file}` has `{used}` in its first rows and `{candidate}` "
                             "later",
-                            f"name one with --{name}-column",
+                            f"name one with {_flag(name)}",
                         )
                     self.has[name] = candidate
                     break
@@ -265,6 +267,8 @@ class Stream:
 
         ids = parquet_columns.ids(columns["id"], is_text=readers.suffix(self._file) == ".csv")
         others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
+        for name in {"prompt", "gold"} & self._asked & columns.keys():
+            others[name] = parquet_columns.json_text(columns[name])
         if self._label:
             others["source"] = parquet_columns.in_source(
                 self._label, others.get("source"), len(ids)
@@ -315,13 +319,18 @@ class Stream:
             if given and name not in self.has:
                 raise DataError(
                     f"`{self.path}` has no column `{given}`; it has {header}",
-                    f"name one of them with --{name}-column",
+                    f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:
             raise DataError(
                 f"`{self.path}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
                 "name the right one with --id-column",
             )
+
+
+def _flag(name: str) -> str:
+    """The flag that names a column."""
+    return "--answer-column" if name == "gold" else f"--{name}-column"
 
 
 def format_of(names: set[str]) -> Any:

@@ -22,7 +22,7 @@ _HINTS = {
         "tell the prompts apart with --source-column or --id-column; if `{}` is not the prompt "
         "alone: --prompt-column none",
     ),
-    "answer": (
+    "gold": (
         "two golds",
         "tell the prompts apart with --source-column or --id-column; if `{}` is no gold: "
         "--answer-column none",
@@ -54,12 +54,6 @@ class Prompts:
 
     def key(self, code: int) -> Key:
         return next(key for key, known in self._codes.items() if known == code)
-
-    def said(self, key: Key) -> tuple[int | None, int | None]:
-        """Hashes of a prompt's text and of its gold, None where the files have none."""
-        code = self._codes.get(key, -1)
-        text, gold = (self._said[name].get(code) for name in ("prompt", "answer"))
-        return text and text[0], gold and gold[0]
 
     def add(self, name: str, column: str, values: Any, code_N: np.ndarray, place: Any) -> None:
         """Compares the values of a column with what was said of their prompts before."""

@@ -25,7 +25,7 @@ KNOWN = {
     ),
     "finish": ("finish_reason",),
     "prompt": readers.PROMPT,
-    "answer": (
+    "gold": (
         *("reward_model.ground_truth", "ground_truth", "gold", "target", "expected_answer"),
         *("golden_answers", "gold_answer"),
         *("reference_answer", "correct_answer", "answer", "solution", "label"),
@@ -33,7 +33,7 @@ KNOWN = {
     "step": ("step", "global_step"),
 }
 # One value a row; the others may be one list a row.
-PER_ROW = ("id", "source", "prompt", "answer", "step")
+PER_ROW = ("id", "source", "prompt", "gold", "step")
 # Columns of these names may say something else: the prompt, or what all of a file have alike.
 MAYBE_SAMPLE = ("sample_id", "epoch", "run_index", "run_id", "run", "attempt")
 

@@ -4,6 +4,7 @@ What is not plain (nested objects, lists of other lengths, a missing id) is left
 reader, which says what is wrong.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +41,7 @@ def plain(file: Path, candidates: Mapping[str, tuple[str, ...]]) -> list[str] | 
     names = dict.fromkeys(name for known in candidates.values() for name in known)
     read = [name for name in names if name in schema.names]
     nested = any(n.partition(".")[0] in schema.names for n in names if n not in schema.names)
-    compared = {*candidates.get("prompt", ()), *candidates.get("answer", ())}
+    compared = {*candidates.get("prompt", ()), *candidates.get("gold", ())}
     plain = [name for name in read if name not in compared]
     if nested or not all(_is_plain(schema.field(name).type) for name in plain):
         return None
@@ -125,6 +126,16 @@ def text(values: Any) -> pa.Array:
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return values
     return pc.cast(values, pa.string())
+
+
+def json_text(values: Any) -> pa.Array:
+    """Values as text, messages and other objects as JSON."""
+    if isinstance(values, pa.Array):
+        if not pa.types.is_nested(values.type):
+            return text(values)
+        values = values.to_pylist()
+    plain = [v if v is None or isinstance(v, str) else json.dumps(v, default=str) for v in values]
+    return pa.array(plain, pa.large_string())
 
 
 def ids(values: Any, *, is_text: bool = False) -> pa.Array:

@@ -285,7 +285,7 @@ def _scores_table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
-    prompt_name, answer_name = scan.has.get("prompt"), scan.has.get("answer")
+    prompt_name, answer_name = scan.has.get("prompt"), scan.has.get("gold")
     kept = ("step", "sample")  # what is alike in all rows of a prompt and says more of it
     used = {column.partition(".")[0] for name, column in scan.has.items() if name not in kept}
     used.add("finish_reason")

@@ -56,7 +56,7 @@ def test_a_prompt_with_two_golds_is_refused_with_both_rows(file):
     )
     for flag in ("--source-column", "--id-column", "--answer-column none"):
         assert flag in error.value.hint
-    assert counts(path, answer="none") == {"0": (2, 2), "1": (1, 1)}
+    assert counts(path, gold="none") == {"0": (2, 2), "1": (1, 1)}
 
 
 def test_a_prompt_with_two_texts_is_refused_unless_its_source_differs(file):
@@ -222,3 +222,14 @@ def test_a_bad_verdict_is_named_by_its_file_and_row(tmp_path, file):
 def test_columns_are_for_files_and_not_for_directories_of_ones_own(known):
     with pytest.raises(UsageError, match="--correct-above is for files of other tools"):
         tally(known / "scores", columns=Columns(correct_above=0.5))
+
+
+def test_prompts_and_golds_are_text_where_they_are_asked_for(file):
+    messages = [{"role": "user", "content": "2+2"}]
+    path = file(row(0, messages=messages, answer=4), row(1, messages=messages, answer=5))
+    [batch] = Stream(path, wanted={"prompt", "gold"})
+    assert (list(map(json.loads, batch.prompt.to_pylist())), batch.gold.to_pylist()) == (
+        [messages] * 2, ["4", "5"],
+    )  # fmt: skip
+    [batch] = Stream(path, wanted={"correct"})
+    assert batch.prompt is None and batch.gold is None

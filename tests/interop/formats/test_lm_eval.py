@@ -75,9 +75,7 @@ def test_the_metric_is_that_of_the_file_in_every_row(tmp_path):
 def test_metrics_of_which_none_is_a_verdict_are_named_and_one_is_chosen(tmp_path):
     row = doc(0, metrics=["rouge1", "bleu_acc"], rouge1=12.5, bleu_acc=1)
     path = write(tmp_path / "samples_truthfulqa_gen.jsonl", row)
-    with pytest.raises(
-        DataError, match=r"does not say which completions are correct; it has .*rouge1"
-    ):
+    with pytest.raises(DataError, match=r"does not say which completions are .*rouge1"):
         counts(path)
     assert counts(path, correct="bleu_acc") == ({"0": (1, 1)}, ["bleu_acc"])
     assert counts(path, correct="rouge1", correct_above=10) == ({"0": (1, 1)}, ["rouge1"])
