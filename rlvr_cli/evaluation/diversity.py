@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation.load import is_directory, refuse_columns
+from rlvr_cli.evaluation.load import is_directory, refuse_columns, refuse_graded
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
@@ -105,6 +105,8 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     stream = Stream(path, columns, wanted=WANTED)
     for batch in stream:
         _add(completions, batch)
+    if completions.has_answers:
+        refuse_graded(stream)  # correct answers are one class of the entropy
     completions.read, completions.repeated = stream.facts(), stream.repeated
     if "completion" not in stream.has:
         raise DataError(

@@ -43,6 +43,16 @@ def tally(
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
 
 
+def refuse_graded(stream: Stream) -> None:
+    """An error where what is correct would be rewards that are no verdicts."""
+    if stream.graded:
+        raise DataError(
+            f"`{stream.path}` has graded rewards, which do not say what is correct",
+            "say what reward is right, as in --correct-above 0.5, or name a column that says it "
+            "with --correct-column",
+        )
+
+
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
     return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
@@ -66,12 +76,7 @@ def _require_columns(stream: Stream, *, texts: bool) -> None:
             f"`{stream.path}` does not say which completions are correct; it has {header}",
             "name the column with --correct-column, or score it: rlvr import, then rlvr score",
         )
-    if stream.graded and "correct" not in stream.has:
-        raise DataError(
-            f"`{stream.path}` has graded rewards, which do not say what is correct",
-            "say what reward is right, as in --correct-above 0.5, or name a column that says it "
-            "with --correct-column",
-        )
+    refuse_graded(stream)
     if texts and "completion" not in stream.has:
         raise DataError(
             f"`{stream.path}` has no completions; it has {header}",

@@ -90,8 +90,11 @@ class Stream:
 
     def facts(self) -> dict[str, Any]:
         """How the files were read: what says what is correct, and which files are sources."""
-        above = self.columns.correct_above
-        return {"correct": self.verdicts, "correct_above": above, "apart": self.apart}
+        return {
+            "correct": [] if self.graded else self.verdicts,
+            "correct_above": self.columns.correct_above,
+            "apart": self.apart,
+        }
 
     def _verdict_column(self) -> str:
         """The rewards where a threshold is given and no column; else verdicts, then rewards."""
@@ -114,7 +117,7 @@ class Stream:
     def _of(self, file: Path) -> Iterator[Batch]:
         """The batches of one file."""
         self._file, rows, before, self.has = file, 0, self.has, {}
-        self._names, self._samples = {}, None
+        self._names, self._samples, self._scores = {}, None, set()
         self._verdicts = None
         for part in self._parts(file):
             self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
@@ -290,7 +293,7 @@ class Stream:
             correct = self._verdicts.read(columns["correct"], place)
         if "reward" in columns:
             reward = labels.numbers(columns["reward"], self._shown("reward"), place)
-        if reward is not None and correct is None:
+        if reward is not None and correct is None and not self.columns.correct:
             if above is None:
                 self.graded = labels.are_graded(reward, self._scores) or self.graded
             right_N = reward == 1 if above is None else reward > above

@@ -123,7 +123,7 @@ def bring_in(
             out / "scores",
             plan,
             lambda missing: parts(missing, _scores_table),
-            summarise=score.summarise,
+            summarise=lambda scores: score.summarise(scores) | {"read": scan.read},
             on_part=on_part,
         )
         assert scores is not None, "all parts are of this share"
@@ -152,7 +152,7 @@ def _scan(source: Path, columns: Columns | None) -> _Scan:
         )
     scan.prompt_N = np.concatenate(codes)
     scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
-    scan.graded = stream.graded and "correct" not in stream.has
+    scan.graded = stream.graded
     scan.read = stream.facts()
     several = len({name for _, name in scan.first}) < len(scan.first)
     scan.names = {(s, name): f"{s}/{name}" if several else name for s, name in scan.first}

@@ -103,10 +103,7 @@ def test_what_a_hint_says_works_when_it_is_pasted(rlvr, jsonl, tmp_path, command
 def test_what_is_correct_is_named_in_text_and_in_json(rlvr, jsonl, command):
     path = jsonl(*[{"id": i % 2, "completion": f"{i} 1", "score": i / 4} for i in range(4)])
     asked = words(command, path, None)
-    if command == "diversity":
-        assert "correct by `score`" in rlvr(*asked).out
-    else:
-        assert "correct by `score` above 0.4" in rlvr(*asked, "--correct-above", "0.4").out
+    assert "correct by `score` above 0.4" in rlvr(*asked, "--correct-above", "0.4").out
     read = json.loads(rlvr(*asked, "--correct-above", "0.4", "--json").out)["read"]
     first = read[0] if command == "compare" else read
     assert first == {"correct": ["score"], "correct_above": 0.4, "apart": []}
@@ -136,6 +133,15 @@ def test_flags_for_files_of_other_tools_are_refused_for_ones_own_directories(ref
 def test_a_threshold_that_is_no_number_is_refused(refused, jsonl, tmp_path, command):
     asked = words(command, jsonl(row(0)), tmp_path / "made")
     assert "--correct-above is nan" in refused(2, *asked, "--correct-above", "nan")
+
+
+def test_a_report_of_what_was_imported_says_what_is_correct(rlvr, jsonl, tmp_path):
+    pytest.importorskip("jinja2")
+    path = jsonl(*[{"id": i % 2, "completion": f"{i} 1", "score": i / 4} for i in range(4)])
+    made, page = tmp_path / "made", tmp_path / "report.html"
+    assert rlvr("import", path, "--out", made, "--correct-above", "0.4").code == 0
+    assert rlvr("report", made / "scores", "--out", page).code == 0
+    assert "What is correct is what the files say: score above 0.4." in page.read_text()
 
 
 def test_prompts_of_two_tasks_stay_two_when_they_are_imported(rlvr, jsonl, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.evaluation import diversity
 from rlvr_cli.evaluation.load import tally
 from rlvr_cli.interop.completions import Stream
 from rlvr_cli.interop.names import KNOWN
@@ -198,6 +199,27 @@ def test_rewards_of_one_and_minus_one_are_verdicts(file):
     assert counts(file({"id": "a", "score": -1.0}, {"id": "a", "score": 1.0})) == {"a": (2, 1)}
     with pytest.raises(DataError, match="graded rewards"):
         counts(file(*[{"id": "a", "score": s} for s in (-1.0, 0.0, 1.0)]))
+
+
+def test_graded_rewards_of_one_file_are_no_verdicts_beside_anothers_verdicts(tmp_path):
+    write(tmp_path / "a.jsonl", [row("a")])
+    write(tmp_path / "b.jsonl", [{"id": "b", "reward": 0.5}])
+    with pytest.raises(DataError, match="graded rewards"):
+        counts(tmp_path)
+    write(tmp_path / "b.jsonl", [{"id": "b", "reward": -1}, {"id": "b", "reward": 1}])
+    write(tmp_path / "c.jsonl", [{"id": "c", "reward": 0}, {"id": "c", "reward": 1}])
+    assert counts(tmp_path) == {"a": (1, 1), "b": (2, 1), "c": (2, 1)}
+
+
+def test_the_entropy_of_answers_needs_verdicts_that_are_not_graded(tmp_path):
+    rows = [{"id": "a", "completion": f"text {i}", "score": i / 2} for i in range(3)]
+    path = write(tmp_path / "rows.jsonl", rows)
+    assert diversity.load(path).read["correct"] == []
+    path = write(tmp_path / "rows.jsonl", [r | {"extracted": "4"} for r in rows])
+    with pytest.raises(DataError, match="graded rewards"):
+        diversity.load(path)
+    [group] = diversity.load(path, Columns(correct_above=0.6)).groups.values()
+    assert (group.right, dict(group.wrong)) == (1, {"4": 2})
 
 
 def test_rows_are_chosen_by_the_value_of_a_column(file):
