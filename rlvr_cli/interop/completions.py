@@ -66,12 +66,11 @@ class Stream:
         self._wanted = [name for name in KNOWN if name in asked - none]
         self._asked = wanted
         self._names: dict[str, str] = {}  # of columns that a format's reader made
-        self._verdicts: labels.Verdicts | None = None
+        self._judge = labels.Judge(columns)
         self._samples: Samples | None = None
         self._is_format = False
         self._file = path
         self._label = ""
-        self._scores: set[float] = set()
 
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
@@ -96,13 +95,6 @@ class Stream:
             "apart": self.apart,
         }
 
-    def _verdict_column(self) -> str:
-        """The rewards where a threshold is given and no column; else verdicts, then rewards."""
-        above = self.columns.correct_above is not None
-        if above and not self.columns.correct and "reward" in self.has:
-            return "reward"
-        return "correct" if "correct" in self.has else "reward"
-
     def _shown(self, name: str) -> str:
         column = self.has[name]
         return self._names.get(column, column)
@@ -117,8 +109,8 @@ class Stream:
     def _of(self, file: Path) -> Iterator[Batch]:
         """The batches of one file."""
         self._file, rows, before, self.has = file, 0, self.has, {}
-        self._names, self._samples, self._scores = {}, None, set()
-        self._verdicts = None
+        self._names, self._samples = {}, None
+        self._judge = labels.Judge(self.columns)
         for part in self._parts(file):
             self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
             source_rows: list[dict[str, Any]] = []
@@ -139,7 +131,7 @@ class Stream:
         if self._samples and self._checks:
             self._samples.close(file, self.prompts)
             self.repeated += self._samples.repeated
-        if (used := self._verdict_column()) in self.has:
+        if (used := self._judge.used(self.has)) in self.has:
             self.verdicts = list(dict.fromkeys([*self.verdicts, self._shown(used)]))
         self.has = before | self.has
 
@@ -239,8 +231,10 @@ class Stream:
                 row_N.append(number)
                 continue
             size = len(next(iter(lists.values())))
-            if "sample" in values and "sample" not in lists:
-                lists["sample"] = values["sample"] = list(range(size))
+            if "sample" in values and "sample" not in lists and size > 1:
+                one = values["sample"]  # of the row: its completions are numbered within it
+                numbers = [i if one is None else f"{one}/{i}" for i in range(size)]
+                lists["sample"] = values["sample"] = numbers
             for name, value in values.items():
                 columns[name] += value if name in lists else [value] * size
             source_rows += [row] * size
@@ -251,11 +245,15 @@ class Stream:
         if lists and len({len(value) for value in lists.values()}) > 1:
             sizes = ", ".join(f"{len(v)} in `{self._shown(name)}`" for name, v in lists.items())
             raise DataError(
-                f"`{self._file}` row {number} holds lists of different lengths: {sizes}"
+                f"`{self._file}` row {number} holds lists of different lengths: {sizes}",
+                "name those that belong together, as with --completion-column",
             )
         if values["id"] is None or values["id"] != values["id"]:
             column = self.has["id"]
-            raise DataError(f"`{self._file}` row {number} has no `{column}`", "every row needs one")
+            raise DataError(
+                f"`{self._file}` row {number} has no `{column}`",
+                "every row needs one; --id-column names another column",
+            )
         if lists and not all(lists.values()):
             raise DataError(
                 f"`{self._file}` row {number} holds an empty list for prompt `{values['id']}`",
@@ -276,29 +274,14 @@ class Stream:
             others["source"] = parquet_columns.in_source(
                 self._label, others.get("source"), len(ids)
             )
-        correct, reward = self._judged(columns, place)
+        correct, reward = self._judge.read(columns, self._shown, place)
+        self.graded = self.graded or self._judge.graded
         if "sample" in columns:
             self._samples = self._samples or Samples(self.has["sample"], self.columns.repeats)
             others["sample"] = self._samples.numbered(columns["sample"])
         batch = Batch(ids, correct, reward, **others, rows=source_rows)
         kept_N = self._compare(batch, columns, row_N, place) if self._checks else None
         return batch if kept_N is None else batch.kept(kept_N)
-
-    def _judged(self, columns: dict[str, Any], place: labels.Place) -> tuple[Any, Any]:
-        """The verdicts and the rewards, None where the file has none."""
-        used, above = self._verdict_column(), self.columns.correct_above
-        correct = reward = None
-        if "correct" in columns and used == "correct":
-            self._verdicts = self._verdicts or labels.Verdicts(self._shown("correct"), above)
-            correct = self._verdicts.read(columns["correct"], place)
-        if "reward" in columns:
-            reward = labels.numbers(columns["reward"], self._shown("reward"), place)
-        if reward is not None and correct is None and not self.columns.correct:
-            if above is None:
-                self.graded = labels.are_graded(reward, self._scores) or self.graded
-            right_N = reward == 1 if above is None else reward > above
-            correct = np.where(np.isnan(reward), -1, right_N).astype(np.int8)
-        return correct, reward
 
     def _compare(
         self, batch: Batch, columns: dict[str, Any], row_N: np.ndarray, place: labels.Place

@@ -4,13 +4,14 @@ Shapes: N values of a column, U different ones.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 
 Place = Callable[[int], str]  # where the value of this index stands, in the words of an error
@@ -128,6 +129,43 @@ def _verdict(value: Any) -> tuple[str, float] | None:
     except ValueError:
         return None
     return None if math.isinf(number) else (_NUMBERS.get(number, GRADED), number)
+
+
+class Judge:
+    """Says what is correct in one file, by its verdicts or by its rewards."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.graded = False  # rewards that are no verdicts were to say what is correct
+        self._named = columns.correct
+        self._above = columns.correct_above
+        self._verdicts: Verdicts | None = None
+        self._rewards: set[float] = set()
+
+    def used(self, there: Container[str]) -> str:
+        """The rewards where a threshold is given and no column; else verdicts, then rewards."""
+        if self._above is not None and not self._named and "reward" in there:
+            return "reward"
+        return "correct" if "correct" in there else "reward"
+
+    def read(
+        self, columns: Mapping[str, Any], shown: Callable[[str], str], place: Place
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The verdicts and the rewards of a batch, None where the file has none.
+
+        `shown` is what the file calls a column.
+        """
+        correct = reward = None
+        if "correct" in columns and self.used(columns) == "correct":
+            self._verdicts = self._verdicts or Verdicts(shown("correct"), self._above)
+            correct = self._verdicts.read(columns["correct"], place)
+        if "reward" in columns:
+            reward = numbers(columns["reward"], shown("reward"), place)
+        if reward is not None and correct is None and not self._named:
+            if self._above is None:
+                self.graded = are_graded(reward, self._rewards) or self.graded
+            right_N = reward == 1 if self._above is None else reward > self._above
+            correct = np.where(np.isnan(reward), -1, right_N).astype(np.int8)
+        return correct, reward
 
 
 def numbers(values: Any, name: str, place: Place) -> np.ndarray:

@@ -90,6 +90,8 @@ def columns(
     lists = {n: array for n, array in arrays.items() if n not in PER_ROW and _is_list(array)}
     if not lists:
         return arrays, np.arange(len(batch))
+    if "sample" in arrays and "sample" not in lists:
+        return None
     lengths = [pc.list_value_length(array) for array in lists.values()]
     if any(n.null_count or pc.min(n).as_py() == 0 or not n.equals(lengths[0]) for n in lengths):
         return None
@@ -98,11 +100,7 @@ def columns(
         name: pc.list_flatten(array) if name in lists else array.take(parents)
         for name, array in arrays.items()
     }
-    row_N = parents.to_numpy()
-    if "sample" in flat:  # the list's own order numbers them
-        first_N = np.concatenate([[0], np.cumsum(lengths[0].to_numpy())[:-1]])
-        flat["sample"] = pa.array(np.arange(len(row_N)) - first_N[row_N])
-    return flat, row_N
+    return flat, parents.to_numpy()
 
 
 def _is_list(array: pa.Array) -> bool:

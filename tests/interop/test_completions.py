@@ -113,6 +113,17 @@ def test_the_first_of_rows_that_repeat_a_sample_is_the_one_that_counts(file):
     assert counts(path, repeats="first") == {"a": (1, 1)}
 
 
+def test_a_number_of_a_row_with_a_list_is_that_of_the_list(file):
+    rows = [{"id": "a", "trial": t, "correct": [True, False]} for t in (0, 1)]
+    assert counts(file(*rows)) == {"a": (4, 2)}
+    assert counts(file(*[{"id": "a", "trial": t, "correct": [True]} for t in (0, 1)]))["a"] == (
+        2,
+        2,
+    )
+    with pytest.raises(DataError, match="sample `1/0` of prompt `a` in row 2 and in row 3"):
+        counts(file(*rows, rows[1]))
+
+
 @pytest.mark.parametrize("name", ["sample_id", "run", "epoch"])
 def test_a_column_that_is_one_in_all_rows_of_a_prompt_numbers_no_samples(file, name):
     rows = [row(p, **{name: value}) for p, value in (("a", 7), ("a", 7), ("b", 8), ("b", 8))]
