@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.interop import parquet_columns
+
 # NeMo-Skills writes a file for each seed, output-rs0.jsonl and on: the samples of one prompt.
 _SAMPLES = re.compile(r"-rs\d+(?=\.)")
 
@@ -21,15 +23,18 @@ def are_apart(files: Sequence[Path], batches: Callable[[Path], Iterable[Any]]) -
     samples: dict[Any, int] = {}
     for number, file in enumerate(files):
         for batch in batches(file):
-            ids = batch.prompt_id.to_pylist()
-            sources = [None] * len(ids) if batch.source is None else batch.source.to_pylist()
-            numbers = [None] * len(ids) if batch.sample is None else batch.sample.tolist()
-            for source, prompt_id, sample in zip(sources, ids, numbers, strict=True):
-                owner = prompts.setdefault((source, prompt_id), number)
-                if sample is None or sample != sample:
-                    if owner != number:
+            keys, key_N = parquet_columns.keys(batch.source, batch.prompt_id)
+            if batch.sample is None:
+                if any(prompts.setdefault(key, number) != number for key in keys):
+                    return True
+                continue
+            for index, sample in zip(key_N.tolist(), batch.sample.tolist(), strict=True):
+                key = keys[index]
+                shared = prompts.setdefault(key, number) != number
+                if sample != sample:
+                    if shared:
                         return True
-                elif samples.setdefault((source, prompt_id, sample), number) != number:
+                elif samples.setdefault((key, sample), number) != number:
                     return True
     return False
 

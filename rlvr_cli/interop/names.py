@@ -10,7 +10,7 @@ KNOWN = {
         *("completion", "completions", "response", "responses"),
         *("output", "generation", "solutions", "text"),
     ),
-    "correct": ("correct", "is_correct", "passed", "is_solved", "acc"),
+    "correct": ("correct", "is_correct", "passed", "is_passed", "is_solved", "acc"),
     "reward": ("reward", "rewards", "score", "scores"),
     "extracted": ("extracted", "extracted_answer", "pred", "preds", "prediction", "predictions"),
     "source": ("source", "data_source", "dataset", "benchmark"),
@@ -27,7 +27,7 @@ KNOWN = {
     "prompt": readers.PROMPT,
     "gold": (
         *("reward_model.ground_truth", "ground_truth", "gold", "target", "expected_answer"),
-        *("golden_answers", "gold_answer"),
+        *("golden_answers", "gold_answer", "ref_answer"),
         *("reference_answer", "correct_answer", "answer", "solution", "label"),
     ),
     "step": ("step", "global_step"),

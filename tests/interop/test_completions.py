@@ -266,3 +266,35 @@ def test_prompts_and_golds_are_text_where_they_are_asked_for(file):
     )  # fmt: skip
     [batch] = Stream(path, wanted={"correct"})
     assert batch.prompt is None and batch.gold is None
+
+
+def test_a_file_that_calls_the_prompt_a_sample_and_the_sample_a_repeat_is_read(file):
+    """rwkv-skills: `answer` is the model's, `ref_answer` the gold."""
+    rows = [
+        {"benchmark_name": "aime24", "dataset_split": "test", "sample_index": s, "repeat_index": r,
+         "context": "q", "answer": f"{s + r}", "ref_answer": f"{s}", "is_passed": r == 0}
+        for s in range(2) for r in range(3)
+    ]  # fmt: skip
+    assert counts(file(*rows), id="sample_index") == {"0": (3, 1), "1": (3, 1)}
+    with pytest.raises(DataError, match="sample 2 of prompt `1` in row 6 and in row 7"):
+        counts(file(*rows, rows[-1]), id="sample_index")
+
+
+def test_greedy_and_sampled_rows_of_one_file_are_told_apart_by_their_kind(file):
+    """A greedy completion and samples, each numbered from 0."""
+    kinds = [("greedy", 0), ("sample", 0), ("sample", 1)]
+    rows = [{"sample_id": "q7", "kind": k, "gen_idx": i, "is_correct": k == "greedy"}
+            for k, i in kinds]  # fmt: skip
+    with pytest.raises(DataError, match="sample 0 of prompt `q7` in row 1 and in row 2"):
+        counts(file(*rows), id="sample_id")
+    assert counts(file(*rows), id="sample_id", where=["kind=sample"]) == {"q7": (2, 0)}
+
+
+def test_rollouts_that_a_question_index_groups_have_lists_of_golds(file):
+    """TRACE: `golden_answers` are the golds, `answer` is what a rollout answered."""
+    rows = [
+        {"question_index": 0, "question": "q", "golden_answers": ["Paris"], "sample_id": i,
+         "answer": answer, "score": float(answer == "Paris")}
+        for i, answer in enumerate(("Paris", "Lyon"))
+    ]  # fmt: skip
+    assert counts(file(*rows), id="question_index") == {"0": (2, 1)}
