@@ -31,7 +31,8 @@ class Stream:
 
     `wanted` are the columns to read besides the id and what is compared; rows have their
     completions at hand too. With `rows` each batch keeps its rows as they were; without, those of a
-    plain Parquet file are not built. Without `checks` prompts and samples are not held to be one.
+    plain Parquet file are not built. Without `checks` prompts and samples are not held to be one,
+    as what only shows a file needs.
 
     Where several files have the same prompts, each file is a source: `apart`.
     """
@@ -44,8 +45,10 @@ class Stream:
         wanted: set[str],
         rows: bool = False,
         checks: bool = True,
+        rows_per_batch: int | None = None,
     ) -> None:
         self.path = path
+        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
@@ -150,7 +153,7 @@ class Stream:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
         rows = self._read(file)
-        while part := list(islice(rows, ROWS_PER_BATCH)):
+        while part := list(islice(rows, self._rows_per_batch)):
             yield part
 
     def _read(self, file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

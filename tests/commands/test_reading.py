@@ -37,6 +37,8 @@ REFUSED = {
     "a graded verdict": [row(0, 0.5), row(0, 0.75)],
     "two ways to write verdicts": [row(0, "pass"), row(0, "yes")],
     "a verdict that is none": [row(0, "maybe"), row(0, "maybe")],
+    "lists of other lengths": [{"id": 0, "completion": ["x"], "correct": [True, False]}],
+    "a row without an id": [row(0), row(None)],
     "a reward that is no number": [{**row(0), "reward": "high"}] * 2,
 }
 ASKED = {
