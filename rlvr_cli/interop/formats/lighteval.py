@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import NAMES, Row
-from rlvr_cli.interop.names import id_text
+from rlvr_cli.interop.formats._common import Row
 
 SUFFIX = ".parquet"
 _TEXT = pa.large_string()
@@ -36,14 +35,13 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
             for name in ("doc", "model_response", "metric")
         )
         texts = response.get("text") or []
-        fields: Row = {"prompt_id": id_text(doc.get("id")), "prompt": doc.get("query"),
+        fields: Row = {"prompt_id": str(doc.get("id")), "prompt": doc.get("query"),
                        "source": doc.get("task_name"), "answer": _gold(doc)}  # fmt: skip
         if texts:
             fields["completions"] = texts
-        scores = {name: value for name, value in metric.items() if value is not None}
-        if len(scores) == 1 and len(texts) < 2:
-            [(name, score)] = scores.items()
-            fields |= {"correct": [score] if texts else score, NAMES: {"correct": name}}
+        scores = [value for value in metric.values() if value is not None]
+        if len(scores) == 1 and scores[0] in (0, 1) and len(texts) < 2:
+            fields["correct"] = [bool(scores[0])] if texts else bool(scores[0])
         return [row | fields]
 
     return read
