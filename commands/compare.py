@@ -10,15 +10,18 @@ Pass@K.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
 
+@options.takes(columns=config.Columns)
 def command(
+    columns: dict[str, Any],
     runs: Annotated[list[Path], typer.Argument(help="runs, scores directories or files")],
     plot: Annotated[bool, typer.Option("--plot", help="draw the curves and the frontier")] = False,
     equality: options.Equality = None,
@@ -27,12 +30,14 @@ def command(
     from rlvr_cli.evaluation import compare, voting
     from rlvr_cli.terminal import tables
 
-    sides, contrasts = compare.contrasts(options.once(runs), equality=equality)
+    reading = config.make(config.Columns, columns)
+    sides, contrasts = compare.contrasts(options.once(runs), equality=equality, columns=reading)
     points = compare.frontier(sides)
     if json:
         first, *others = [one.as_json() for one in contrasts]
-        majorities = [side.majority for side in sides]
-        summary = {**first, "others": others, "frontier": points, "majorities": majorities}
+        summary = {**first, "others": others, "frontier": points}
+        summary["majorities"] = [side.majority for side in sides]
+        summary["read"] = [side.tally.read for side in sides]
         return console.result(runs[-1], summary, as_json=True)
     out = console.stdout()
     for one in contrasts:
@@ -44,9 +49,11 @@ def command(
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)
     for side in sides:
+        for line in console.reading(side.tally.read):
+            out.print(f"`{side.path}`, {line}", markup=False, soft_wrap=True)
         if side.majority:
-            line = f"`{side.path}`, {voting.described(side.majority)}"
-            out.print(line, markup=False, soft_wrap=True)
+            text = f"`{side.path}`, {voting.described(side.majority)}"
+            out.print(text, markup=False, soft_wrap=True)
     out.print(tables.frontier_table(points))
     if plot:
         for drawn in tables.contrast_plots(compare.curves(sides), points, out.file):

@@ -8,15 +8,18 @@ answers count as the same. `--logprobs` adds the entropies of tokens.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console
 
 
+@options.takes(columns=config.Columns)
 def command(
+    columns: dict[str, Any],
     source: options.Files = None,
     similarity: Annotated[
         str, typer.Option(help="of pairs, as in tfidf,rouge-l; see `rlvr list similarities`")
@@ -25,24 +28,14 @@ def command(
         Path | None, typer.Option(help="a logprobs directory with entropy or max_prob")
     ] = None,
     out: options.Out = None,
-    id_column: options.IdColumn = None,
-    completion_column: options.CompletionColumn = None,
-    correct_column: options.CorrectColumn = None,
-    extracted_column: options.ExtractedColumn = None,
-    source_column: options.SourceColumn = None,
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.evaluation import diversity, voting
-    from rlvr_cli.interop import completions
 
     path = options.files(source)
-    columns = completions.Columns(
-        id=id_column, completion=completion_column, correct=correct_column,
-        extracted=extracted_column, source=source_column,
-    )  # fmt: skip
     specs = diversity.specs(similarity)
-    stored = diversity.load(path, columns)
+    stored = diversity.load(path, config.make(config.Columns, columns))
     tallied = stored.tally()
     judge = voting.equality_judge(tallied, stored.scores, equality, voting.several(tallied))
     with console.Parts("diversity", 1, judge.answers, "answers") as progress:

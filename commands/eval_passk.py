@@ -10,35 +10,32 @@ completions is correct; `--equality` says which wrong answers count as the same.
     rlvr eval-passk demo/scores --k 1,4,8 --plot
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.cli import options
 from rlvr_cli.terminal import console, tables
 
 
+@options.takes(columns=config.Columns)
 def command(
+    columns: dict[str, Any],
     source: options.Files = None,
     k: Annotated[
         str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
-    id_column: options.IdColumn = None,
-    correct_column: options.CorrectColumn = None,
-    extracted_column: options.ExtractedColumn = None,
-    source_column: options.SourceColumn = None,
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.evaluation import pass_at_k, voting
 
     path = options.files(source)
-    tallied, scores = pass_at_k.tally(
-        path, answers=equality != "none", id_column=id_column, correct_column=correct_column,
-        extracted_column=extracted_column, source_column=source_column,
-    )  # fmt: skip
+    reading = config.make(config.Columns, columns)
+    tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     decisive = voting.deciding(tallied, max(ks, default=0))
     judge = voting.equality_judge(tallied, scores, equality, decisive)

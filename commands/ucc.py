@@ -12,12 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.cli import options
 from rlvr_cli.runtime import malloc
 from rlvr_cli.terminal import console, tables
 
 
+@options.takes(columns=config.Columns)
 def command(
+    columns: dict[str, Any],
     source: options.Files = None,
     k: Annotated[
         str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
@@ -28,10 +31,6 @@ def command(
     clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw UCC@k against k")] = False,
     out: options.Out = None,
-    id_column: options.IdColumn = None,
-    completion_column: options.CompletionColumn = None,
-    correct_column: options.CorrectColumn = None,
-    source_column: options.SourceColumn = None,
     json: options.Json = False,
 ) -> None:
     malloc.take_one_core()  # each of several processes has one
@@ -39,9 +38,8 @@ def command(
 
     path, thresholds = options.files(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
-    tallied, scores = pass_at_k.tally(
-        path, texts=True, id_column=id_column, correct_column=correct_column,
-        completion_column=completion_column, source_column=source_column)  # fmt: skip
+    reading = config.make(config.Columns, columns)
+    tallied, scores = pass_at_k.tally(path, columns=reading, texts=True)
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(

@@ -10,9 +10,9 @@ from rlvr_cli.errors import UsageError
 
 ADAPTERS_RATE = 1e-5  # the learning rate of adapters, unless one is given
 # Where help shows an option; those of the first group come first, under the command's own.
-ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, FILES, DLC = GROUPS = (
+ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, READING, FILES, DLC = GROUPS = (
     *("", "Sampling", "Optimisation", "Rewards and evaluation", "Memory and speed"),
-    *("Files and output", "Memory model (DLC)"),
+    *("Files of other tools", "Files and output", "Memory model (DLC)"),
 )
 
 
@@ -25,16 +25,18 @@ def option(
     earlier: Any = None,
     group: str | None = None,
     spelled: Literal["", "list", "table"] = "",
+    flag: str = "",
 ) -> Any:
     """A field with its help text, its bounds and its `group` in help, that of its table if None.
 
     An option that is added says in `earlier` what the directories and runs of earlier versions,
     which do not store it, meant. `spelled` says that its text is a list or a table of the grammar
-    of specs, so that TOML may hold a list or a table instead.
+    of specs, so that TOML may hold a list or a table instead. `flag` is another name for it on the
+    command line.
     """
     metadata = {
         **{"help": text, "least": least, "most": most, "earlier": earlier},
-        **{"group": group, "spelled": spelled},
+        **{"group": group, "spelled": spelled, "flag": flag},
     }
     return field(default=default, metadata=metadata)
 
@@ -304,3 +306,41 @@ def make(kind: type, given: dict[str, Any], stored: dict[str, Any] | None = None
 
 def _flag(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _column(text: str, name: str) -> Any:
+    return option(None, f"the column {text}", flag=f"{name}_column")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How to read files of other tools: what a user said of them.
+
+    Columns that are not named are looked up by the names that tools use. `NO_COLUMN` in place of a
+    name says that the files have no such column.
+    """
+
+    GROUP: ClassVar[str] = READING
+    NO_COLUMN: ClassVar[str] = "none"
+    id: str | None = _column("that names the prompt", "id")
+    source: str | None = _column("that tells data sets, models or runs apart", "source")
+    prompt: str | None = _column("of the prompt; none: none is", "prompt")
+    gold: str | None = _column("of the gold answer; none: none is", "answer")
+    completion: str | None = _column("of the completion", "completion")
+    correct: str | None = _column("or the metric that says whether it is right", "correct")
+    correct_above: float | None = option(
+        None, "right is what scores more than this, where rewards or metrics are graded"
+    )
+    reward: str | None = _column("of the reward", "reward")
+    extracted: str | None = _column("of the extracted answer", "extracted")
+    sample: str | None = _column("that numbers a prompt's samples; none: none does", "sample")
+    finish: str | None = _column("that says why a completion ended", "finish")
+    where: list[str] | None = option(
+        None, "only rows with this value, as in filter=strict-match; repeatable"
+    )
+    merge: bool = option(
+        False, "rows of a prompt in several files, or of several steps, are its samples"
+    )
+    repeats: Literal["keep", "first"] | None = option(
+        None, "of rows that repeat a prompt's sample keep all, or the first; else an error"
+    )

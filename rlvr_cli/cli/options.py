@@ -145,10 +145,6 @@ GoldColumn = Annotated[
     str | None,
     typer.Option("--answer-column", help="the column of the gold answer; none: no golds"),
 ]
-CompletionColumn = Annotated[str | None, typer.Option(help="the column of the completion")]
-CorrectColumn = Annotated[str | None, typer.Option(help="the column that says whether it is right")]
-ExtractedColumn = Annotated[str | None, typer.Option(help="the column of the extracted answer")]
-SourceColumn = Annotated[str | None, typer.Option(help="the column of the prompt's data set")]
 Equality = Annotated[
     str | None,
     typer.Option(
@@ -159,11 +155,6 @@ Equality = Annotated[
 Linkage = Annotated[
     Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]
-FinishColumn = Annotated[
-    str | None,
-    typer.Option(help="the column that says why a completion ended; none: it is not known"),
-]
-RewardColumn = Annotated[str | None, typer.Option(help="the column of the reward")]
 
 _SHORT = {"num_generations": ["-n"]}
 
@@ -178,7 +169,7 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
             for name, kind in tables.items():
-                values[name] = {f.name: values.pop(f.name) for f in fields(kind)}
+                values[name] = {f.name: values.pop(_parameter_name(f)) for f in fields(kind)}
             return command(**values)
 
         signature = inspect.signature(command)
@@ -195,25 +186,29 @@ def takes(**tables: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Parameter:
-    name = field.name.replace("_", "-")
+    name = _parameter_name(field).replace("_", "-")
     flags = [f"--{name}", *_SHORT.get(field.name, [])]
     if field.type is bool and field.default:
         flags = [f"--{name}/--no-{name}"]
     default = f"{field.default!r}"
     if implied.get(field.name, field.default) != field.default:
         default += f"; {implied[field.name]!r} in the built-in run"
-    group = config.group(kind, field)
+    text = field.metadata["help"]
+    if kind is not config.Columns:
+        text += f" \\[default: {default}]"
     option = typer.Option(
-        *flags,
-        help=f"{field.metadata['help']} \\[default: {default}]".replace("<", "\\<"),
-        rich_help_panel=group or None,
+        *flags, help=text.replace("<", "\\<"), rich_help_panel=config.group(kind, field) or None
     )
     return inspect.Parameter(
-        field.name,
+        _parameter_name(field),
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[field.type | None, option],
     )
+
+
+def _parameter_name(field: Any) -> str:
+    return str(field.metadata["flag"] or field.name)
 
 
 def _group(parameter: inspect.Parameter) -> str:

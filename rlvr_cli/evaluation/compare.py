@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import pass_at_k, voting
+from rlvr_cli.evaluation.load import is_directory, refuse_columns
 from rlvr_cli.evaluation.metrics import bootstrap, contrast
 from rlvr_cli.evaluation.pass_at_k import Measures, finite
 from rlvr_cli.evaluation.tallies import Tally, chosen
@@ -120,23 +122,30 @@ def compare(first: Path, second: Path) -> Comparison:
 
 
 def contrasts(
-    paths: Sequence[Path], *, equality: str | None = None
+    paths: Sequence[Path], *, equality: str | None = None, columns: Columns | None = None
 ) -> tuple[list[Side], list[Contrast]]:
     """The sides with their prompts in one order, and each after the first against the first.
 
-    `equality` decides which wrong answers are equal: see `voting.equality_judge`.
+    `equality` decides which wrong answers are equal: see `voting.equality_judge`; `columns` how
+    files of other tools are read.
     """
     if len(paths) < 2:
         raise UsageError(
             f"compare takes two arguments or more, {len(paths)} given",
             "name two runs, scores directories or files: `rlvr compare A B`",
         )
-    first, *others = [load(path, equality) for path in paths]
+    if all(path.is_dir() and (_is_run(path) or is_directory(path)) for path in paths):
+        refuse_columns(paths[0], columns)
+    first, *others = [load(path, equality, columns) for path in paths]
     sides = [first, *(_ordered(first, other) for other in others)]
     return sides, [_contrast(first, other) for other in sides[1:]]
 
 
-def load(path: Path, equality: str | None = None) -> Side:
+def _is_run(path: Path) -> bool:
+    return (path / "eval").exists() or (path / "config.toml").exists()
+
+
+def load(path: Path, equality: str | None = None, columns: Columns | None = None) -> Side:
     """A run by its last evaluation, a scores directory, or files of another tool."""
     evaluations = sorted(path.glob(f"eval/*/logprobs/{MANIFEST}"))
     if evaluations:
@@ -145,9 +154,13 @@ def load(path: Path, equality: str | None = None) -> Side:
         tallied = pass_at_k.of_scores(Shards.open(folder / "scores", "scores"))
         rows = {name: row for row, name in enumerate(tallied.prompt_id)}
         return Side(path, chosen(tallied, [rows[name] for name in own.prompt_id]), own)
-    if (path / "eval").exists() or (path / "config.toml").exists():
+    if _is_run(path):
         raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
-    tallied, scores = pass_at_k.tally(path, texts="if there", answers=equality != "none")
+    if is_directory(path):
+        columns = None
+    tallied, scores = pass_at_k.tally(
+        path, columns=columns, texts="if there", answers=equality != "none"
+    )
     pass_at_k.require_measurable(tallied)
     decisive = voting.deciding(tallied, int(tallied.n_P.min()))
     judge = voting.equality_judge(tallied, scores, equality, decisive)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
+from rlvr_cli.evaluation.load import is_directory, refuse_columns, refuse_graded
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
@@ -22,7 +23,7 @@ from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import common
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
 WANTED = {"completion", "correct", "reward", "extracted", "source", "finish"}
@@ -50,6 +51,8 @@ class Completions:
     has_answers: bool = False
     rollouts: Shards | None = None
     scores: Shards | None = None
+    read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
+    repeated: int = 0
 
     def usable(self) -> dict[tuple[str | None, str], Group]:
         """The groups of two or more, which alone can differ; an error if there are none."""
@@ -90,7 +93,8 @@ class Completions:
 def load(path: Path, columns: Columns | None = None) -> Completions:
     """The completions of a scores or rollouts directory, or of files that another tool wrote."""
     completions = Completions()
-    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
+    if is_directory(path):
+        refuse_columns(path, columns)
         shards = Shards.open(path, "scores", "rollouts")
         completions.rollouts = shards
         if shards.kind == "scores":
@@ -101,6 +105,9 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     stream = Stream(path, columns, wanted=WANTED)
     for batch in stream:
         _add(completions, batch)
+    if completions.has_answers:
+        refuse_graded(stream)  # correct answers are one class of the entropy
+    completions.read, completions.repeated = stream.facts(), stream.repeated
     if "completion" not in stream.has:
         raise DataError(
             f"`{path}` has no completions; it has {', '.join(stream.header)}",
@@ -273,7 +280,7 @@ def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
         "prompts": len(groups),
         "n": [min(sizes), max(sizes)],
         "excluded": 0,
-        "repeated": 0,
+        "repeated": completions.repeated,
         "left_out": completions.alone(),
         "left_out_for": "with one completion",
         "equal_texts": sum(len(g.texts) - len(set(g.texts)) for g in groups),
@@ -281,6 +288,7 @@ def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
         "metrics": metrics,
         "standard_error": errors,
         "sources": {},
+        "read": completions.read,
         "lengths": {
             "unit": "tokens" if known else "words and symbols",
             "mean": finite(float(length_N.mean())),

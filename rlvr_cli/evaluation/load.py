@@ -1,16 +1,16 @@
 """Tallies of scores directories, and of what other tools wrote."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.tallies import Tally, Tallying
-from rlvr_cli.interop import labels
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.stages import common
 from rlvr_cli.storage.shards import MANIFEST, Shards
@@ -19,13 +19,9 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 def tally(
     path: Path,
     *,
+    columns: Columns | None = None,
     texts: bool | Literal["if there"] = False,
     answers: bool = True,
-    id_column: str | None = None,
-    correct_column: str | None = None,
-    completion_column: str | None = None,
-    extracted_column: str | None = None,
-    source_column: str | None = None,
 ) -> tuple[Tally, Shards | None]:
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
@@ -33,38 +29,54 @@ def tally(
     `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
     answers are not counted.
     """
-    if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
+    if is_directory(path):
+        refuse_columns(path, columns)
         scores = Shards.open(path, "scores")
         return of_scores(scores, texts=bool(texts), answers=answers), scores
-    columns = Columns(
-        id=id_column,
-        correct=correct_column,
-        completion=completion_column,
-        extracted=extracted_column,
-        source=source_column,
-    )
-    wanted = {"correct", "reward", "extracted", "source", "sample"}
+    wanted = {"correct", "reward", "extracted"}
     stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
     tallying = Tallying(texts=bool(texts), answers=answers)
     for batch in stream:
         tallying.add(batch)
     _require_columns(stream, texts=texts is True)
-    tallied = tallying.done()
+    tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
+
+
+def refuse_graded(stream: Stream) -> None:
+    """An error where what is correct would be rewards that are no verdicts."""
+    if stream.graded:
+        raise DataError(
+            f"`{stream.path}` has graded rewards, which do not say what is correct",
+            "say what reward is right, as in --correct-above 0.5, or name a column that says it "
+            "with --correct-column",
+        )
+
+
+def is_directory(path: Path) -> bool:
+    """Whether this is a directory that a stage made."""
+    return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
+
+
+def refuse_columns(path: Path, columns: Columns | None) -> None:
+    """An error for options that say how to read files of other tools."""
+    given = [f for f in fields(Columns) if columns and getattr(columns, f.name) != f.default]
+    if given:
+        flag = str(given[0].metadata["flag"] or given[0].name).replace("_", "-")
+        raise UsageError(
+            f"--{flag} is for files of other tools, and `{path}` is a directory of rlvr",
+            f"leave --{flag} out",
+        )
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:
     header = ", ".join(stream.header)
-    if not {"correct", "reward"} & set(stream.has):
+    if not stream.verdicts:
         raise DataError(
             f"`{stream.path}` does not say which completions are correct; it has {header}",
             "name the column with --correct-column, or score it: rlvr import, then rlvr score",
         )
-    if stream.graded and "correct" not in stream.has:
-        raise DataError(
-            f"`{stream.path}` has graded rewards, which do not say what is correct",
-            "name a column that does with --correct-column",
-        )
+    refuse_graded(stream)
     if texts and "completion" not in stream.has:
         raise DataError(
             f"`{stream.path}` has no completions; it has {header}",
@@ -92,12 +104,16 @@ def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
         named = pa.array([sources.get(p) for p in encoded.dictionary.to_pylist()], pa.string())
         yield Batch(
             encoded,
-            labels.truths(columns["correct"], "correct", scores.path, 0),
+            _truths(columns["correct"]),
             completion=columns.get("completion"),
             extracted=columns["extracted"],
             source=named.take(encoded.indices),
-            sample=columns["sample_index"].to_numpy().astype(np.float64),
         )
+
+
+def _truths(correct: pa.Array) -> np.ndarray:
+    truth_N: np.ndarray = pc.fill_null(pc.cast(correct, pa.int8()), -1).to_numpy()
+    return truth_N
 
 
 def _sources(scores: Shards) -> dict[str, str]:

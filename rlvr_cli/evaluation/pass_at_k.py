@@ -290,6 +290,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "metrics": metrics,
         "standard_error": errors,
         "sources": by_source(tallied, measures),
+        "read": tallied.read,
     }
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.interop.completions import Batch
+from rlvr_cli.interop.parquet_columns import encoded
 
 COUNTS = ("unknown", "wrong", "correct")
 _KEYS = [("source", pa.large_string()), ("id", pa.large_string())]
@@ -38,6 +39,7 @@ class Tally:
     source: list[str | None] = field(default_factory=list)
     votes: list[Mapping[str, int]] | None = None  # of each wrong answer
     repeated: int = 0  # rows with the prompt and the sample index of an earlier row
+    read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
 
     @property
     def wrong(self) -> list[list[int]] | None:
@@ -67,13 +69,12 @@ class Tallying:
         self._codes: dict[tuple[str | None, str], int] = {}
         self._texts: dict[int, list[str]] | None = {} if texts else None
         self._votes: dict[int, Counter[str]] | None = {} if answers else None
-        self._samples: list[np.ndarray] = []
 
     def add(self, batch: Batch) -> None:
-        id_N, ids = _encoded(batch.prompt_id)
+        id_N, ids = encoded(batch.prompt_id)
         sources = pa.nulls(1, pa.large_string())
         if batch.source is not None:
-            source_N, sources = _encoded(batch.source)
+            source_N, sources = encoded(batch.source)
             id_N = id_N + len(ids) * source_N.astype(np.int64)
         count_3I = _counted(id_N, batch.correct, len(ids) * len(sources))
         used_U = np.flatnonzero(count_3I.any(axis=0))
@@ -91,9 +92,9 @@ class Tallying:
     def _add_details(
         self, batch: Batch, id_N: np.ndarray, used_U: np.ndarray, columns: dict[str, Any]
     ) -> None:
-        """Texts, answers and sample indices, where they are asked for and there."""
+        """Texts and answers, where they are asked for and there."""
         answers = self._votes is not None and batch.extracted is not None
-        if self._texts is None and not answers and batch.sample is None:
+        if self._texts is None and not answers:
             return
         codes = self._codes
         names = zip(columns["source"].to_pylist(), columns["id"].to_pylist(), strict=True)
@@ -105,10 +106,6 @@ class Tallying:
             self._keep_texts(batch, code_N, correct_N == 1)
         if answers:
             self._count_answers(batch.extracted, code_N, correct_N == 0)
-        if batch.sample is not None:
-            indexed_N = ~np.isnan(batch.sample)
-            sample_N = batch.sample[indexed_N].astype(np.int64)
-            self._samples.append((code_N[indexed_N] << 32) | sample_N)
 
     def done(self) -> Tally:
         """The tally of all that was added."""
@@ -133,7 +130,6 @@ class Tallying:
             left_out,
             sources,
             None if votes is None else [votes.get(code, {}) for code in codes],
-            self._repeats(),
         )
 
     def _keep_texts(self, batch: Batch, code_N: np.ndarray, right_N: np.ndarray) -> None:
@@ -146,7 +142,7 @@ class Tallying:
 
     def _count_answers(self, extracted: pa.Array, code_N: np.ndarray, wrong_N: np.ndarray) -> None:
         assert self._votes is not None
-        answer_N, answers = _encoded(extracted)
+        answer_N, answers = encoded(extracted)
         texts = answers.to_pylist()
         pair_U, count_U = np.unique(
             code_N[wrong_N] * len(answers) + answer_N[wrong_N], return_counts=True
@@ -158,20 +154,16 @@ class Tallying:
         if pc.any(pc.is_valid(extracted)).as_py():
             self._votes.setdefault(-1, Counter())  # some answer was extracted, if of no wrong one
 
-    def _repeats(self) -> int:
-        key_N = np.sort(np.concatenate(self._samples)) if self._samples else np.zeros(0)
-        return int((key_N[1:] == key_N[:-1]).sum())
-
 
 def _summed(parts: list[pa.Table]) -> pa.Table:
     """One row a prompt, in the order of first appearance."""
     if not parts:
         return _COUNTED.empty_table()
     table = pa.concat_tables(parts).combine_chunks()
-    id_N, ids = _encoded(table["id"].combine_chunks())
+    id_N, ids = encoded(table["id"].combine_chunks())
     code_N = id_N  # numbered by first appearance
     if table["source"].null_count < len(table):
-        source_N, _ = _encoded(table["source"].combine_chunks())
+        source_N, _ = encoded(table["source"].combine_chunks())
         key_N = pa.array(source_N.astype(np.int64) * len(ids) + id_N)
         code_N = key_N.dictionary_encode().indices.to_numpy()
     if int(code_N.max(initial=-1)) + 1 == len(table):
@@ -213,17 +205,6 @@ def _counted(id_N: np.ndarray, correct_N: np.ndarray | None, ids: int) -> np.nda
     ])  # fmt: skip
 
 
-def _encoded(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """The index of each value among values; null is one of them where it occurs."""
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    values, indices = pc.cast(array.dictionary, pa.large_string()), array.indices
-    if indices.null_count:
-        indices = pc.fill_null(indices, len(values))
-        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    return indices.to_numpy(zero_copy_only=False), values
-
-
 def with_verdicts(tallied: Tally, n: int) -> Tally:
     """The prompts that have n completions with a verdict; the others are left out."""
     enough = np.flatnonzero(tallied.n_P >= n).tolist()
@@ -243,4 +224,5 @@ def chosen(tallied: Tally, rows: list[int], *, left_out: list[str] | None = None
         [tallied.source[p] for p in rows],
         None if tallied.votes is None else [tallied.votes[p] for p in rows],
         tallied.repeated,
+        tallied.read,
     )

@@ -4,7 +4,6 @@ Shapes: N completions of a batch.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,176 +12,212 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli import registry
+from rlvr_cli.config import Columns as Columns
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import finish as reasons, labels, parquet_columns, readers, spoken
+from rlvr_cli.interop import file_sets, finish, labels, parquet_columns, readers, spoken
+from rlvr_cli.interop.batch import Batch as Batch
+from rlvr_cli.interop.formats._common import NAMES
+from rlvr_cli.interop.identity import Prompts, Samples
+from rlvr_cli.interop.names import KNOWN as KNOWN, PER_ROW
+from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
-KNOWN = {
-    "id": readers.ID,
-    "completion": (
-        *("completion", "completions", "response", "responses"),
-        *("output", "generation", "solutions", "text"),
-    ),
-    "correct": ("correct", "is_correct", "passed", "is_solved", "acc"),
-    "reward": ("reward", "rewards", "score", "scores"),
-    "extracted": ("extracted", "extracted_answer", "pred", "preds", "prediction", "predictions"),
-    "source": ("source", "data_source", "dataset", "benchmark"),
-    "sample": ("sample_index", "sample_idx"),
-    "finish": reasons.NAMES,
-}
-PER_ROW = ("id", "source")  # the rest may be one list a row
-NO_COLUMN = "none"  # the name of a finish reason that is to stay unknown
 TEXTS = ("completion", "extracted", "source")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns that a user named; the others are looked up by the names that tools use."""
-
-    id: str | None = None
-    completion: str | None = None
-    correct: str | None = None
-    reward: str | None = None
-    extracted: str | None = None
-    source: str | None = None
-    sample: str | None = None
-    finish: str | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One row a completion, in the file's order; None is a column that the file does not have.
-
-    `correct` is 1, 0 or -1 where it is not known, `reward` NaN there. Where the file has no
-    `correct`, it is whether the reward is 1, unless rewards are graded: see `Stream.graded`.
-    """
-
-    prompt_id: pa.Array
-    correct: np.ndarray | None = None
-    reward: np.ndarray | None = None
-    completion: pa.Array | None = None
-    extracted: pa.Array | None = None
-    source: pa.Array | None = None
-    sample: np.ndarray | None = None
-    finish: pa.Array | None = None
-    rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.prompt_id)
+COMPARED = ("prompt", "gold", "step")  # what all rows of a prompt must say alike
 
 
 class Stream:
     """The batches of a path; what its columns are is known once it was read.
 
-    `wanted` are the columns to read besides the id; rows have their completions at hand too.
-    With `rows` each batch keeps its rows as they were; without, those of a plain Parquet file
-    are not built.
+    `wanted` are the columns to read besides the id and what is compared; rows have their
+    completions at hand too. With `rows` each batch keeps its rows as they were; without, those of a
+    plain Parquet file are not built. Without `checks` prompts and samples are not held to be one,
+    as what only shows a file needs.
+
+    Where several files have the same prompts, each file is a source: `apart`.
     """
 
     def __init__(
-        self, path: Path, columns: Columns | None = None, *, wanted: set[str], rows: bool = False
+        self,
+        path: Path,
+        columns: Columns | None = None,
+        *,
+        wanted: set[str],
+        rows: bool = False,
+        checks: bool = True,
+        rows_per_batch: int | None = None,
     ) -> None:
         self.path = path
+        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
+        self.apart: list[str] = []  # the names of the files, where each is a source
+        self.verdicts: list[str] = []  # the files' own names of what says what is correct
         self.completions = 0
+        self.repeated = 0
+        self.prompts = Prompts()
         self._rows = rows
-        self._file = path  # the one that is read, and the completions of those before it
-        self._before = 0
-        columns = columns or Columns()
-        self._given = {f.name: getattr(columns, f.name) for f in fields(columns)}
-        asked = {"id", *wanted} | {n for n, v in self._given.items() if v}
-        if columns.finish == NO_COLUMN:
-            asked, self._given["finish"] = asked - {"finish"}, None
-        self._wanted = [name for name in KNOWN if name in asked]
+        self._checks = checks
+        self.columns = columns = columns or Columns()
+        self._given = {name: getattr(columns, name, None) for name in KNOWN}
+        none = {name for name, value in self._given.items() if value == Columns.NO_COLUMN}
+        self._given |= dict.fromkeys(none)
+        self._where = Where(columns.where or [])
+        asked = {"id", *wanted, *(n for n, v in self._given.items() if v)}
+        asked |= {"source", "sample", *COMPARED} if checks else set()
+        self._wanted = [name for name in KNOWN if name in asked - none]
+        self._asked = wanted
+        self._names: dict[str, str] = {}  # of columns that a format's reader made
+        self._judge = labels.Judge(columns)
+        self._samples: Samples | None = None
+        self._is_format = False
+        self._file = path
+        self._label = ""
 
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
-        has_rows = False
-        for file in readers.files(self.path, _is_known_row):
-            self._file, rows, self._before = file, 0, self.completions
-            for part in self._parts(file):
+        files, has_rows = readers.files(self.path, _is_known_row), False
+        if self._checks and not self.columns.merge and file_sets.are_apart(files, self._bare):
+            names = file_sets.labels(files)
+            self.apart = list(names.values())
+        for file in files:
+            self._label = names[file] if self.apart else ""
+            for batch in self._of(file):
                 has_rows = True
-                self._resolve(part)
-                columns: dict[str, Any] | None = None
-                source_rows: list[dict[str, Any]] = []
-                if isinstance(part, pa.RecordBatch) and "id" in self.has:
-                    columns = parquet_columns.columns(part, self.has)
-                if columns is None:
-                    plain = part.to_pylist() if isinstance(part, pa.RecordBatch) else part
-                    columns, source_rows = self._columns(plain, rows)
-                rows += len(part)
-                batch = self._batch(columns, source_rows)
-                self.completions += len(batch)
                 yield batch
         if not has_rows:
-            raise readers.no_rows(self.path)
+            raise self._where.nothing(self.path, self.header) or readers.no_rows(self.path)
         self._require(self.path, self.header)
 
+    def facts(self) -> dict[str, Any]:
+        """How the files were read: what says what is correct, and which files are sources."""
+        return {
+            "correct": [] if self.graded else self.verdicts,
+            "correct_above": self.columns.correct_above,
+            "apart": self.apart,
+        }
+
+    def _shown(self, name: str) -> str:
+        column = self.has[name]
+        return self._names.get(column, column)
+
+    def _bare(self, file: Path) -> Iterator[Batch]:
+        """The ids, sources and samples of one file."""
+        given = self.columns
+        columns = Columns(id=given.id, source=given.source, sample=given.sample, where=given.where)
+        stream = Stream(file, columns, wanted={"source", "sample"}, checks=False)
+        return stream._of(file)
+
+    def _of(self, file: Path) -> Iterator[Batch]:
+        """The batches of one file."""
+        self._file, rows, before, self.has = file, 0, self.has, {}
+        self._names, self._samples = {}, None
+        self._judge = labels.Judge(self.columns)
+        for part in self._parts(file):
+            self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
+            source_rows: list[dict[str, Any]] = []
+            found = None
+            if isinstance(part, pa.RecordBatch) and "id" in self.has:
+                found = parquet_columns.columns(part, self.has)
+            if found is not None:
+                columns, row_N = found
+                row_N = row_N + rows + 1
+            else:
+                if isinstance(part, pa.RecordBatch):
+                    part = list(enumerate(part.to_pylist(), rows + 1))
+                columns, source_rows, row_N = self._columns(part)
+            rows += len(part)
+            batch = self._batch(columns, source_rows, row_N)
+            self.completions += len(batch)
+            yield batch
+        if self._samples and self._checks:
+            self._samples.close(file, self.prompts)
+            self.repeated += self._samples.repeated
+        if (used := self._judge.used(self.has)) in self.has:
+            self.verdicts = list(dict.fromkeys([*self.verdicts, self._shown(used)]))
+        self.has = before | self.has
+
     def _parts(self, file: Path) -> Iterator[Any]:
-        """Record batches where the columns of a Parquet file are plain enough, else rows."""
+        """Record batches where the columns of a Parquet file are plain enough, else lists of rows.
+
+        Each row is behind its number in the file.
+        """
         is_parquet = readers.suffix(file) == ".parquet"
-        if is_parquet and not self._rows:
+        self._is_format = False
+        if is_parquet and not self._rows and not self._where.conditions:
             header = parquet_columns.header(file)
-            self.header = self.header or header
+            self.header = header
             names = parquet_columns.plain(file, {n: self._candidates(n) for n in self._wanted})
             if names is not None and format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
         rows = self._read(file)
-        while part := list(islice(rows, ROWS_PER_BATCH)):
+        while part := list(islice(rows, self._rows_per_batch)):
             yield part
 
-    def _read(self, file: Path) -> Iterator[dict[str, Any]]:
+    def _read(self, file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows of a file under plain names, with the fields of the tool that wrote it."""
         read = None
-        names = self._candidates("completion")
-        for number, row in enumerate(readers.rows(file, _is_known_row)):
-            if number == 0:
-                self.header = self.header or list(map(str, row))
+        for number, row in enumerate(readers.rows(file, _is_known_row), 1):
+            if number == 1:
+                self.header = list(map(str, row))
                 module = format_of(set(row))
                 read = module and module.reader(file.name)
-            if read:
-                yield from read(row)
+                self._is_format = read is not None
+            if not self._where.may_keep(row):
                 continue
-            try:
-                yield spoken.unpacked(row, names)
-            except spoken.Unreadable as error:
-                raise self._unreadable(number + 1, "", error) from error
+            for made in read(row) if read else [self._unpacked(row, number)]:
+                if NAMES in made:
+                    self._names |= made.pop(NAMES)
+                if self._where.keeps(made):
+                    yield number, made
 
     def _candidates(self, name: str) -> tuple[str, ...]:
-        return (self._given[name],) if self._given[name] else KNOWN[name]
+        if given := self._given[name]:
+            return (given,)
+        # A format's reader says which is the prompt and the gold, if any is.
+        made = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
+        return made.get(name, KNOWN[name])
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
 
         A name that ranks before the one in use and turns up later is an error.
         """
-        at_hand = [] if isinstance(part, pa.RecordBatch) else ["completion"]
+        is_batch = isinstance(part, pa.RecordBatch)
+        at_hand = [] if is_batch else ["completion"]
+        there = set(part.schema.names) if is_batch else set().union(*part)
         for name in dict.fromkeys([*self._wanted, *at_hand]):
             candidates = self._candidates(name)
             used = self.has.get(name)
-            better = candidates[: candidates.index(used)] if used else candidates
+            better = candidates[: candidates.index(used)] if used in candidates else candidates
+            taken = {v for n, v in self.has.items() if n not in (name, "prompt", "gold")}
             for candidate in better:
+                if candidate not in there and candidate.partition(".")[0] not in there:
+                    continue
+                if name in ("sample", *COMPARED) and candidate in taken:
+                    continue
                 if parquet_columns.has_value(part, candidate):
-                    if used:
+                    if used in candidates and name not in COMPARED:
                         raise DataError(
-                            f"`{self.path}` has `{used}` in its first rows and `{candidate}` later",
-                            f"name one with --{'correct' if name == 'reward' else name}-column",
+                            f"`{self._file}` has `{used}` in its first rows and `{candidate}` "
+                            "later",
+                            f"name one with {_flag(name)}",
                         )
                     self.has[name] = candidate
                     break
 
     def _columns(
-        self, part: list[dict[str, Any]], before: int
-    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-        """One value a completion in each column, and the row of each."""
+        self, part: list[tuple[int, dict[str, Any]]]
+    ) -> tuple[dict[str, list[Any]], list[dict[str, Any]], np.ndarray]:
+        """One value a completion in each column, the row of each, and that row's number."""
         columns: dict[str, list[Any]] = {name: [] for name in self.has}
         source_rows: list[dict[str, Any]] = []
+        row_N: list[int] = []
         if "id" not in self.has:
-            self._require(readers.shown(self._file), list(part[0]))
-        for number, row in enumerate(part, before + 1):
+            self._require(Path(readers.shown(self._file)), list(part[0][1]))
+        for number, row in part:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
                 values["completion"] = self._spoken(values["completion"], number)
@@ -192,13 +227,28 @@ class Stream:
                 if name not in PER_ROW and isinstance(value, list)
             }
             self._check(values, lists, number)
-            size = len(next(iter(lists.values()))) if lists else 1
-            if lists and "sample" in values:
-                lists["sample"] = values["sample"] = list(range(size))
+            if not lists:
+                for name, value in values.items():
+                    columns[name].append(value)
+                source_rows.append(row)
+                row_N.append(number)
+                continue
+            size = len(next(iter(lists.values())))
+            if "sample" in values and "sample" not in lists and size > 1:
+                one = values["sample"]  # of the row: its completions are numbered within it
+                numbers = [i if one is None else f"{one}/{i}" for i in range(size)]
+                lists["sample"] = values["sample"] = numbers
             for name, value in values.items():
                 columns[name] += value if name in lists else [value] * size
             source_rows += [row] * size
-        return columns, source_rows
+            row_N += [number] * size
+        return columns, source_rows, np.array(row_N, dtype=np.int64)
+
+    def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
+        try:
+            return spoken.unpacked(row, self._candidates("completion"))
+        except spoken.Unreadable as error:
+            raise self._unreadable(number, "", error) from error
 
     def _spoken(self, value: Any, number: int) -> Any:
         """The text of a completion, or of each; an error if it is asked for and is none."""
@@ -217,37 +267,65 @@ class Stream:
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
         file = readers.shown(self._file)
-        if len({len(value) for value in lists.values()}) > 1:
-            sizes = ", ".join(f"{len(v)} in `{self.has[name]}`" for name, v in lists.items())
-            raise DataError(f"`{file}` row {number} holds lists of different lengths: {sizes}")
-        if values["id"] is None:
+        if lists and len({len(value) for value in lists.values()}) > 1:
+            sizes = ", ".join(f"{len(v)} in `{self._shown(name)}`" for name, v in lists.items())
+            raise DataError(
+                f"`{file}` row {number} holds lists of different lengths: {sizes}",
+                "name those that belong together, as with --completion-column",
+            )
+        if values["id"] is None or values["id"] != values["id"]:
             column = self.has["id"]
-            raise DataError(f"`{file}` row {number} has no `{column}`", "every row needs one")
-        if any(not value for value in lists.values()):
+            raise DataError(
+                f"`{file}` row {number} has no `{column}`",
+                "every row needs one; --id-column names another column",
+            )
+        if lists and not all(lists.values()):
             raise DataError(
                 f"`{file}` row {number} holds an empty list for prompt `{values['id']}`",
                 "remove the row, or fill it",
             )
 
-    def _batch(self, columns: dict[str, Any], source_rows: list[dict[str, Any]]) -> Batch:
-        correct, reward = columns.get("correct"), columns.get("reward")
-        where, before = readers.shown(self._file), self.completions - self._before
-        if correct is not None:
-            correct = labels.truths(correct, self.has["correct"], where, before)
-        if reward is not None:
-            reward = labels.numbers(reward, self.has["reward"], where, before)
-            self.graded = self.graded or bool(np.any(~np.isin(reward, (0, 1)) & ~np.isnan(reward)))
-        if reward is not None and correct is None:
-            correct = np.where(np.isnan(reward), -1, reward == 1).astype(np.int8)
+    def _batch(
+        self, columns: dict[str, Any], source_rows: list[dict[str, Any]], row_N: np.ndarray
+    ) -> Batch:
+        def place(at: int) -> str:
+            return f"`{readers.shown(self._file)}` row {row_N[at]}"
+
+        ids = parquet_columns.ids(columns["id"], is_text=readers.suffix(self._file) == ".csv")
         others = {name: parquet_columns.text(columns[name]) for name in TEXTS if name in columns}
         if "finish" in columns:
-            name = self.has["finish"]
-            others["finish"] = reasons.column(columns["finish"], name, where, before)
+            name = self._shown("finish")
+            others["finish"] = finish.column(columns["finish"], name, place)
+        for name in {"prompt", "gold"} & self._asked & columns.keys():
+            others[name] = parquet_columns.json_text(columns[name])
+        if self._label:
+            others["source"] = parquet_columns.in_source(
+                self._label, others.get("source"), len(ids)
+            )
+        correct, reward = self._judge.read(columns, self._shown, place)
+        self.graded = self.graded or self._judge.graded
         if "sample" in columns:
-            others["sample"] = labels.numbers(columns["sample"], self.has["sample"], where, before)
-        return Batch(
-            parquet_columns.text(columns["id"]), correct, reward, **others, rows=source_rows
-        )
+            self._samples = self._samples or Samples(self.has["sample"], self.columns.repeats)
+            others["sample"] = self._samples.numbered(columns["sample"])
+        batch = Batch(ids, correct, reward, **others, rows=source_rows)
+        kept_N = self._compare(batch, columns, row_N, place) if self._checks else None
+        return batch if kept_N is None else batch.kept(kept_N)
+
+    def _compare(
+        self, batch: Batch, columns: dict[str, Any], row_N: np.ndarray, place: labels.Place
+    ) -> np.ndarray | None:
+        """Holds the rows of a prompt to one text, gold and step; the rows to keep, None for all."""
+        compared = [name for name in COMPARED if name in columns]
+        if self.columns.merge:
+            compared = [name for name in compared if name != "step"]
+        if not compared and batch.sample is None:
+            return None
+        code_N = self.prompts.codes(*parquet_columns.keys(batch.source, batch.prompt_id))
+        for name in compared:
+            self.prompts.add(name, self._shown(name), columns[name], code_N, place)
+        if self._samples is None or batch.sample is None:
+            return None
+        return self._samples.add(code_N, batch.sample, row_N)
 
     def _require(self, where: Path, names: list[str]) -> None:
         header = ", ".join(map(str, names))
@@ -255,13 +333,18 @@ class Stream:
             if given and name not in self.has:
                 raise DataError(
                     f"`{where}` has no column `{given}`; it has {header}",
-                    f"name one of them with --{name}-column",
+                    f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:
             raise DataError(
                 f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
                 "name the right one with --id-column",
             )
+
+
+def _flag(name: str) -> str:
+    """The flag that names a column."""
+    return "--answer-column" if name == "gold" else f"--{name}-column"
 
 
 def format_of(names: set[str]) -> Any:

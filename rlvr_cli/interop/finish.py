@@ -4,7 +4,7 @@ Shapes: N completions.
 """
 
 import contextlib
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -64,10 +64,10 @@ def read(value: Any) -> str | None:
     return _WORDS[word]
 
 
-def column(values: Any, name: str, path: Path, before: int) -> pa.Array:
+def column(values: Any, name: str, place: Callable[[int], str]) -> pa.Array:
     """The reasons of N completions as text; an error that names the first one that is no reason.
 
-    `before` is how many completions of the path were read earlier.
+    `place` says in words where the value of an index stands.
     """
     if isinstance(values, pa.Array):
         encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
@@ -76,12 +76,12 @@ def column(values: Any, name: str, path: Path, before: int) -> pa.Array:
             return pa.array(words, pa.large_string()).take(encoded.indices)
         values = values.to_pylist()
     reasons = []
-    for number, value in enumerate(values, before + 1):
+    for at, value in enumerate(values):
         try:
             reasons.append(read(value))
         except ValueError as error:
             raise DataError(
-                f"`{path}` completion {number} has `{name}` = `{str(error)[:40]}`, "
+                f"{place(at)} has `{name}` = `{str(error)[:40]}`, "
                 "which says neither that it ended nor that it was cut",
                 "write stop, length or null, or leave it unknown with --finish-column none",
             ) from error

@@ -6,7 +6,7 @@ each completion, and the parts that are being filled: few where a prompt's compl
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,19 +30,22 @@ ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted", "finish"}
 _FINISH = "finish_reasons"  # the param of rollouts whose reasons are those of the file
 
+Key = tuple[str | None, str]  # the source of a prompt, and its id there
+
 
 @dataclass
 class _Scan:
     """What the first reading collects: the prompts, and where each completion goes."""
 
-    first: dict[str, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
-    same: dict[str, dict[str, Any]] = field(default_factory=dict)  # what all its rows say alike
+    first: dict[Key, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
+    same: dict[Key, dict[str, Any]] = field(default_factory=dict)  # what all its rows say alike
     prompt_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     header: list[str] = field(default_factory=list)
     has: dict[str, str] = field(default_factory=dict)
     graded: bool = False
     digest: str = ""
-    renamed: dict[str, str] = field(default_factory=dict)  # ids of the file: those of the prompts
+    names: dict[Key, str] = field(default_factory=dict)  # the prompts' ids
+    read: dict[str, Any] = field(default_factory=dict)  # how the files were read
 
     def cuts(self) -> tuple[np.ndarray, np.ndarray]:
         """The part of each prompt, about ROWS_PER_PART rows of complete groups, and part sizes."""
@@ -63,26 +66,28 @@ def bring_in(
     columns: Columns | None = None,
     policy: Policy | None = None,
     known: Shards | None = None,
-    prompt_column: str | None = None,
-    answer_column: str | None = None,
     on_part: OnPart = lambda index, state: None,
+    on_read: Callable[[dict[str, Any]], None] = lambda read: None,
 ) -> list[Shards]:
     """Directories `prompts`, `rollouts` and, if the files have verdicts, `scores` under `out`.
 
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
     with its end-of-sequence token after each completion that the file calls ended. `known` are the
     prompts that the completions answer, where there is a directory of them: no other one is made
-    then, and what is made of the rollouts finds its golds and verifiers there.
+    then, and what is made of the rollouts finds its golds and verifiers there. `on_read` is told
+    how the files were read.
     """
     begun = begun_with(out / "rollouts")
     reads_reasons = not begun or _FINISH in begun
     scan = _scan(source, columns, reads_reasons)
+    on_read(scan.read)
     if known:
-        found = answered.known(known, scan.first, source, prompt_column)
-        scan.renamed = {name: row["prompt_id"] for name, row in found.items()}
+        first = {scan.names[key]: row for key, row in scan.first.items()}
+        found = answered.known(known, first, source, scan.has.get("prompt"))
+        scan.names = {key: found[name]["prompt_id"] for key, name in scan.names.items()}
         rows = list(found.values())
     else:
-        rows = _prompt_rows(scan, source, prompt_column, answer_column)
+        rows = _prompt_rows(scan, source)
     if policy and not any(row["messages"] != '""' for row in rows):
         raise DataError(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
@@ -101,7 +106,7 @@ def bring_in(
         params[_FINISH] = "read"
     if known:
         params["answers"] = prompts.content_hash(
-            [scan.renamed[name] for name in scan.first], scan.prompt_N.tolist()
+            [scan.names[key] for key in scan.first], scan.prompt_N.tolist()
         )
     part_P, sizes = scan.cuts()
 
@@ -129,7 +134,7 @@ def bring_in(
             out / "scores",
             plan,
             lambda missing: parts(missing, _scores_table),
-            summarise=score.summarise,
+            summarise=lambda scores: score.summarise(scores) | {"read": scan.read},
             on_part=on_part,
         )
         assert scores is not None, "all parts are of this share"
@@ -140,15 +145,15 @@ def bring_in(
 def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
     stream = Stream(source, columns, wanted=WANTED, rows=True)
     scan, codes, content = _Scan(), [], hashlib.sha256()
-    numbers: dict[str, int] = {}
+    numbers: dict[Key, int] = {}
     for batch in stream:
-        ids = batch.prompt_id.to_pylist()
-        codes.append(np.array([numbers.setdefault(p, len(numbers)) for p in ids], dtype=np.int32))
-        for prompt_id, row in zip(ids, batch.rows, strict=True):
-            first = scan.first.setdefault(prompt_id, row)
-            same = scan.same.setdefault(prompt_id, row)
+        keys = _keys(batch)
+        codes.append(np.array([numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int32))
+        for key, row in zip(keys, batch.rows, strict=True):
+            first = scan.first.setdefault(key, row)
+            same = scan.same.setdefault(key, row)
             if row is not first:
-                scan.same[prompt_id] = {k: v for k, v in same.items() if row.get(k) == v}
+                scan.same[key] = {k: v for k, v in same.items() if row.get(k) == v}
         names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
         for row in _completions(batch, reads_reasons):
             content.update(json.dumps([row[name] for name in names]).encode())
@@ -159,8 +164,17 @@ def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
         )
     scan.prompt_N = np.concatenate(codes)
     scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
-    scan.graded = stream.graded and "correct" not in stream.has
+    scan.graded = stream.graded
+    scan.read = stream.facts()
+    several = len({name for _, name in scan.first}) < len(scan.first)
+    scan.names = {(s, name): f"{s}/{name}" if several else name for s, name in scan.first}
     return scan
+
+
+def _keys(batch: Batch) -> list[Key]:
+    ids = batch.prompt_id.to_pylist()
+    sources = [None] * len(ids) if batch.source is None else batch.source.to_pylist()
+    return list(zip(sources, ids, strict=True))
 
 
 _CONTENT = ("completion", "reward", "correct", "extracted")
@@ -181,18 +195,18 @@ def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
     if not reads_reasons:
         reasons = ["length" if readers.look_up(row, "finish_reason") == "length" else "stop"
                    for row in batch.rows]  # fmt: skip
-    values = zip(batch.prompt_id.to_pylist(), text, reward, correct, extracted, reasons,
+    values = zip(_keys(batch), text, reward, correct, extracted, reasons,
                  strict=True)  # fmt: skip
     return [
         {
-            "prompt_id": prompt_id,
+            "prompt_id": key,
             "completion": completion or "",
             "reward": reward,
             "correct": None if correct is None else correct == 1,
             "extracted": extracted,
             "finish_reason": reason,
         }
-        for prompt_id, completion, reward, correct, extracted, reason in values
+        for key, completion, reward, correct, extracted, reason in values
     ]
 
 
@@ -214,7 +228,7 @@ def _gathered(
     """Each missing part with its completions, as soon as the last of them was read."""
     wanted, at = set(missing), 0
     waiting: dict[int, list[dict[str, Any]]] = {}
-    prompt_order = {prompt_id: number for number, prompt_id in enumerate(scan.first)}
+    prompt_order = {key: number for number, key in enumerate(scan.first)}
     for batch in Stream(source, columns, wanted=WANTED, rows=True):
         part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
         at += len(batch)
@@ -227,7 +241,7 @@ def _gathered(
                 # The sort is stable: completions of a prompt stay in the file's order.
                 group_rows.sort(key=lambda row: prompt_order[row["prompt_id"]])
                 for row in group_rows:
-                    row["prompt_id"] = scan.renamed.get(row["prompt_id"], row["prompt_id"])
+                    row["prompt_id"] = scan.names[row["prompt_id"]]
                 yield part, waiting.pop(part)
 
 
@@ -290,30 +304,25 @@ def _scores_table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns, schema.schema("scores"))
 
 
-def _prompt_rows(
-    scan: _Scan, source: Path, prompt_column: str | None, answer_column: str | None
-) -> list[dict[str, Any]]:
-    first = list(scan.first.values())
-    prompt_name = readers.column(first, prompt_column, readers.PROMPT, "--prompt-column", source)
-    answer_name = readers.column(first, answer_column, readers.ANSWER, "--answer-column", source)
-    source_name = readers.column(first, None, ("source", "data_source"), "", source)
-    names = (*scan.has.values(), prompt_name, answer_name, source_name, *KNOWN["finish"])
-    used = {name.partition(".")[0] for name in names if name}
+def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
+    prompt_name, answer_name = scan.has.get("prompt"), scan.has.get("gold")
+    kept = ("step", "sample")  # what is alike in all rows of a prompt and says more of it
+    used = {column.partition(".")[0] for name, column in scan.has.items() if name not in kept}
+    used |= {name.partition(".")[0] for name in KNOWN["finish"]}
     if format_of(set(scan.header)):  # a known tool's other columns are its own
-        used |= {key for row in first for key in row}
+        used |= {key for row in scan.first.values() for key in row}
     rows = []
-    for prompt_id, row in scan.first.items():
-        extra = {k: v for k, v in scan.same[prompt_id].items() if k not in used}
+    for key, row in scan.first.items():
+        extra = {k: v for k, v in scan.same[key].items() if k not in used}
         prompt = readers.look_up(row, prompt_name) if prompt_name else ""
         answer = readers.look_up(row, answer_name) if answer_name else None
-        named = readers.look_up(row, source_name) if source_name else None
         rows.append(
             {
-                "prompt_id": prompt_id,
+                "prompt_id": scan.names[key],
                 "messages": json.dumps(prompt, default=str),
                 "answer": _text(answer),
                 "verifier": None,
-                "source": str(named or places.stem(source)),
+                "source": key[0] or places.stem(source),
                 "extra": json.dumps(extra, default=str, sort_keys=True) if extra else None,
             }
         )

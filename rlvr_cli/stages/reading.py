@@ -10,6 +10,7 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.interop import data_sets, readers
+from rlvr_cli.interop.names import id_text
 from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.storage.shards import Shards
@@ -67,7 +68,7 @@ def from_file(
             unusable[str(error)] += 1
             continue
         named = readers.look_up(row, id_name) if id_name else None
-        prompt_id = str(named) if named is not None else f"{data.name}-{number:06d}"
+        prompt_id = id_text(named) if named is not None else f"{data.name}-{number:06d}"
         made.append(_prompt(row, fields, prompt_id, data.name, verifier, {id_name, "verifier"}))
     if unusable and (not drop_unusable or not made):
         raise _unusable(source, len(data.rows), first, unusable)

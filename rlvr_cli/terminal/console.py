@@ -218,6 +218,8 @@ def evaluation(
         print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
     target.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    for line in reading(summary.get("read", {})):
+        target.print(line, soft_wrap=True, markup=False)
     if remark := summary.get("remark"):
         target.print(remark, soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
@@ -245,6 +247,21 @@ def _notes(summary: dict[str, Any]) -> str:
     if summary["repeated"]:
         notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
     return notes
+
+
+def reading(read: dict[str, Any]) -> list[str]:
+    """How files of other tools were read: what is correct in them, and which are kept apart."""
+    lines = []
+    if columns := read.get("correct"):
+        above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"
+        lines.append(f"correct by {', '.join(f'`{name}`' for name in columns)}{above}")
+    if files := read.get("apart"):
+        named = ", ".join(f"`{name}`" for name in files[:4]) + (", ..." if files[4:] else "")
+        lines.append(
+            f"the {len(files)} files have prompts in common and are sources ({named}): --merge "
+            "counts the rows of a prompt as its samples"
+        )
+    return lines
 
 
 def findings(items: Sequence[Any], *, as_json: bool) -> None:

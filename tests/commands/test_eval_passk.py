@@ -203,7 +203,8 @@ def test_unequal_numbers_are_said_and_bound_the_default_k(rlvr, jsonl):
 
 def test_rows_that_repeat_a_sample_are_said(rlvr, jsonl):
     rows = [{"id": "a", "sample_index": i, "correct": True} for i in (0, 0, 1)]
-    assert "1 rows repeat the prompt and sample index" in rlvr("eval-passk", jsonl(*rows)).out
+    ran = rlvr("eval-passk", jsonl(*rows), "--repeats", "keep")
+    assert "1 rows repeat the prompt and sample index" in ran.out
 
 
 def test_the_plot_goes_where_the_table_goes(rlvr, known):
@@ -219,4 +220,4 @@ def test_a_file_that_was_cut_is_refused_at_its_line(refused, jsonl):
 def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
     rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
     summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
-    assert (summary["prompts"], summary["excluded"]) == (2, 1)  # `1` and `1.0` are two ids
+    assert (summary["prompts"], summary["n"], summary["excluded"]) == (1, [3, 3], 1)

@@ -15,6 +15,7 @@ def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
     ran = rlvr("import", known / "rows.jsonl", "--out", out)
     assert (ran.code, ran.out) == (0, f"{out / 'scores'}\n")
     assert ran.err.splitlines() == [
+        "import: correct by `correct`",
         f"import: `{out / 'prompts'}` holds 2 prompts",
         f"import: `{out / 'rollouts'}` holds 8 rollouts",
         f"import: `{out / 'scores'}` holds 8 scores",
@@ -125,7 +126,7 @@ def test_a_word_that_is_no_reason_is_refused_with_its_place(rlvr, refused, jsonl
     rows = [{"id": "a", "completion": "5", "finish_reason": r} for r in ("stop", "tired")]
     words = ("import", jsonl(*rows), "--out", tmp_path / "made")
     err = refused(3, *words)
-    assert "rows.jsonl` completion 2 has `finish_reason` = `tired`" in err
+    assert "rows.jsonl` row 2 has `finish_reason` = `tired`" in err
     assert rlvr(*words, "--finish-column", "none").code == 0
     rollouts = pq.read_table(tmp_path / "made" / "rollouts")
     assert rollouts["finish_reason"].to_pylist() == [None, None]

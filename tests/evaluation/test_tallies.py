@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import tallies
 from rlvr_cli.evaluation.load import tally
@@ -99,7 +100,7 @@ def test_lists_in_parquet_are_one_completion_each(tmp_path):
 def test_a_bad_verdict_in_a_column_is_named_by_its_place(tmp_path):
     table = pa.table({"id": ["a", "a"], "correct": ["true", "maybe"]})
     pq.write_table(table, tmp_path / "rows.parquet")
-    with pytest.raises(DataError, match=r"completion 2 has `correct` = `maybe`"):
+    with pytest.raises(DataError, match=r"row 2 has `correct` = `maybe`"):
         tally(tmp_path / "rows.parquet")
 
 
@@ -113,11 +114,12 @@ def test_a_pattern_names_many_files(tmp_path):
         tally(tmp_path / "nope-*.parquet")
 
 
-def test_repeated_samples_are_counted(tmp_path):
+def test_repeated_samples_that_are_kept_are_counted(tmp_path):
     found = [{"id": "a", "sample_index": i, "correct": True} for i in (0, 1, 1, 2)]
     found += [{"id": "b", "sample_index": i, "correct": True} for i in (0, 1)]
     for ending in ("jsonl", "parquet"):
-        assert tally(written(tmp_path, found, ending))[0].repeated == 1
+        path = written(tmp_path, found, ending)
+        assert tally(path, columns=Columns(repeats="keep"))[0].repeated == 1
 
 
 def test_a_better_name_that_turns_up_later_is_refused(tmp_path, monkeypatch):

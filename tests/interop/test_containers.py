@@ -123,5 +123,5 @@ def test_numbers_that_are_none_are_unknown_and_infinite_ones_refused(tmp_path):
     assert batch.reward.tolist()[1] == 1.0 and batch.reward[0] != batch.reward[0]
     assert batch.completion.to_pylist() == [None, None]
     path.write_text('{"id": 1, "reward": Infinity}\n')
-    with pytest.raises(DataError, match="completion 1 has `reward` = `inf`"):
+    with pytest.raises(DataError, match="row 1 has `reward` = `inf`"):
         tally(path)

@@ -74,5 +74,5 @@ def test_reasons_of_plain_parquet_files_are_read_too(tmp_path):
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
     assert reasons(tmp_path / "rows.parquet") == ["stop", "length", None]
     pq.write_table(pa.Table.from_pylist([rows[0] | {"stop_reason": "x"}]), tmp_path / "o.parquet")
-    with pytest.raises(DataError, match=r"o\.parquet` completion 1 has `stop_reason` = `x`"):
+    with pytest.raises(DataError, match=r"o\.parquet` row 1 has `stop_reason` = `x`"):
         reasons(tmp_path / "o.parquet")

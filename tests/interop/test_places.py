@@ -144,7 +144,7 @@ def test_a_row_in_a_folder_is_named_by_its_file(tmp_path):
     with pytest.raises(DataError, match=r"b\.jsonl` row 2 has no `id`"):
         tally(tmp_path)
     lines(tmp_path / "b.jsonl", ROWS[0], ROWS[0] | {"correct": "maybe"})
-    with pytest.raises(DataError, match=r"b\.jsonl` completion 2 has `correct` = `maybe`"):
+    with pytest.raises(DataError, match=r"b\.jsonl` row 2 has `correct` = `maybe`"):
         tally(tmp_path)
 
 

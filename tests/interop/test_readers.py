@@ -102,7 +102,7 @@ def test_a_verdict_is_read_however_it_is_written(tmp_path, value, truth):
 @pytest.mark.parametrize("value", ["maybe", 2, -1, "yes please", [], {"a": 1}])
 def test_a_verdict_that_is_none_is_refused(tmp_path, value):
     path = write(tmp_path / "rows.jsonl", [{"id": 1, "correct": [True, value]}])
-    with pytest.raises(DataError, match="completion 2 has `correct`"):
+    with pytest.raises(DataError, match="row 1 has `correct`"):
         collected(path)
 
 

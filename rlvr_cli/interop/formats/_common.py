@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 Row = dict[str, Any]
+NAMES = "_names"  # in a row that a reader made: what its file calls columns that are named anew
 
 
 def named(prompt: Any) -> str:

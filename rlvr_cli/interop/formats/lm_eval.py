@@ -1,13 +1,21 @@
 """lm-evaluation-harness: the JSON lines of `--log_samples`, one document a line."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop.formats._common import Row, values
+from rlvr_cli.interop.formats._common import NAMES, Row, values
+from rlvr_cli.interop.names import id_text
 
 SUFFIX = ".jsonl"
+# What says whether a completion is right, the first that a file has. Accuracies of choices come
+# before those that are normalised by length, strict ones before loose ones.
+PREFERRED = (
+    *("exact_match", "acc", "pass@1", "pass_at_1", "prompt_level_strict_acc", "em", "math_verify"),
+    *("acc_norm", "exact", "prompt_level_loose_acc"),
+)
 
 
 def recognises(names: set[str]) -> bool:
@@ -16,10 +24,14 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """The task is in the file's name. A file that holds a document under several filters is
-    refused: they would count as several completions."""
+    """The task is in the file's name; one metric is the verdict in all of the file.
+
+    A file that holds a document under several filters is refused: they would count as several
+    completions.
+    """
     task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT.*$", "", file.partition(".jsonl")[0])
     filters: list[Any] = []
+    metrics: list[str | None] = []
 
     def read(row: Row) -> list[Row]:
         if row.get("filter") not in filters:
@@ -27,16 +39,26 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
         if len(filters) > 1:
             raise DataError(
                 f"`{file}` holds every document under the filters {filters[0]} and {filters[1]}",
-                f"keep one: jq -c 'select(.filter == \"{filters[0]}\")' {file} > one.jsonl",
+                f"take one with --where {shlex.quote(f'filter={filters[0]}')}",
             )
+        metrics[:] = metrics or [verdict(row)]
         texts = [text for request in row["resps"] for text in request if isinstance(text, str)]
-        fields: Row = {"prompt_id": str(row["doc_id"]), "source": task, "answer": row.get("target")}
+        size = len(texts) or 1
+        if size > 1 and "maj" in str(row.get("filter")):
+            raise DataError(
+                f"`{file}` has verdicts on what most of {size} completions answer, by the filter "
+                f"{row['filter']}, and none on one of them",
+                "take a filter that judges one, as in --where filter=score-first",
+            )
+        fields: Row = {"prompt_id": id_text(row["doc_id"]), "source": task,
+                       "answer": row.get("target"), "sample_index": list(range(size))}  # fmt: skip
         if texts:
             fields["completions"] = texts
-        size = len(texts) or 1
-        verdict = _verdict(row)
-        if verdict is not None:  # a filter that takes the first leaves the others without a verdict
-            fields["correct"] = _spread(verdict, size) if texts else verdict
+            # A filter that takes the first completion leaves the others without a verdict.
+            fields |= {name: _spread(row[name], size) for name in _metrics(row) if name in row}
+        if metrics[0]:
+            value = row.get(metrics[0])
+            fields |= {"correct": _spread(value, size), NAMES: {"correct": metrics[0]}}
         if texts and (answers := row["filtered_resps"]):
             flat = answers[0] if isinstance(answers[0], list) else answers
             fields["extracted"] = _spread(flat if len(flat) == size else flat[0], size)
@@ -47,17 +69,20 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
     return read
 
 
+def _metrics(row: Row) -> list[str]:
+    """A row's metrics; older files do not list them."""
+    return row.get("metrics") or [name for name in PREFERRED if name in row]
+
+
+def verdict(row: Row) -> str | None:
+    """The metric that says what is correct: the first known one, or the only one; None without."""
+    names = _metrics(row)
+    known = [name for name in PREFERRED if name in names]
+    return known[0] if known else names[0] if len(names) == 1 else None
+
+
 def _spread(value: Any, size: int) -> list[Any]:
     return value if isinstance(value, list) else [value, *[None] * (size - 1)]
-
-
-def _verdict(row: Row) -> Any:
-    """The first of the row's metrics that is 0 or 1, or a list of such; None without one."""
-    for name in row.get("metrics") or ("exact_match", "acc"):
-        value = row.get(name)
-        if all(v in (0, 1, None) for v in (value if isinstance(value, list) else [value])):
-            return value
-    return None
 
 
 def _first_text(arguments: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import Row, messages, named
+from rlvr_cli.interop.formats._common import NAMES, Row, messages, named
 
 SUFFIX = ".parquet"
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.large_string())])
@@ -28,13 +28,20 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """Prompts have no id there, so equal ones are one; of several rewards none is taken."""
+    """Prompts have no id there, so equal ones are one; of several rewards none is taken.
+
+    What is no text besides TRL's own columns is a reward.
+    """
+    found: list[list[str]] = []
 
     def read(row: Row) -> list[Row]:
-        rewards = [name for name in row if name not in _OWN]
-        fields = {"prompt_id": named(row["prompt"])}
+        if not found:
+            others = [name for name in row if name not in _OWN]
+            found.append([name for name in others if not isinstance(row[name], str | list | dict)])
+        [rewards] = found
+        fields: Row = {"prompt_id": named(row["prompt"])}
         if len(rewards) == 1:
-            fields["reward"] = row[rewards[0]]
+            fields |= {"reward": row[rewards[0]], NAMES: {"reward": rewards[0]}}
         return [row | fields]
 
     return read

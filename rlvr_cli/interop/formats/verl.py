@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import Row, messages, named, values
+from rlvr_cli.interop.formats._common import NAMES, Row, messages, named, values
+from rlvr_cli.interop.names import id_text
 
 SUFFIX = ".parquet"
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.large_string())])
@@ -32,13 +33,13 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
         if "input" in row:
             return [row | {"prompt_id": named(row["input"]), "prompt": row["input"],
                            "completion": row["output"], "reward": row["score"],
-                           "answer": row.get("gts")}]  # fmt: skip
+                           "answer": row.get("gts"), NAMES: {"reward": "score"}}]  # fmt: skip
         index = (row.get("extra_info") or {}).get("index")
-        fields: Row = {"prompt_id": named(row.get("prompt")) if index is None else str(index)}
+        fields: Row = {"prompt_id": named(row.get("prompt")) if index is None else id_text(index)}
         fields |= {"completions": row["responses"], "source": row["data_source"]}
         fields["answer"] = (row.get("reward_model") or {}).get("ground_truth")
         if row.get("scores"):
-            fields["reward"] = row["scores"]
+            fields |= {"reward": row["scores"], NAMES: {"reward": "scores"}}
         return [row | fields]
 
     return read

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli import registry
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.pass_at_k import tally
 
@@ -14,7 +15,7 @@ FORMATS = [name for name in registry.names("formats") if name != "jsonl"]
 
 
 def counts(path, **columns) -> dict[str, tuple[int, int]]:
-    tallied, _ = tally(path, **columns)
+    tallied, _ = tally(path, columns=Columns(**columns))
     pairs = zip(tallied.n_P.tolist(), tallied.correct_P.tolist(), strict=True)
     return dict(zip(tallied.prompt_id, pairs, strict=True))
 
@@ -47,7 +48,8 @@ def test_two_filters_are_not_two_completions(tmp_path):
     path = lines(tmp_path / "samples_x.jsonl", doc(0), doc(0, filter="flexible-extract"))
     with pytest.raises(DataError, match="filters strict-match and flexible-extract") as error:
         tally(path)
-    assert "jq -c" in error.value.hint
+    assert error.value.hint == "take one with --where filter=strict-match"
+    assert counts(path, where=["filter=flexible-extract"]) == {"0": (1, 1)}
 
 
 def test_repeats_that_a_filter_did_not_judge_are_excluded_and_counted(tmp_path):
@@ -92,7 +94,7 @@ def test_evalplus_results(tmp_path):
     }
     (tmp_path / "r.json").write_text(json.dumps({"date": "d", "hash": "h", "eval": results}))
     assert counts(tmp_path / "r.json") == {"HumanEval/0": (3, 1)}
-    by_prompt = counts(tmp_path / "r.json", correct_column="base_correct")
+    by_prompt = counts(tmp_path / "r.json", correct="base_correct")
     assert by_prompt == {"HumanEval/0": (3, 2)}
 
 
@@ -111,7 +113,7 @@ def test_trl_completions_with_one_and_with_two_rewards(tmp_path):
     pq.write_table(pa.Table.from_pylist(two), tmp_path / "two.parquet")
     with pytest.raises(DataError, match="which completions are correct"):
         tally(tmp_path / "two.parquet")
-    named = counts(tmp_path / "two.parquet", correct_column="accuracy_reward")
+    named = counts(tmp_path / "two.parquet", correct="accuracy_reward")
     assert list(named.values()) == [(2, 1)]
 
 
