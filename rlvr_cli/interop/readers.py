@@ -11,12 +11,13 @@ from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.interop import inspect_zip
 
 ID = ("prompt_id", "id", "uid", "unique_id", "task_id", "question_id", "doc_id")
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
-_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", inspect_zip.SUFFIX)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -26,7 +27,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of `read`, one after the other; an error if there are none."""
-    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl, ".json": _json}
+    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl, ".json": _json,
+               inspect_zip.SUFFIX: inspect_zip.rows}  # fmt: skip
     has_rows = False
     for file in files(path):
         for row in readers[suffix(file)](file):
