@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from rlvr_cli.evaluation.pass_at_k import tally
 from rlvr_cli.interop.completions import Columns, Stream
 
 
@@ -28,9 +27,13 @@ def counts():
     """The number of completions with a verdict, and of the correct ones, of each prompt."""
 
     def read(path, **columns):
-        tallied, _ = tally(path, **columns)
-        pairs = zip(tallied.n_P.tolist(), tallied.correct_P.tolist(), strict=True)
-        return dict(zip(tallied.prompt_id, pairs, strict=True))
+        found = {}
+        for batch in Stream(path, Columns(**columns), wanted={"correct", "reward", "source"}):
+            ids = batch.prompt_id.to_pylist()
+            for prompt_id, verdict in zip(ids, batch.correct.tolist(), strict=True):
+                n, correct = found.get(prompt_id, (0, 0))
+                found[prompt_id] = (n + (verdict >= 0), correct + (verdict == 1))
+        return found
 
     return read
 

@@ -25,7 +25,7 @@ def test_results_of_2024_are_lists_of_status_and_details(store, counts, words):
         results(HumanEval_0=old("ppf", "pff", words), HumanEval_1=old("tpp", "tpp", words)),
     )
     assert counts(path) == {"HumanEval/0": (3, 1), "HumanEval/1": (3, 2)}
-    by_base = counts(path, correct_column="base_correct")
+    by_base = counts(path, correct="base_correct")
     assert by_base == {"HumanEval/0": (3, 2), "HumanEval/1": (3, 2)}
 
 

@@ -80,9 +80,9 @@ def test_of_several_scorers_the_logs_first_counts_and_others_can_be_named(store,
     rows = log(sample("a", includes="C", match="I", rubric=graded), scorers=("match", "includes"))
     path = store("log.json", rows)
     assert counts(path) == {"a": (1, 0)}
-    assert counts(path, correct_column="includes") == {"a": (1, 1)}
-    assert counts(path, correct_column="rubric.strict") == {"a": (1, 1)}
-    assert counts(path, correct_column="rubric.loose") == {"a": (1, 0)}
+    assert counts(path, correct="includes") == {"a": (1, 1)}
+    assert counts(path, correct="rubric.strict") == {"a": (1, 1)}
+    assert counts(path, correct="rubric.loose") == {"a": (1, 0)}
 
 
 def test_parts_attachments_and_ends_of_completions(store):

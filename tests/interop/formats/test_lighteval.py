@@ -21,7 +21,7 @@ def details(tmp_path, *metrics, texts=("it is 4",)):
 def test_of_several_metrics_a_known_one_counts_and_others_can_be_named(tmp_path, counts):
     path = details(tmp_path, {"f1": 0.4, "em": 0.0, "qem": 1.0}, {"f1": 1.0, "em": 1.0, "qem": 1.0})
     assert counts(path) == {"0": (1, 0), "1": (1, 1)}
-    assert counts(path, correct_column="qem") == {"0": (1, 1), "1": (1, 1)}
+    assert counts(path, correct="qem") == {"0": (1, 1), "1": (1, 1)}
 
 
 def test_a_graded_metric_is_no_verdict(tmp_path):

@@ -25,7 +25,7 @@ def test_graded_programs_of_a_problem(store, counts):
     assert counts(path) == {"abc301_a": (3, 2), "abc301_b": (3, 0)}
     tallied, _ = tally(path, texts=True)
     assert tallied.texts == [["```python\nx\n```", "```\ny\n```"], []]
-    assert set(counts(path, source_column="difficulty")) == {"abc301_a", "abc301_b"}
+    assert set(counts(path, source="difficulty")) == {"abc301_a", "abc301_b"}
 
 
 def test_tests_of_one_problem_are_prompts_of_their_own(store, counts):

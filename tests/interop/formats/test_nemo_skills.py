@@ -55,7 +55,7 @@ def test_a_judge_that_says_neither_yes_nor_no_gives_no_verdict(store, verdicts):
 def test_of_two_verdicts_the_symbolic_one_counts_and_the_judge_can_be_named(store, counts):
     path = store("output.jsonl", row("q", False, id="a", judgement="Judgement: yes"))
     assert counts(path) == {"a": (1, 0)}
-    assert counts(path, correct_column="judge_correct") == {"a": (1, 1)}
+    assert counts(path, correct="judge_correct") == {"a": (1, 1)}
 
 
 def test_without_a_verdict_that_is_said(store):

@@ -45,7 +45,7 @@ def test_choices_by_likelihood_are_one_verdict(store, counts):
     assert counts(store("arc-predictions.jsonl", row)) == {"arc_3": (1, 1)}
 
 
-def test_the_metrics_of_olmes_are_flat(store, counts):
+def test_the_metrics_of_olmes_are_flat(store, counts, verdicts):
     row = {"doc_id": 0, "native_id": 12, "metrics": {"exact_match": 0.0, "f1": 0.5}, "label": "4",
            "model_output": [{"continuation": " 5", "num_tokens": 2}], "task_hash": "h",
            "model_hash": "m"}  # fmt: skip
@@ -54,4 +54,4 @@ def test_the_metrics_of_olmes_are_flat(store, counts):
     tallied, _ = tally(path, texts=True)
     assert tallied.source == ["gsm8k"]
     with pytest.raises(DataError, match=r"`0\.5`"):
-        tally(path, correct_column="f1")
+        verdicts(path, correct="f1")

@@ -17,7 +17,7 @@ def test_each_completion_has_its_answer_and_score(store, counts):
     assert counts(path) == {"0": (2, 1), "1": (2, 0)}
     tallied, _ = tally(path, texts=True)
     assert tallied.texts == [["it is 4"], []]
-    assert counts(path, source_column="type") == {"0": (2, 1), "1": (2, 0)}
+    assert counts(path, source="type") == {"0": (2, 1), "1": (2, 0)}
 
 
 def test_the_answers_vote(rlvr, store):

@@ -72,7 +72,7 @@ def test_a_metric_can_be_named_where_rewards_are_graded(store, counts):
                  rollout(0.2, correct_answer=0.0))  # fmt: skip
     with pytest.raises(DataError):
         tally(path)
-    assert counts(path, correct_column="correct_answer") == {"3": (2, 1)}
+    assert counts(path, correct="correct_answer") == {"3": (2, 1)}
 
 
 def test_traces_alone_and_in_episodes(store, counts):
