@@ -72,23 +72,28 @@ def _detail(one: Row) -> Row:
     verdict = next((name for name in _VERDICTS if one.get(name) is not None), None)
     if verdict:
         fields |= correct_by(verdict, one[verdict])
-    size = len(one[verdict]) if verdict and isinstance(one[verdict], list) else None
     columns = {
         "completion": ("origin_prediction", "prediction"),
         "extracted": ("pred", "predictions"),
     }
     for column, names in columns.items():
         value = next((one[name] for name in names if name in one), None)
-        texts = value if isinstance(value, list) else [value]
-        is_text = all(text is None or isinstance(text, str | int | float) for text in texts)
-        if value is not None and is_text and size == (
-            len(value) if isinstance(value, list) else None
-        ):  # fmt: skip
+        if _is_text(value) and (
+            verdict is None or isinstance(value, list) == isinstance(one[verdict], list)
+        ):
             fields[column] = value
     gold = next((one[name] for name in ("answer", "references", "gold") if name in one), None)
     fields["answer"] = _first(gold)
     prompt = one.get("prompt", one.get("origin_prompt"))
     return fields | ({} if prompt is None else {"prompt": _messages(_first_prompt(prompt))})
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is an answer or a list of them, and not what was measured of choices."""
+    texts = value if isinstance(value, list) else [value]
+    return bool(texts) and all(
+        text is None or isinstance(text, str | int | float) for text in texts
+    )
 
 
 def _first_prompt(prompt: Any) -> Any:

@@ -22,6 +22,19 @@ def test_details_hold_a_verdict_of_each_repeat(store, counts):
     assert counts(path) == {"math_0": (2, 2), "math_1": (2, 1)}
 
 
+def test_details_with_more_answers_than_verdicts_are_refused(store):
+    details = [{"example_abbr": "math_0", "pred": ["4", "5"], "answer": ["4"], "correct": [True]}]
+    with pytest.raises(DataError, match="lists of different lengths"):
+        tally(store("math.json", {"accuracy": 75.0, "details": details}))
+
+
+def test_details_of_choices_have_verdicts_and_no_text(store, counts):
+    details = {"type": "PPL", "0": {"origin_prediction": {"A": {"BPB": 0.1}, "B": {"BPB": 0.2}},
+                                    "predictions": "A", "references": "A",
+                                    "correct": True}}  # fmt: skip
+    assert counts(store("ceval.json", {"accuracy": 100.0, "details": details})) == {"0": (1, 1)}
+
+
 def test_details_of_earlier_versions_are_under_their_numbers(store, counts):
     details = {"type": "GEN", "0": {"prompt": "2+2?", "origin_prediction": "It is 4",
                                     "predictions": "4", "references": "4", "correct": True},
