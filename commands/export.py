@@ -21,12 +21,11 @@ def command(
     format: Annotated[str, typer.Option(help="see `rlvr list formats`")] = "jsonl",
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli import registry
     from rlvr_cli.stages import exchange
     from rlvr_cli.storage.shards import Shards
 
     shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
-    suffix = registry.module("formats", format).SUFFIX
+    suffix = exchange.writer(format).SUFFIX
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)
     rows = exchange.send_out(shards, out, format)

@@ -3,6 +3,8 @@
 Shapes: N completions of a batch.
 """
 
+import functools
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -349,9 +351,15 @@ def _flag(name: str) -> str:
 
 def format_of(names: set[str]) -> Any:
     """The file of formats/ that recognises these columns as its tool's; None if none does."""
+    return _recognising(frozenset(names), tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1024)
+def _recognising(names: frozenset[str], path: tuple[str, ...]) -> Any:
+    """Remembered by the places where packages are looked for, as a folder may hold many files."""
     known = [*registry.names("formats"), *registry.installed("formats")]
     modules = (registry.module("formats", name) for name in known)
-    return next((module for module in modules if module.recognises(names)), None)
+    return next((module for module in modules if module.recognises(set(names))), None)
 
 
 def _is_known_row(names: set[str]) -> bool:

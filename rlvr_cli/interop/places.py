@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from rlvr_cli.errors import Advice, DataError, UsageError
-from rlvr_cli.interop import containers, opened
+from rlvr_cli.interop import containers, inspect_zip, opened
 from rlvr_cli.interop.containers import IsRow
 from rlvr_cli.runtime import stdin
 from rlvr_cli.runtime.several import Several
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", inspect_zip.SUFFIX)
 _RESULTS = "eval_results.json"  # of EvalPlus, whose samples lie beside
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import containers, opened
+from rlvr_cli.interop import containers, inspect_zip, opened
 from rlvr_cli.interop.containers import IsRow
 from rlvr_cli.interop.opened import suffix as suffix
 from rlvr_cli.interop.places import files as files, is_known as is_known
@@ -38,6 +38,8 @@ def rows(path: Path, is_row: IsRow = lambda names: False) -> Iterator[dict[str, 
         ending = _ending(file)
         if ending == ".parquet":
             found = _parquet(file)
+        elif ending == inspect_zip.SUFFIX:
+            found = inspect_zip.rows(file)
         else:
             found = _csv(file) if ending == ".csv" else _json(file, is_row)
         for row in found:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import Shards
 
@@ -20,7 +20,7 @@ ROWS_PER_BATCH = 1024
 
 def send_out(shards: Shards, out: Path, format: str) -> int:
     """Writes one file in a format of formats/, completely or not at all; the number of its rows."""
-    module = registry.module("formats", format)
+    module = writer(format)
     if shards.kind == "prompts" and format not in ("jsonl", "verl"):
         raise DataError(
             f"`{shards.path}` holds prompts, and `{format}` is a format of completions",
@@ -35,6 +35,19 @@ def send_out(shards: Shards, out: Path, format: str) -> int:
         data, count = "".join(lines).encode(), len(lines)
     atomic.write_atomic(out, data)
     return count
+
+
+def writer(format: str) -> Any:
+    """The module of a format that can be written; an error for one that is only read."""
+    module = registry.module("formats", format)
+    if not hasattr(module, "write"):
+        names = registry.names("formats")
+        known = [name for name in names if hasattr(registry.module("formats", name), "write")]
+        raise UsageError(
+            f"`{format}` is a format that rlvr reads and does not write",
+            f"name one of {', '.join(known)} with --format",
+        )
+    return module
 
 
 def _parquet(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> tuple[bytes, int]:

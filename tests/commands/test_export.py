@@ -95,6 +95,7 @@ def test_exporting_again_gives_the_same_bytes(rlvr, root):
     [
         ("nope", (), 3, "does not exist"),
         ("scores", ("--format", "csv"), 2, "unknown format `csv`"),
+        ("scores", ("--format", "inspect-ai"), 2, "that rlvr reads and does not write"),
         ("scores", ("--out", "prompts"), 1, "cannot write `prompts`"),
         ("scores", ("--out", "."), 1, "cannot write `.`"),
     ],

@@ -1,10 +1,16 @@
 """EvalPlus: its samples in JSON lines, and the JSON of its evaluation results."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from rlvr_cli.interop.formats._common import Row
+from rlvr_cli.errors import DataError
+from rlvr_cli.interop.formats._common import NAMES, Row, is_pass
 
 SUFFIX = ".json"
+STATUS = {
+    **{"pass": True, "fail": False, "timeout": False},
+    **{"success": True, "failed": False, "timed out": False},  # to February 2024
+}
 
 
 def recognises(names: set[str]) -> bool:
@@ -15,26 +21,41 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """Correct is what passes the base and the plus tests; `base_correct` the former alone."""
+    """Correct is what passes the base and the plus tests; `base_correct` the former alone.
+
+    Results up to February 2024 hold no solutions, but two lists by task, `base` and `plus`, of a
+    status and what each test gave; `plus` is empty where only the base tests ran.
+    """
 
     def read(row: Row) -> list[Row]:
         if "eval" not in row:
             return [row | {"prompt_id": row["task_id"], "completion": row["solution"]}]
-        rows = []
-        for task, results in row["eval"].items():
-            base = [_passed(result.get("base_status")) for result in results]
-            plus = [_passed(r["plus_status"]) if r.get("plus_status") else b
-                    for r, b in zip(results, base, strict=True)]  # fmt: skip
-            correct = [p if b else b for p, b in zip(plus, base, strict=True)]
-            rows.append({"prompt_id": task, "completions": [r["solution"] for r in results],
-                         "correct": correct, "base_correct": base})  # fmt: skip
-        return rows
+        return [_task(file, task, results) for task, results in row["eval"].items()]
 
     return read
 
 
-def _passed(status: str | None) -> bool | None:
-    return None if status is None else status == "pass"
+def _task(file: str, task: str, results: Any) -> Row:
+    row: Row = {"prompt_id": task}
+    if isinstance(results, dict):
+        base, plus = ([status for status, _ in results[name]] for name in ("base", "plus"))
+        if plus and len(plus) != len(base):
+            raise DataError(
+                f"`{file}` has {len(base)} results of the base tests and {len(plus)} of the plus "
+                f"tests in `{task}`",
+                "evaluate again",
+            )
+        plus = plus or [None] * len(base)
+    else:
+        base = [result.get("base_status") for result in results]
+        plus = [result.get("plus_status") for result in results]
+        row["completions"] = [result["solution"] for result in results]
+    base_N = [is_pass(status, file, task, STATUS) for status in base]
+    plus_N = [b if p is None else is_pass(p, file, task, STATUS)
+              for p, b in zip(plus, base_N, strict=True)]  # fmt: skip
+    correct = [p if b else b for p, b in zip(plus_N, base_N, strict=True)]
+    named = "base and plus" if any(plus) else "base"
+    return row | {"correct": correct, "base_correct": base_N, NAMES: {"correct": named}}
 
 
 def write(groups: Iterable[Row]) -> Iterator[Row]:

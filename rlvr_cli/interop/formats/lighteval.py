@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import Row
+from rlvr_cli.interop.formats._common import Row, correct_by
 
 SUFFIX = ".parquet"
 _TEXT = pa.large_string()
@@ -20,6 +20,10 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
+# Of several metrics the first of these that a file has says whether a completion is right.
+PREFERRED = ("extractive_match", "exact_match", "em", "qem", "acc")
+
+
 def recognises(names: set[str]) -> bool:
     """The three columns, with underscores (to 0.12) or without (from 0.13)."""
     parts = ("doc", "model_response", "metric")
@@ -27,7 +31,11 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """A document's only metric is its verdict if it is 0 or 1 and there is one completion."""
+    """One metric is the verdict in all of the file: the only one, or the first known one.
+
+    Each is a column of its own. A metric over several completions is no verdict on one of them.
+    """
+    chosen: list[str | None] = []
 
     def read(row: Row) -> list[Row]:
         doc, response, metric = (
@@ -39,10 +47,15 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
                        "source": doc.get("task_name"), "answer": _gold(doc)}  # fmt: skip
         if texts:
             fields["completions"] = texts
-        scores = [value for value in metric.values() if value is not None]
-        if len(scores) == 1 and scores[0] in (0, 1) and len(texts) < 2:
-            fields["correct"] = [bool(scores[0])] if texts else bool(scores[0])
-        return [row | fields]
+        if len(texts) > 1:
+            return [row | fields]
+        scores = {n: [value] if texts else value for n, value in metric.items()
+                  if value is not None}  # fmt: skip
+        if not chosen:
+            known = [name for name in PREFERRED if name in scores]
+            chosen.extend(known[:1] or (scores if len(scores) == 1 else [None]))
+        unknown = [None] if texts else None
+        return [row | scores | fields | correct_by(chosen[0], scores.get(chosen[0] or "", unknown))]
 
     return read
 
