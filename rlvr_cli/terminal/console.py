@@ -203,7 +203,7 @@ def evaluation(
     plot: str = "",
 ) -> None:
     """Tables of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
-    from rlvr_cli.terminal.tables import metrics_table
+    from rlvr_cli.terminal.tables import methods, metrics_table
 
     if parts.counts["kept"]:
         say(f"{parts.name}: nothing left to do, `{shards.path}` is complete")
@@ -217,7 +217,7 @@ def evaluation(
     if plot:
         print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
-    target.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    target.print(f"{notes}; {methods(summary['interval'])}", soft_wrap=True, markup=False)
     if remark := summary.get("remark"):
         target.print(remark, soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
