@@ -39,7 +39,8 @@ def chance_of_none(difference_PM: ArrayLike) -> np.ndarray:
     """
     value_UM, count_U = distinct((np.asarray(difference_PM, dtype=np.float64) + 1) / 2)
     tails = [_chance_below(values, count_U, 0.5) for values in (value_UM, 1 - value_UM)]
-    return np.minimum(1.0, 2 * np.minimum(*tails))
+    chance_M: np.ndarray = np.minimum(1.0, 2 * np.minimum(*tails))
+    return chance_M
 
 
 def _low(value_UM: np.ndarray, count_U: np.ndarray, quantile: float) -> np.ndarray:
@@ -91,6 +92,7 @@ def _tail(x: np.ndarray, k: np.ndarray, tilt_M: np.ndarray) -> tuple[np.ndarray,
 def _root(falling: Callable[[np.ndarray], np.ndarray], size: int) -> np.ndarray:
     """Where falling functions [M] of the tilt are 0, by false position that halves where stuck."""
     low_M, high_M = np.full(size, _FEWEST), np.full(size, _MOST)
+    middle_M: np.ndarray = low_M
     at_low_M, at_high_M = falling(low_M), falling(high_M)
     for step in range(_STEPS):
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -44,7 +44,8 @@ def bounded(names: Sequence[str], value_PM: np.ndarray) -> np.ndarray:
     """Which metrics [M] are between 0 and 1 by their definition, as their values are."""
     known = [name.startswith(_BETWEEN_0_AND_1) for name in names]
     inside_M: np.ndarray = np.all((value_PM >= 0) & (value_PM <= 1), axis=0)
-    return np.array(known, dtype=bool) & inside_M
+    bounded_M: np.ndarray = np.array(known, dtype=bool) & inside_M
+    return bounded_M
 
 
 def of_means(names: Sequence[str], values_PM: ArrayLike) -> Intervals:
