@@ -323,7 +323,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     parts = [
         of_alone(options.draws, rng), of_paired(options.draws, rng),
-        of_candidates(options.draws // 2, rng), of_unbounded(options.draws, rng),
+        of_candidates(options.draws // 4, rng), of_unbounded(options.draws, rng),
     ]  # fmt: skip
     text = "\n\n".join(parts)
     if options.write is None:

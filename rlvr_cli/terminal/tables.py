@@ -134,6 +134,33 @@ def frontier_table(points: Sequence[tuple[str, float, float, bool]]) -> Table:
     return table
 
 
+def power_table(power: Mapping[str, Any]) -> Table:
+    """The prompts that show a difference: a row for each n, a column for each correlation."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("completions")
+    for correlation in power["correlations"]:
+        table.add_column(f"correlation {correlation:g}", justify="right")
+    for n, prompts in power["prompts"].items():
+        table.add_row(n, *("-" if needed is None else f"{needed:,}" for needed in prompts))
+    return table
+
+
+def power_lines(power: Mapping[str, Any]) -> Iterator[str]:
+    """What the table is of, and what the prompts at hand show."""
+    yield (
+        f"prompts that show a paired difference of {100 * power['difference']:g} points of Pass@1 "
+        f"{100 * power['power']:g} times in 100, by completions a prompt in each run and by the "
+        "correlation of both runs' pass rates"
+    )
+    own = power["own"]
+    shown = ["nothing" if s is None else f"{100 * s:.1f}" for s in own["shows"]]
+    at = ", ".join(f"{correlation:g}" for correlation in power["correlations"])
+    yield (
+        f"{own['prompts']} prompts with {own['n']} completions show {', '.join(shown)} points at "
+        f"correlation {at}"
+    )
+
+
 def contrast_plots(
     curves: Mapping[str, Sequence[tuple[int, float]]],
     points: Sequence[tuple[str, float, float, bool]],

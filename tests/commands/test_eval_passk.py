@@ -230,3 +230,16 @@ def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
     rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
     summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
     assert (summary["prompts"], summary["excluded"]) == (2, 1)  # `1` and `1.0` are two ids
+
+
+def test_the_prompts_that_a_difference_takes_are_said(rlvr, jsonl):
+    rows = [{"id": i, "correct": [j < i % 5 for j in range(4)]} for i in range(25)]
+    path = jsonl(*rows)
+    made = json.loads(rlvr("eval-passk", path, "--power", "0.1", "--json").out)["power"]
+    assert list(made["prompts"]) == ["1", "4", "16", "64"] and made["difference"] == 0.1
+    by_n = list(zip(*made["prompts"].values(), strict=True))
+    assert all(list(needed) == sorted(needed, reverse=True) for needed in by_n)
+    out = rlvr("eval-passk", path, "--power", "0.1").out
+    assert "a paired difference of 10 points of Pass@1 80 times in 100" in out
+    assert "25 prompts with 4 completions show" in out
+    assert json.loads(rlvr("eval-passk", path, "--json").out)["power"] is None
