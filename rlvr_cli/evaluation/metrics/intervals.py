@@ -17,11 +17,9 @@ BOUNDED = "Gaffke"
 RESAMPLED = "expanded percentile bootstrap"
 STUDENT = "Student's t"
 NONE = "none"
-DIFFERING = 10  # prompts unlike the commonest value that an unbounded metric needs
-_BETWEEN_0_AND_1 = (
-    *("pass@", "maj@", "avg@", "ucr", "distinct-", "truncated", "top-", "share", "max-prob"),
-    *("1 - self-bleu", "tfidf similarity", "jaccard similarity", "rouge-l", "edit"),
-)  # but not the cosine of embeddings, which may be negative
+DIFFERING = 10  # prompts unlike the commonest value that other metrics need
+# Shares of outcomes, which may all be the same. UCR and diversity are far from their bounds.
+_SHARES = ("pass@", "maj@", "avg@", "truncated", "top-", "share")
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,8 @@ class Intervals:
 
 
 def bounded(names: Sequence[str], value_PM: np.ndarray) -> np.ndarray:
-    """Which metrics [M] are between 0 and 1 by their definition, as their values are."""
-    known = [name.startswith(_BETWEEN_0_AND_1) for name in names]
+    """Which metrics [M] are shares of outcomes, with all values between 0 and 1."""
+    known = [name.startswith(_SHARES) for name in names]
     inside_M: np.ndarray = np.all((value_PM >= 0) & (value_PM <= 1), axis=0)
     bounded_M: np.ndarray = np.array(known, dtype=bool) & inside_M
     return bounded_M
@@ -51,7 +49,7 @@ def bounded(names: Sequence[str], value_PM: np.ndarray) -> np.ndarray:
 def of_means(names: Sequence[str], values_PM: ArrayLike) -> Intervals:
     """The mean over prompts of each metric, and its interval.
 
-    Of a metric between 0 and 1: Clopper and Pearson's where each value is 0 or 1, else Gaffke's.
+    Of shares of outcomes: Clopper and Pearson's where each value is 0 or 1, else Gaffke's.
     Of any other: the bootstrap, if at least `DIFFERING` prompts differ from the commonest value.
     One prompt has no interval; raises DataError without prompts.
     """
@@ -74,7 +72,7 @@ def of_means(names: Sequence[str], values_PM: ArrayLike) -> Intervals:
 def of_differences(names: Sequence[str], a_PM: ArrayLike, b_PM: ArrayLike) -> Intervals:
     """The mean of a - b, prompt by prompt, its interval, and the chance of a mean difference of 0.
 
-    Of metrics between 0 and 1: Gaffke's over -1 to 1, with which McNemar's exact test of binary
+    Of shares of outcomes: Gaffke's over -1 to 1, with which McNemar's exact test of binary
     outcomes agrees; too few prompts are those of which even -1 in each would show nothing. Of
     others: Student's t, if at least `DIFFERING` prompts differ from the commonest difference.
     Row p of both must be the same prompt.

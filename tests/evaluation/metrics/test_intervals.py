@@ -30,7 +30,7 @@ def test_scores_that_are_all_0_or_all_1_are_no_certainty(prompts, right, low, hi
     assert (made.low_M[0], made.high_M[0]) == pytest.approx((low, high), abs=5e-5)
 
 
-@pytest.mark.parametrize("name", ["pass@1", "maj@4", "ucr at 0.8", "1 - self-bleu", "top-8"])
+@pytest.mark.parametrize("name", ["pass@1", "maj@4", "avg@k", "truncated", "top-8"])
 def test_equal_values_of_a_bounded_metric_are_no_certainty(name):
     made = of_means([name], np.full((40, 1), 0.25))
     assert made.low_M[0] < 0.24 and made.high_M[0] > 0.3
@@ -55,8 +55,15 @@ def test_an_unbounded_metric_needs_ten_prompts_that_differ(unlike, known):
 
 def test_values_beyond_0_and_1_are_not_taken_for_shares():
     values = np.linspace(-0.2, 0.9, 30)[:, None]
-    assert of_means(["tfidf similarity"], values).method_M == [intervals.RESAMPLED]
-    assert of_means(["embedding similarity"], np.abs(values)).method_M == [intervals.RESAMPLED]
+    assert of_means(["top-8"], values).method_M == [intervals.RESAMPLED]
+
+
+def test_different_solutions_have_one_verdict_as_a_count_and_by_completion():
+    rng = np.random.default_rng(0)
+    first, more = rng.integers(0, 3, (60, 1)), rng.integers(0, 2, (60, 1))
+    names, by_n = ["clusters", "ucr"], np.array([1, 8])
+    made = of_differences(names, (first + more) / by_n, first / by_n)
+    assert made.chance_M[0] == pytest.approx(made.chance_M[1]) and made.chance_M[0] < 0.001
 
 
 def test_one_prompt_has_a_mean_and_no_interval():
