@@ -5,7 +5,7 @@
 Models are drawn whose pass rates q of the prompts are known: constant, from Beta(p, 1 - p), 0 or 1,
 or 1/2 and 1. Each of P prompts gets n completions, and what `rlvr eval-passk` (one model) and
 `rlvr compare` (two, paired) say of them is held against the truth. A cell is the worst of the
-populations, and the mean width over them. Some minutes on one core; without --write it prints.
+populations, and the mean width over them. Ten minutes of one core; without --write it prints.
 
 Shapes: P prompts, D draws of all prompts, as D metrics.
 """
