@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("svg")
 from matplotlib import pyplot
@@ -22,7 +23,8 @@ def draw(axes, name: str, label: str, records: list[dict]) -> None:
         return
     evaluated = [r for r in records if name in r.get("eval", {})]
     steps = [r["step"] for r in evaluated]
-    mean, low, high = zip(*(r["eval"][name] for r in evaluated), strict=True)
+    cells = np.array([r["eval"][name] for r in evaluated], dtype=float)  # null is NaN
+    mean, low, high = cells.T
     (line,) = axes.plot(steps, mean, marker="o", ms=3, lw=1, label=label)
     axes.fill_between(steps, low, high, alpha=0.2, lw=0, color=line.get_color())
 

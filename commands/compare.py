@@ -1,9 +1,10 @@
 """Paired differences of runs over the same prompts, what they solve, and where Pass@k crosses.
 
 Takes two or more run directories of train (their last evaluations), scores directories, or files
-of other tools, and compares each with the first. A prompt is gained where the first has no correct
-completion and the other has one. `--plot` draws the Pass@k curves, and Pass@1 against
-Pass@K.
+of other tools, and compares each with the first. A difference is better or worse where its 95%
+interval leaves 0 out; of more than two runs, where Holm's correction for their number does. A
+prompt is gained where the first has no correct completion and the other has one. `--plot` draws
+the Pass@k curves, and Pass@1 against Pass@K.
 
     rlvr train --algo grpo --out runs/grpo
     rlvr compare runs/grpo runs/quatro --plot
@@ -45,6 +46,8 @@ def command(
         out.print(title, markup=False, soft_wrap=True)
         rows = dict(one.metrics.rows)
         out.print(tables.comparison_table(["first", "second"], rows, "second - first"))
+        for line in tables.verdicts(one.metrics.verdict, one.metrics.comparisons):
+            out.print(line, markup=False, soft_wrap=True)
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)

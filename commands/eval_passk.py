@@ -4,8 +4,8 @@
 
 Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a directory or a
 quoted pattern), one completion or one list a row. Completions without a verdict are excluded and
-counted. Maj@k, which needs extracted answers, is the chance that the commonest answer of k
-completions is correct; `--equality` says which wrong answers count as the same.
+counted. Maj@k, which needs extracted answers, is the chance that the commonest of k answers is
+right; `--equality` says which wrong ones are equal. `--power 0.02`: prompts to show that change.
 
     rlvr eval-passk demo/scores --k 1,4,8 --plot
 """
@@ -23,19 +23,19 @@ from rlvr_cli.terminal import console, tables
 def command(
     columns: dict[str, Any],
     source: options.Files = None,
-    k: Annotated[
-        str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
-    ] = None,
+    k: Annotated[str | None, typer.Option(help="as in 1,8,64; default: powers of two")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
     equality: options.Equality = None,
+    power: options.Power = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import pass_at_k, voting
+    from rlvr_cli.evaluation import pass_at_k, power as powers, voting
 
     path = options.files(source)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
+    needed = None if power is None else powers.of_tally(tallied, power)
     ks = options.ks(k) or pass_at_k.default_ks(tallied)
     decisive = voting.deciding(tallied, max(ks, default=0))
     judge = voting.equality_judge(tallied, scores, equality, decisive)
@@ -44,10 +44,11 @@ def command(
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
     )
-    parts = console.Parts("eval-passk", 1)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
+    parts = console.Parts("eval-passk", 1)
     written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
-    summary = pass_at_k.summary(tallied, measures) | {"estimator": pass_at_k.PASS_ESTIMATOR}
+    facts = {"estimator": pass_at_k.PASS_ESTIMATOR, "power": needed}
+    summary = pass_at_k.summary(tallied, measures) | facts
     if majority:
         summary |= {"majority": majority, "remark": voting.described(majority)}
     curve = pass_at_k.pass_curve(tallied) if plot else {}

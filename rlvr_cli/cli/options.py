@@ -152,6 +152,10 @@ Equality = Annotated[
         "entropy \\[default: the verifier of the scores, else text]"
     ),
 ]
+Power = Annotated[
+    float | None,
+    typer.Option(help="say how many prompts would show this difference of Pass@1, as in 0.02"),
+]
 Linkage = Annotated[
     Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]

@@ -13,10 +13,10 @@ import numpy as np
 
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.evaluation import pass_at_k, voting
+from rlvr_cli.evaluation import pass_at_k, verdicts, voting
 from rlvr_cli.evaluation.load import is_directory, refuse_columns
-from rlvr_cli.evaluation.metrics import bootstrap, contrast
-from rlvr_cli.evaluation.pass_at_k import Measures, finite
+from rlvr_cli.evaluation.metrics import contrast, intervals
+from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
 from rlvr_cli.evaluation.tallies import Tally, chosen
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
@@ -27,17 +27,37 @@ Cell = list[float | None]  # mean, low, high
 
 @dataclass(frozen=True)
 class Comparison:
-    """For each metric its value in the first and in the second, and second - first."""
+    """For each metric its value in the first and in the second, and second - first.
+
+    `method` made the interval of the difference, `chance` is the p-value of no difference, and
+    `verdict` is its word, with Holm's correction over the comparisons that it was made with.
+    """
 
     title: str
     rows: dict[str, list[Cell]]
+    method: dict[str, str]
+    chance: dict[str, float | None]
+    verdict: dict[str, str] = field(default_factory=dict)
+    comparisons: int = 1
 
     def as_json(self) -> dict[str, Any]:
         names = ("first", "second", "difference")
-        return {
-            "title": self.title,
-            "metrics": {k: dict(zip(names, v, strict=True)) for k, v in self.rows.items()},
+        metrics = {
+            name: dict(zip(names, cells, strict=True))
+            | {"interval": self.method[name], "p": self.chance[name], "verdict": self.verdict[name]}
+            for name, cells in self.rows.items()
         }
+        return {"title": self.title, "comparisons": self.comparisons, "metrics": metrics}
+
+
+def judged(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons of one run with others, with the verdicts that hold for all of them."""
+    means = [{name: cells[-1][0] for name, cells in one.rows.items()} for one in comparisons]
+    words = verdicts.of_comparisons(means, [one.chance for one in comparisons])
+    return [
+        replace(one, verdict=word, comparisons=len(comparisons))
+        for one, word in zip(comparisons, words, strict=True)
+    ]
 
 
 def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
@@ -49,7 +69,7 @@ def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
 
 
 def difference(a: Measures, b: Measures, title: str) -> Comparison:
-    """The metrics that both have, with the interval of b - a over prompts."""
+    """The metrics that both have, with the interval and the verdict of b - a over prompts."""
     if sorted(a.prompt_id) != sorted(b.prompt_id):
         only = sorted(set(a.prompt_id) ^ set(b.prompt_id))
         raise DataError(
@@ -59,14 +79,12 @@ def difference(a: Measures, b: Measures, title: str) -> Comparison:
     names = [name for name in a.names if name in b.names]
     value_a = _values(a, names, a.prompt_id)
     value_b = _values(b, names, a.prompt_id)
-    interval = bootstrap.paired_difference(value_b, value_a)
-    delta = np.stack([interval.mean_M, interval.low_M, interval.high_M], 1).tolist()
-    first, second = a.intervals(), b.intervals()
-    rows = {
-        name: [first[name], second[name], list(map(finite, delta[m]))]
-        for m, name in enumerate(names)
-    }
-    return Comparison(title, rows)
+    made = intervals.of_differences(names, value_b, value_a)
+    first, second, deltas = a.intervals(), b.intervals(), as_cells(made)
+    rows = {name: [first[name], second[name], deltas[m]] for m, name in enumerate(names)}
+    method = dict(zip(names, made.method_M, strict=True))
+    chance = dict(zip(names, map(finite, made.chance_M.tolist()), strict=True))
+    return judged([Comparison(title, rows, method, chance)])[0]
 
 
 def _values(measures: Measures, names: list[str], prompt_ids: list[str]) -> np.ndarray:
@@ -138,7 +156,9 @@ def contrasts(
         refuse_columns(paths[0], columns)
     first, *others = [load(path, equality, columns) for path in paths]
     sides = [first, *(_ordered(first, other) for other in others)]
-    return sides, [_contrast(first, other) for other in sides[1:]]
+    made = [_contrast(first, other) for other in sides[1:]]
+    metrics = judged([one.metrics for one in made])
+    return sides, [replace(one, metrics=own) for one, own in zip(made, metrics, strict=True)]
 
 
 def _is_run(path: Path) -> bool:

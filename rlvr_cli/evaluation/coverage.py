@@ -47,7 +47,6 @@ class Coverage:
 
     def summary(self) -> dict[str, Any]:
         """Counts; the mean over prompts of each recall; the recall over all tokens together."""
-        metrics, errors = self.measures.estimates()
         tokens = int(self.tokens_P.sum())
         recall_K = (self.hits_PK.sum(axis=0) / tokens).tolist()
         recall = {f"top-{k}": value for k, value in zip(self.ks, recall_K, strict=True)}
@@ -60,9 +59,7 @@ class Coverage:
             "recall": recall,
             "notes": f"over all {tokens} tokens of {len(self.tokens_P)} solutions: {listed}{cut}",
             "sources": {},
-            "interval": "95%, expanded percentile bootstrap over prompts",
-            "metrics": metrics,
-            "standard_error": errors,
+            **self.measures.estimates(),
         }
 
 

@@ -275,7 +275,6 @@ def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
     length_N = np.concatenate([lengths(group) for group in groups])
     low, median, high = np.percentile(length_N, [5, 50, 95]).tolist()
     known = all(len(group.lengths) == len(group.texts) for group in groups)
-    metrics, errors = measures.estimates()
     return {
         "prompts": len(groups),
         "n": [min(sizes), max(sizes)],
@@ -284,9 +283,7 @@ def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
         "left_out": completions.alone(),
         "left_out_for": "with one completion",
         "equal_texts": sum(len(g.texts) - len(set(g.texts)) for g in groups),
-        "interval": "95%, expanded percentile bootstrap over prompts",
-        "metrics": metrics,
-        "standard_error": errors,
+        **measures.estimates(),
         "sources": {},
         "read": completions.read,
         "lengths": {

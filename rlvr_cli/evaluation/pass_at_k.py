@@ -14,7 +14,7 @@ import pyarrow as pa
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import clustering
 from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
-from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
+from rlvr_cli.evaluation.metrics import answers, intervals, passk, ucc
 from rlvr_cli.evaluation.metrics.clusters import Clusters
 from rlvr_cli.evaluation.tallies import Tally as Tally, with_verdicts as with_verdicts
 from rlvr_cli.stages.prompts import content_hash
@@ -39,15 +39,18 @@ class Measures:
 
     def intervals(self) -> dict[str, list[float | None]]:
         """The mean over prompts of each metric and its 95% interval, None where it has none."""
-        return self.estimates()[0]
+        by_name: dict[str, list[float | None]] = self.estimates()["metrics"]
+        return by_name
 
-    def estimates(self) -> tuple[dict[str, list[float | None]], dict[str, float | None]]:
-        """The `intervals`, and the standard error of each mean."""
-        interval = bootstrap.mean_interval(self.value_PM)
-        stacked = np.stack([interval.mean_M, interval.low_M, interval.high_M], 1).tolist()
-        rows = [list(map(finite, row)) for row in stacked]
-        errors = map(finite, interval.error_M.tolist())
-        return dict(zip(self.names, rows, strict=True)), dict(zip(self.names, errors, strict=True))
+    def estimates(self) -> dict[str, dict[str, Any]]:
+        """The `intervals` (metrics), the methods that made them, and each mean's standard error."""
+        made = intervals.of_means(self.names, self.value_PM)
+        errors = map(finite, made.error_M.tolist())
+        return {
+            "metrics": dict(zip(self.names, as_cells(made), strict=True)),
+            "standard_error": dict(zip(self.names, errors, strict=True)),
+            "interval": dict(zip(self.names, made.method_M, strict=True)),
+        }
 
     def of(self, rows: list[int]) -> "Measures":
         """Those of some of the prompts, by their place."""
@@ -56,6 +59,12 @@ class Measures:
 
 def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
+
+
+def as_cells(made: intervals.Intervals) -> list[list[float | None]]:
+    """[mean, low, high] of each metric, None where there is none."""
+    rows = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+    return [list(map(finite, row)) for row in rows]
 
 
 def default_ks(tallied: Tally) -> list[int]:
@@ -277,8 +286,7 @@ def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
 
 
 def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
-    """Counts, [mean, low, high] and standard error of each metric, and the same by source."""
-    metrics, errors = measures.estimates()
+    """Counts, the `estimates` of each metric, and [mean, low, high] by source."""
     return {
         "prompts": len(tallied.prompt_id),
         "n": [int(tallied.n_P.min()), int(tallied.n_P.max())],
@@ -286,9 +294,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "repeated": tallied.repeated,
         "left_out": tallied.left_out,
         "left_out_for": "without any verdict",
-        "interval": "95%, expanded percentile bootstrap over prompts",
-        "metrics": metrics,
-        "standard_error": errors,
+        **measures.estimates(),
         "sources": by_source(tallied, measures),
         "read": tallied.read,
     }

@@ -228,6 +228,8 @@ def _report(out: Path, config: RunConfig) -> dict[str, Any]:
     columns = [f"step {first['step']}", f"step {last['step']}"]
     console.say(f"{len(before.prompt_id)} held-out prompts, mean [95% interval]")
     console.stderr().print(tables.comparison_table(columns, rows, "paired difference"))
+    for line in tables.verdicts({name: difference.verdict[name] for name in rows}):
+        console.say(line)
     names = [name for name in rows if name.startswith("pass@")]
     console.stderr().print(
         tables.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False

@@ -3,12 +3,13 @@
 Shapes: P prompts.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rlvr_cli.evaluation import compare
-from rlvr_cli.evaluation.compare import Cell
+from rlvr_cli.evaluation.compare import Cell, Comparison
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.storage.lineage import Lineage
@@ -37,11 +38,23 @@ class SubjectPair:
     first: Subject
     second: Subject
     prompts: list[str]
-    rows: dict[str, list[Cell]]
+    comparison: Comparison
     buckets: list[DifficultyBucket]
     gained: list[str]  # never right in the first, right at least once in the second
     lost: list[str]
     note: str
+
+    @property
+    def rows(self) -> dict[str, list[Cell]]:
+        """For each metric the first, the second, and the difference."""
+        return self.comparison.rows
+
+
+def judged(pairs: Sequence[SubjectPair | str]) -> list[SubjectPair | str]:
+    """The pairs with the verdicts that hold for all of them together."""
+    made = [pair for pair in pairs if isinstance(pair, SubjectPair)]
+    verdicts = iter(compare.judged([pair.comparison for pair in made]))
+    return [p if isinstance(p, str) else replace(p, comparison=next(verdicts)) for p in pairs]
 
 
 def pair(first: Subject, second: Subject) -> SubjectPair | str:
@@ -74,7 +87,7 @@ def pair(first: Subject, second: Subject) -> SubjectPair | str:
         first,
         second,
         same,
-        comparison.rows,
+        comparison,
         _buckets(a_P, b_P),
         [p for p, a, b in zip(same, a_P, b_P, strict=True) if a == 0 < b],
         [p for p, a, b in zip(same, a_P, b_P, strict=True) if a > 0 == b],

@@ -29,8 +29,8 @@ class Line:
     x: Sequence[float]
     y: Sequence[float]
     index: int
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    low: Sequence[float | None] | None = None  # None where there is no interval
+    high: Sequence[float | None] | None = None
     tips: Sequence[str] = field(default_factory=tuple)
 
 
@@ -78,7 +78,8 @@ def _draw_line(figure: "_Figure", line: Line) -> None:
         marker=marker if few and not line.tips else None, markersize=3,
     )  # fmt: skip
     if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+        ends = ([math.nan if v is None else v for v in end] for end in (line.low, line.high))
+        axes.fill_between(line.x, *ends, color=colour, alpha=0.16, linewidth=0)
     for at, tip in enumerate(line.tips if few else ()):
         (mark,) = axes.plot(line.x[at], line.y[at], marker, color=colour, markersize=3.2)
         figure.explain(mark, tip)

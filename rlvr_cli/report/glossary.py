@@ -52,9 +52,13 @@ ENTRIES = {
     "interval": Entry(
         "Interval",
         "[low, high] contains the mean over all such prompts in about 95 of 100 cases.",
-        "Expanded percentile bootstrap over prompts, 2,000 resamples (arXiv:1411.5279): "
-        "completions of one prompt are not independent. Of one prompt there is none. Differences "
-        "are paired: the same prompts on both sides. Intervals are not widened for their number.",
+        "Over prompts: completions of one prompt are not independent. Of Pass@k and truncated by "
+        "Gaffke's bounds, which for values of 0 and 1 are Clopper and Pearson's and of pairs "
+        "McNemar's exact test. Of other metrics by the expanded percentile bootstrap "
+        "(arXiv:1411.5279), if 10 prompts or more differ from the commonest value. Differences are "
+        "paired: the same prompts on both sides; those of other metrics by Student's t. A "
+        "difference is better, worse or changed if its interval leaves 0 out; of several "
+        "comparisons, if Holm's correction for their number does. Each interval is 95% by itself.",
     ),
     "flips": Entry(
         "Flips",

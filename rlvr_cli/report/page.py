@@ -52,7 +52,7 @@ def make(
         for source in sources
         for name, lineage in source.lineages.items()
     ]
-    comparisons = [comparing.pair(subjects[0], other) for other in subjects[1:]]
+    comparisons = comparing.judged([comparing.pair(subjects[0], s) for s in subjects[1:]])
     pairs = [pair for pair in comparisons if isinstance(pair, SubjectPair)]
     chosen = []
     if subjects and most_examples:
@@ -130,7 +130,10 @@ def _figures(subjects: list[Subject], pairs: list[SubjectPair]) -> dict[str, Any
                 "first": pair.first.name,
                 "second": pair.second.name,
                 "prompts": len(pair.prompts),
+                "comparisons": pair.comparison.comparisons,
                 "metrics": {name: cells[-1] for name, cells in pair.rows.items()},
+                "p": pair.comparison.chance,
+                "verdicts": pair.comparison.verdict,
                 "gained": pair.gained,
                 "lost": pair.lost,
             }

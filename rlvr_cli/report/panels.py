@@ -45,7 +45,7 @@ def by_k(subjects: Sequence[Subject], metric: str, title: str) -> Panel:
         cells = [subject.intervals[f"{metric}@{k}"] for k in subject.ks]
         shown = [tables.interval(f"{metric}@", cell) for cell in cells]
         mean, low, high = zip(*cells, strict=True)
-        banded = None not in low
+        banded = any(end is not None for end in low)
         tips = [f"{subject.name}, k = {k}: {s}" for k, s in zip(subject.ks, shown, strict=True)]
         drawn.append(
             Line(subject.ks, mean, index, low if banded else None, high if banded else None, tips)

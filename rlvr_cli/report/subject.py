@@ -132,7 +132,8 @@ def notes(subject: Subject) -> list[str]:
         remarks.append(
             "One prompt has no interval over prompts."
             if len(tallied.prompt_id) == 1
-            else f"{len(tallied.prompt_id)} prompts are few: intervals over prompts are rough."
+            else f"{len(tallied.prompt_id)} prompts are few: intervals over prompts are wide, "
+            "and metrics without bounds have none."
         )
     if lineage.prompts is None:
         remarks.append(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlvr_cli.evaluation import verdicts
 from rlvr_cli.evaluation.compare import Cell
 from rlvr_cli.report import glossary
 from rlvr_cli.report.comparing import SubjectPair
@@ -12,17 +13,22 @@ from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.terminal import tables
 
-MORE_IS_BETTER = ("pass@", "ucc@", "ucr")
+_CLEAR = (verdicts.BETTER, verdicts.WORSE, verdicts.CHANGED)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired difference in words, and its verdict if its interval excludes 0."""
+    """A paired difference in words, and its verdict."""
 
     name: str
     mean: str
     ends: str
-    verdict: str  # better, worse, changed, or "" where the interval contains 0
+    verdict: str  # one of `verdicts.WORDS`
+
+    @property
+    def style(self) -> str:
+        """The class of the verdict on the page."""
+        return self.verdict if self.verdict in _CLEAR else "even"
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ def difference(pair: SubjectPair, name: str, named: bool = False) -> Difference:
     cell = pair.rows[name][-1]
     who = f"{pair.second.name} − {pair.first.name}" if named else "Difference"
     mean = _minus(tables.number(name, cell[0], sign=True))
-    return Difference(who, mean, _ends(name, cell, sign=True), verdict(name, cell))
+    return Difference(who, mean, _ends(name, cell, sign=True), pair.comparison.verdict[name])
 
 
 def _ends(name: str, cell: Cell, *, sign: bool = False) -> str:
@@ -96,18 +102,6 @@ def _ends(name: str, cell: Cell, *, sign: bool = False) -> str:
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
-
-
-def verdict(name: str, cell: Cell) -> str:
-    """better, worse or changed if the interval excludes 0; nothing if it contains it."""
-    _, low, high = cell
-    if low is None or high is None or low <= 0 <= high:
-        return ""
-    if name.startswith(MORE_IS_BETTER):
-        return "better" if low > 0 else "worse"
-    if name == "truncated":
-        return "worse" if low > 0 else "better"
-    return "changed"
 
 
 def lede(
@@ -171,8 +165,8 @@ def _crossing(pair: SubjectPair) -> str:
 def _change(pair: SubjectPair, name: str) -> str:
     before, after = (tables.number(name, cell[0]) for cell in pair.rows[name][:2])
     change = difference(pair, name)
-    seen = change.verdict or "no clear difference"
-    return f"{label(name)} {before} → {after}, that is {change.mean} {change.ends}, {seen}"
+    moved = f"{label(name)} {before} → {after}"
+    return f"{moved}, that is {change.mean} {change.ends}, {change.verdict}"
 
 
 def _count(number: int, noun: str) -> str:

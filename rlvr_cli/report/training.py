@@ -36,13 +36,13 @@ SHARES = ("pass", "correct", "signal", "clip", "truncated")
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity by step; low and high are its 95% interval where it has one."""
+    """A quantity by step; low and high are its 95% interval, None at steps that have none."""
 
     name: str
     step: list[int]
     value: list[float]
-    low: list[float] | None = None
-    high: list[float] | None = None
+    low: list[float | None] | None = None
+    high: list[float | None] | None = None
 
 
 def curves(run: RunLog, key: str, names: tuple[str, ...]) -> list[Curve]:
@@ -71,11 +71,11 @@ def _held_out(evaluated: list[dict[str, Any]], name: str) -> Curve | None:
 
 
 def _curve(name: str, known: list[tuple[int, list[Any]]]) -> Curve | None:
-    """The curve of means and intervals; of means alone where one of them has no interval."""
+    """The curve of means and intervals; of means alone where none of them has an interval."""
     if not known:
         return None
     step, mean = [s for s, _ in known], [c[0] for _, c in known]
-    if any(c[1] is None for _, c in known):
+    if all(c[1] is None for _, c in known):
         return Curve(name, step, mean)
     return Curve(name, step, mean, [c[1] for _, c in known], [c[2] for _, c in known])
 

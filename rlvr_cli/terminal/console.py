@@ -203,21 +203,21 @@ def evaluation(
     plot: str = "",
 ) -> None:
     """Tables of metrics: on stdout, or on stderr where stdout carries a path or JSON."""
-    from rlvr_cli.terminal.tables import metrics_table
+    from rlvr_cli.terminal import tables
 
     if parts.counts["kept"]:
         say(f"{parts.name}: nothing left to do, `{shards.path}` is complete")
     target = stdout() if shards is None and not as_json else stderr()
     target.print(title, soft_wrap=True, markup=False)
-    target.print(metrics_table(summary["metrics"], summary["standard_error"]))
+    target.print(tables.metrics_table(summary["metrics"], summary["standard_error"]))
     for source, by_source in summary["sources"].items():
         named = f"`{source}`" if source else "without a source"
         target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True, markup=False)
-        target.print(metrics_table(by_source["metrics"]))
+        target.print(tables.metrics_table(by_source["metrics"]))
     if plot:
         print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
-    target.print(f"{notes}; intervals: {summary['interval']}", soft_wrap=True, markup=False)
+    target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True, markup=False)
     for line in reading(summary.get("read", {})):
         target.print(line, soft_wrap=True, markup=False)
     if remark := summary.get("remark"):
@@ -226,6 +226,10 @@ def evaluation(
         unit = lengths["unit"]
         text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
         target.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
+    if power := summary.get("power"):
+        target.print(tables.power_table(power))
+        for line in tables.power_lines(power):
+            target.print(line, soft_wrap=True, markup=False)
     if "estimator" in summary:
         target.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
     if as_json:

@@ -43,6 +43,19 @@ def metrics_table(
     return table
 
 
+def methods(method_of: Mapping[str, str]) -> str:
+    """How the intervals were made, as in `95% intervals: Gaffke (pass@1), none (kl)`."""
+    named = {
+        method: [name for name, own in method_of.items() if own == method]
+        for method in dict.fromkeys(method_of.values())
+    }
+    listed = (
+        f"{method} ({', '.join(names[:6])}{f' and {len(names) - 6} more' * (len(names) > 6)})"
+        for method, names in named.items()
+    )
+    return "95% intervals: " + ", ".join(listed if len(named) > 1 else named)
+
+
 def by_k(intervals: Mapping[str, Interval], title: str, out: Any) -> str:
     """The means of metrics named `metric@k` against log2 k with the ends of their intervals."""
     points = [(log2(int(name.partition("@")[2])), ends) for name, ends in intervals.items()]
@@ -68,6 +81,14 @@ def comparison_table(
         shown = [interval(name, cell) for cell in cells[:-1]]
         table.add_row(name, *shown, interval(name, cells[-1], sign=True))
     return table
+
+
+def verdicts(words: Mapping[str, str], comparisons: int = 1) -> Iterator[str]:
+    """A line for each verdict with its metrics, and how many comparisons they hold for."""
+    for word in dict.fromkeys(words.values()):
+        yield f"{word}: {', '.join(name for name, own in words.items() if own == word)}"
+    if comparisons > 1:
+        yield f"verdicts hold for {comparisons} comparisons together (Holm); each interval is 95%"
 
 
 def flips_table(buckets: Sequence[Any]) -> Table:
@@ -96,7 +117,7 @@ def solved(
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             yield f"{word}: {', '.join(names[:8])}{more}"
     other = {"first": "second", "second": "first"}
-    line = f"Pass@k: {ahead} ahead at k = 1"
+    line = f"mean Pass@k: {ahead} ahead at k = 1"
     for k in crossings:
         ahead = other.get(ahead, ahead)
         line += f", {ahead} from k = {k}"
@@ -111,6 +132,33 @@ def frontier_table(points: Sequence[tuple[str, float, float, bool]]) -> Table:
     for path, one, most, on in points:
         table.add_row(path, number("pass@", one), number("pass@", most), "yes" if on else "no")
     return table
+
+
+def power_table(power: Mapping[str, Any]) -> Table:
+    """The prompts that show a difference: a row for each n, a column for each correlation."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("completions")
+    for correlation in power["correlations"]:
+        table.add_column(f"correlation {correlation:g}", justify="right")
+    for n, prompts in power["prompts"].items():
+        table.add_row(n, *("-" if needed is None else f"{needed:,}" for needed in prompts))
+    return table
+
+
+def power_lines(power: Mapping[str, Any]) -> Iterator[str]:
+    """What the table is of, and what the prompts at hand show."""
+    yield (
+        f"prompts that show a paired difference of {100 * power['difference']:g} points of Pass@1 "
+        f"{100 * power['power']:g} times in 100, by completions a prompt in each run and by the "
+        "correlation of both runs' pass rates"
+    )
+    own = power["own"]
+    shown = ["nothing" if s is None else f"{100 * s:.1f}" for s in own["shows"]]
+    at = ", ".join(f"{correlation:g}" for correlation in power["correlations"])
+    yield (
+        f"{own['prompts']} prompts with {own['n']} completions show {', '.join(shown)} points at "
+        f"correlation {at}"
+    )
 
 
 def contrast_plots(

@@ -46,7 +46,7 @@ def test_prompts_are_paired_whatever_their_order(rlvr, jsonl):
     rows = [{"id": i, "correct": [i % 2, 0]} for i in range(6)]
     turned = jsonl(*rows[::-1], name="turned.jsonl")
     summary = json.loads(rlvr("compare", jsonl(*rows), turned, "--json").out)
-    assert {tuple(cells["difference"]) for cells in summary["metrics"].values()} == {(0, 0, 0)}
+    assert {cells["difference"][0] for cells in summary["metrics"].values()} == {0}
     assert summary["gained"] == summary["lost"] == []
 
 
@@ -67,7 +67,36 @@ def test_three_are_compared_with_the_first_and_drawn(rlvr, jsonl):
 
 def test_a_directory_differs_in_nothing_from_itself(rlvr, known):
     summary = json.loads(rlvr("compare", known / "scores", known / "scores", "--json").out)
-    assert {tuple(cells["difference"]) for cells in summary["metrics"].values()} == {(0, 0, 0)}
+    assert {cells["difference"][0] for cells in summary["metrics"].values()} == {0}
+    assert {cells["verdict"] for cells in summary["metrics"].values()} == {
+        "too few prompts to tell"
+    }
+
+
+def test_a_verdict_is_that_of_the_exact_test_of_mcnemar(rlvr, jsonl):
+    def file(name: str, right: int):
+        return jsonl(*({"id": i, "correct": int(i < right)} for i in range(20)), name=name)
+
+    for gained, word in ((5, "no clear difference"), (6, "better")):  # of none lost: 2 / 2**gained
+        paths = file("first.jsonl", 10), file("second.jsonl", 10 + gained)
+        cells = json.loads(rlvr("compare", *paths, "--json").out)["metrics"]["pass@1"]
+        assert cells["p"] == pytest.approx(2 / 2**gained, rel=0.03)
+        assert (cells["interval"], cells["verdict"]) == ("Gaffke", word)
+        assert (cells["difference"][1] > 0) == (word == "better")
+        assert f"{word}: pass@1" in rlvr("compare", *paths).out
+
+
+def test_more_than_two_runs_are_judged_together(rlvr, jsonl):
+    paths = [
+        jsonl(*({"id": i, "correct": int(i < right)} for i in range(20)), name=f"{right}.jsonl")
+        for right in (10, 16, 17)
+    ]
+    ran = rlvr("compare", *paths)
+    assert "verdicts hold for 2 comparisons together (Holm); each interval is 95%" in ran.out
+    # 2 / 2**7 is below 0.05 / 2 and the next, 2 / 2**6, below 0.05.
+    assert ran.out.count("better: pass@1") == 2
+    lines = rlvr("compare", paths[0], paths[1], paths[0]).out
+    assert "better: pass@1" not in lines and "[+2.3%" in lines
 
 
 def test_other_prompts_are_refused_by_one_of_them(refused, known, chain):

@@ -183,11 +183,21 @@ def test_the_estimator_and_the_standard_error_are_named(rlvr, known):
     assert summary["standard_error"]["pass@1"] == pytest.approx(0.125)  # 0.5 and 0.25
 
 
-@pytest.mark.parametrize(("right", "mean"), [(True, 1.0), (False, 0.0)])
-def test_all_right_and_all_wrong_have_no_width(rlvr, jsonl, right, mean):
-    rows = [{"id": i, "correct": [right] * 4} for i in range(3)]
-    summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--json").out)
-    assert set(map(tuple, summary["metrics"].values())) == {(mean, mean, mean)}
+@pytest.mark.parametrize(("right", "ends"), [(True, [1, 0.6915, 1.0]), (False, [0, 0, 0.3085])])
+def test_all_right_and_all_wrong_are_no_certainty(rlvr, jsonl, right, ends):
+    rows = [{"id": i, "correct": [right] * 4} for i in range(10)]
+    ran = rlvr("eval-passk", jsonl(*rows), "--json")
+    summary = json.loads(ran.out)
+    for cell in summary["metrics"].values():
+        assert cell == pytest.approx(ends, abs=1e-4)
+    assert set(summary["interval"].values()) == {"Clopper-Pearson"}
+    assert "95% intervals: Clopper-Pearson" in ran.err
+
+
+def test_each_metric_names_the_method_of_its_interval(rlvr, jsonl):
+    rows = [{"id": i, "correct": [i % 3 > 0, True]} for i in range(12)]
+    made = json.loads(rlvr("eval-passk", jsonl(*rows), "--json").out)["interval"]
+    assert made == {"pass@1": "Gaffke", "pass@2": "Clopper-Pearson", "avg@k": "Gaffke"}
 
 
 def test_one_prompt_has_a_mean_and_no_interval(rlvr, jsonl):
@@ -221,3 +231,16 @@ def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
     rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
     summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
     assert (summary["prompts"], summary["n"], summary["excluded"]) == (1, [3, 3], 1)
+
+
+def test_the_prompts_that_a_difference_takes_are_said(rlvr, jsonl):
+    rows = [{"id": i, "correct": [j < i % 5 for j in range(4)]} for i in range(25)]
+    path = jsonl(*rows)
+    made = json.loads(rlvr("eval-passk", path, "--power", "0.1", "--json").out)["power"]
+    assert list(made["prompts"]) == ["1", "4", "16", "64"] and made["difference"] == 0.1
+    by_n = list(zip(*made["prompts"].values(), strict=True))
+    assert all(list(needed) == sorted(needed, reverse=True) for needed in by_n)
+    out = rlvr("eval-passk", path, "--power", "0.1").out
+    assert "a paired difference of 10 points of Pass@1 80 times in 100" in out
+    assert "25 prompts with 4 completions show" in out
+    assert json.loads(rlvr("eval-passk", path, "--json").out)["power"] is None

@@ -139,8 +139,8 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
         ({"a": [("3", None)], "b": [RIGHT, WRONG]}, "too few verdicts: 1 of 2 prompts, a"),
         ({"a": [RIGHT] * 3, "b": [RIGHT, WRONG]}, "Prompts have 2 to 3 completions"),
         ({"a": [RIGHT, WRONG]}, "One prompt has no interval over prompts"),
-        ({"a": [RIGHT, RIGHT], "b": [RIGHT, RIGHT]}, "Pass@1 is 100.0% [100.0%, 100.0%]"),
-        ({"a": [WRONG], "b": [WRONG]}, "Pass@1 is 0.0% [0.0%, 0.0%]"),
+        ({"a": [RIGHT, RIGHT], "b": [RIGHT, RIGHT]}, "Pass@1 is 100.0% [15.8%, 100.0%]"),
+        ({"a": [WRONG], "b": [WRONG]}, "Pass@1 is 0.0% [0.0%, 84.2%]"),
         ({"a": [("", True), ("", False)], "b": [WRONG, RIGHT]}, "(nothing)"),
     ],
 )  # fmt: skip

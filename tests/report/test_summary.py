@@ -1,24 +1,5 @@
 import pytest
 
-from rlvr_cli.report import summary
-
-
-@pytest.mark.parametrize(
-    ("name", "cell", "verdict"),
-    [
-        ("pass@1", [0.2, 0.1, 0.3], "better"),
-        ("ucc@8", [-0.2, -0.3, -0.1], "worse"),
-        ("truncated", [0.2, 0.1, 0.3], "worse"),
-        ("truncated", [-0.2, -0.3, -0.1], "better"),
-        ("length", [5, 1, 9], "changed"),
-        ("pass@1", [0.2, -0.1, 0.3], ""),
-        ("pass@1", [0.2, 0.0, 0.3], ""),
-        ("pass@1", [0.2, None, None], ""),
-    ],
-)
-def test_a_difference_is_called_one_only_if_its_interval_leaves_0_out(name, cell, verdict):
-    assert summary.verdict(name, cell) == verdict
-
 
 def texts(**right: int) -> dict[str, list]:
     """Four completions of each prompt, so many of them right, all different."""
@@ -43,16 +24,40 @@ def test_where_the_curves_cross_for_the_last_time_is_said(report, imported, firs
     assert said in html and ("From k = " in html) == bool(said)
 
 
-def test_the_first_words_have_values_difference_and_interval(report, imported):
+@pytest.mark.parametrize(
+    ("prompts", "ends", "word"),
+    [(5, "−28.6%, +76.2%", "too few prompts to tell"), (12, "+10.1%, +63.3%", "better")],
+)
+def test_the_first_words_have_values_difference_interval_and_verdict(
+    report, imported, prompts, ends, word
+):
+    names = "abcdefghijkl"[:prompts]
     before, after = (
-        imported(texts(a=count, b=count, c=count), name) for name, count in (("x", 1), ("y", 3))
+        imported(texts(**dict.fromkeys(names, count)), name) for name, count in (("x", 1), ("y", 3))
     )
     html = report(before, after, most_examples=0).html
     assert (
-        "From x to y, over 3 prompts: Pass@1 25.0% → 75.0%, that is +50.0% [+50.0%, +50.0%], better"
-        in html
+        f"From x to y, over {prompts} prompts: Pass@1 25.0% → 75.0%, that is +50.0% [{ends}], "
+        f"{word}" in html
     )
-    assert "Pass@4 100.0% → 100.0%, that is +0.0% [+0.0%, +0.0%], no clear difference" in html
+
+
+def test_a_difference_of_nothing_is_no_certainty(report, imported):
+    same = texts(**dict.fromkeys("abcdefgh", 3))
+    html = report(imported(same, "x"), imported(same, "y"), most_examples=0).html
+    assert "that is +0.0% [−37.1%, +37.1%], no clear difference" in html
+
+
+def test_of_three_runs_the_number_of_comparisons_is_said(report, imported):
+    one, *others = (
+        imported(texts(**dict.fromkeys("abcdefghijkl", count)), name)
+        for name, count in (("x", 1), ("y", 3), ("z", 4))
+    )
+    made = report(one, *others, most_examples=0)
+    assert "Verdicts hold for all 2 comparisons together (Holm" in made.html
+    assert [pair["comparisons"] for pair in made.figures["differences"]] == [2, 2]
+    assert made.figures["differences"][1]["verdicts"]["pass@1"] == "better"
+    assert "comparisons together" not in report(one, others[0], most_examples=0).html
 
 
 def test_each_source_has_a_row(report, known):

@@ -43,7 +43,8 @@ def mean_interval(
     draws. The plain percentile a = (1 - level) / 2 is too narrow: it covered the mean of
     pass rates from Beta(0.2, 0.8) 93.6 times in 100 with 40 prompts, this one 94.6 (20,000 draws).
     Where nearly every prompt fails (mean 0.05, 40 prompts) they cover it 88.8 and 89.6 times.
-    One prompt gives NaN ends, a NaN makes its metric NaN, and equal values give no width;
+    With equal values it has no width, and near the ends of a metric's range it is too narrow:
+    `intervals` says where it may be used. One prompt gives NaN ends, a NaN makes its metric NaN;
     raises DataError without prompts.
     """
     values_PM = np.asarray(values_PM, dtype=np.float64)
@@ -62,24 +63,6 @@ def mean_interval(
     return Interval(mean_M, low_M, high_M, values_PM.std(axis=0, ddof=1) / np.sqrt(prompts))
 
 
-def paired_difference(
-    a_PM: ArrayLike,
-    b_PM: ArrayLike,
-    *,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """`mean_interval` of a - b, prompt by prompt; row p of both must be the same prompt."""
-    a_PM, b_PM = np.asarray(a_PM, dtype=np.float64), np.asarray(b_PM, dtype=np.float64)
-    if a_PM.shape != b_PM.shape:
-        raise DataError(
-            f"prompts and metrics are {a_PM.shape} on one side, {b_PM.shape} on the other",
-            hint="compare two runs over the same prompts",
-        )
-    return mean_interval(a_PM - b_PM, level=level, resamples=resamples, seed=seed)
-
-
 def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.ndarray:
     """The means [R, M] of P prompts drawn with replacement, R times, in bounded memory.
 
@@ -90,7 +73,7 @@ def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.n
     rng = np.random.default_rng(seed)
     if len(values_PM) <= MANY_PROMPTS:
         return _means(values_PM, np.ones(len(values_PM)), rng, resamples)
-    values_UM, count_U = _distinct(values_PM)
+    values_UM, count_U = distinct(values_PM)
     shares = np.diff(np.linspace(0, resamples, BLOCKS + 1).astype(int)).tolist()
     means = partial(_means, values_UM, count_U)
     with ThreadPoolExecutor(cores.available()) as pool:
@@ -111,7 +94,7 @@ def _means(
     return mean_RM
 
 
-def _distinct(values_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct(values_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows and how many prompts have each; all of them where that saves nothing."""
     key_P = values_PM @ np.random.default_rng(0).random(values_PM.shape[1])
     _, first_U, where_P, count_U = np.unique(

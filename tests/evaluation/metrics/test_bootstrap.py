@@ -3,7 +3,7 @@ import pytest
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.metrics import bootstrap
-from rlvr_cli.evaluation.metrics.bootstrap import mean_interval, paired_difference
+from rlvr_cli.evaluation.metrics.bootstrap import mean_interval
 
 
 @pytest.mark.parametrize("prompts", [40, 100])
@@ -78,20 +78,6 @@ def test_a_nan_stays_in_its_metric():
     interval = mean_interval(values)
     assert np.isnan([interval.mean_M[0], interval.low_M[0], interval.high_M[0]]).all()
     assert interval.low_M[1] < interval.mean_M[1] < interval.high_M[1]
-
-
-def test_pairing_removes_what_the_prompts_share():
-    rng = np.random.default_rng(0)
-    hardness = rng.random((60, 1))
-    a, b = hardness + 0.1 + 0.01 * rng.normal(size=(60, 1)), hardness
-    difference = paired_difference(a, b)
-    assert 0.09 < difference.low_M[0] < difference.mean_M[0] < difference.high_M[0] < 0.11
-    assert paired_difference(b, a).mean_M[0] == pytest.approx(-difference.mean_M[0])
-
-
-def test_different_prompts_are_not_paired():
-    with pytest.raises(DataError, match=r"\(3, 1\) on one side, \(2, 1\) on the other"):
-        paired_difference(np.zeros((3, 1)), np.zeros((2, 1)))
 
 
 @pytest.mark.slow
