@@ -33,15 +33,14 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import diversity, voting
+    from rlvr_cli.evaluation import diversity, earlier, voting
     from rlvr_cli.interop import completions
 
-    path = options.source(source)
+    path, specs = options.source(source), diversity.specs(similarity)
     columns = completions.Columns(
         id=id_column, completion=completion_column, correct=correct_column,
         extracted=extracted_column, source=source_column,
     )  # fmt: skip
-    specs = diversity.specs(similarity)
     stored = diversity.load(path, columns)
     tallied = stored.tally()
     judge = voting.equality_judge(tallied, stored.scores, equality, voting.several(tallied))
@@ -58,3 +57,4 @@ def command(
         remark = voting.described(entropy, "answer entropy")
         summary |= {"answer_entropy": entropy, "remark": remark}
     console.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)
+    console.remark("diversity", *earlier.remarks(out, diversity.BEHAVIOUR))

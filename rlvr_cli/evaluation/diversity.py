@@ -26,6 +26,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.storage.writer import OnPart
 
 WANTED = {"completion", "correct", "reward", "extracted", "source", "finish"}
+BEHAVIOUR = {"diversity": 2}  # it rises when the same completions get other figures
 TOKEN_COLUMNS = {"entropy": "token entropy", "max_prob": "max-prob"}
 
 
@@ -223,6 +224,7 @@ def write(
         parents,
         summary(completions, measures),
         on_part,
+        BEHAVIOUR,
     )
 
 

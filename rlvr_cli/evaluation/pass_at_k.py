@@ -3,7 +3,7 @@
 Shapes: P prompts, K values of k, M metrics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation import clustering
+from rlvr_cli.evaluation import clustering, earlier
 from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
 from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
 from rlvr_cli.evaluation.metrics.clusters import Clusters
@@ -240,8 +240,12 @@ def write_metrics(
     parents: dict[str, Shards],
     facts: dict[str, Any],
     on_part: OnPart,
+    behaviour: Mapping[str, int] | None = None,
 ) -> Shards:
-    """A metrics directory of these columns and measures; its content is a parameter too."""
+    """A metrics directory of these columns and measures; its content is a parameter too.
+
+    `behaviour` is the version of each definition that has changed: see `Plan`.
+    """
     counts = [list(map(int, columns[name])) for name in ("n", "correct")]
     content = content_hash(columns["prompt_id"], *counts, _plain(measures.value_PM))
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
@@ -256,7 +260,13 @@ def write_metrics(
             parents,
             1,
             extra=extra,
-            specs={"equality": _equality_meant},
+            specs={
+                "equality": _equality_meant,
+                "content": lambda stored: earlier.content(
+                    stored, content, out, table, behaviour or {}
+                ),
+            },
+            behaviour=behaviour or {},
         ),
         lambda _: table,
         summarise=lambda _: facts,
