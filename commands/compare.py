@@ -21,32 +21,37 @@ from rlvr_cli.terminal import console
 def command(
     runs: Annotated[list[Path], typer.Argument(help="runs, scores directories or files")],
     plot: Annotated[bool, typer.Option("--plot", help="draw the curves and the frontier")] = False,
+    k: options.Ks = None,
+    min_n: options.MinN = 1,
+    pair_by: options.PairBy = None,
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import compare, voting
+    from rlvr_cli.evaluation import compare, pairing, voting
     from rlvr_cli.terminal import tables
 
-    sides, contrasts = compare.contrasts(runs, equality=equality)
+    sides, contrasts, remarks = compare.contrasts(
+        runs, equality=equality, ks=options.ks(k), min_n=min_n, pair_by=pairing.fields(pair_by)
+    )
     points = compare.frontier(sides)
     if json:
         first, *others = [one.as_json() for one in contrasts]
         majorities = [side.majority for side in sides]
         summary = {**first, "others": others, "frontier": points, "majorities": majorities}
+        summary["remarks"] = remarks
         return console.result(runs[-1], summary, as_json=True)
     out = console.stdout()
     for one in contrasts:
-        title = f"{one.metrics.title}, mean [95% interval]: `{one.first}`, then `{one.second}`"
-        out.print(title, markup=False, soft_wrap=True)
+        for line in (one.headline, *one.unlike):
+            out.print(line, markup=False, soft_wrap=True)
         rows = dict(one.metrics.rows)
         out.print(tables.comparison_table(["first", "second"], rows, "second - first"))
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)
-    for side in sides:
-        if side.majority:
-            line = f"`{side.path}`, {voting.described(side.majority)}"
-            out.print(line, markup=False, soft_wrap=True)
+    votes = [f"`{s.path}`, {voting.described(s.majority)}" for s in sides if s.majority]
+    for line in (*remarks, *votes):
+        out.print(line, markup=False, soft_wrap=True)
     out.print(tables.frontier_table(points))
     if plot:
         for drawn in tables.contrast_plots(compare.curves(sides), points, out.file):

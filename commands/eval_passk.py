@@ -20,9 +20,8 @@ from rlvr_cli.terminal import console, tables
 
 def command(
     source: options.Source = None,
-    k: Annotated[
-        str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
-    ] = None,
+    k: options.Ks = None,
+    min_n: options.MinN = 1,
     plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
     id_column: options.IdColumn = None,
@@ -32,14 +31,14 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import pass_at_k, voting
+    from rlvr_cli.evaluation import enough, pass_at_k, voting
 
     path = options.source(source)
     tallied, scores = pass_at_k.tally(
         path, answers=equality != "none", id_column=id_column, correct_column=correct_column,
         extracted_column=extracted_column, source_column=source_column,
     )  # fmt: skip
-    ks = options.ks(k) or pass_at_k.default_ks(tallied)
+    tallied, ks = enough.chosen(tallied, min_n, options.ks(k))
     decisive = voting.deciding(tallied, max(ks, default=0))
     judge = voting.equality_judge(tallied, scores, equality, decisive)
     with console.Parts("eval-passk", 1, judge.answers, "answers") as progress:
@@ -48,7 +47,9 @@ def command(
         pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
     )
     parts = console.Parts("eval-passk", 1)
-    params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
+    params = (
+        {"k": ks} | enough.params(min_n) | ({"equality": majority["equality"]} if majority else {})
+    )
     written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
     summary = pass_at_k.summary(tallied, measures) | {"estimator": pass_at_k.PASS_ESTIMATOR}
     if majority:

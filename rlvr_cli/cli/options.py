@@ -149,6 +149,17 @@ Equality = Annotated[
         "entropy \\[default: the verifier of the scores, else text]"
     ),
 ]
+Ks = Annotated[str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")]
+MinN = Annotated[
+    int, typer.Option("--min-n", min=1, help="leave out prompts with fewer completions than this")
+]
+PairBy = Annotated[
+    str | None,
+    typer.Option(
+        help="what must agree in a prompt of both \\[default: id,source,text,gold, as far as both "
+        "know them]"
+    ),
+]
 Linkage = Annotated[
     Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]

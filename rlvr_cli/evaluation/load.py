@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.evaluation.pairing import Asked
 from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop import labels
 from rlvr_cli.interop.completions import Batch, Columns, Stream
@@ -26,12 +27,13 @@ def tally(
     completion_column: str | None = None,
     extracted_column: str | None = None,
     source_column: str | None = None,
+    asked: Asked | None = None,
 ) -> tuple[Tally, Shards | None]:
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
     Files are streamed; only counts by prompt, and the correct texts if asked for, stay in memory.
     `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
-    answers are not counted.
+    answers are not counted. `asked` collects what files say of their prompts.
     """
     if (path / MANIFEST).exists() or list(path.glob("_partial*.json")):
         scores = Shards.open(path, "scores")
@@ -44,10 +46,13 @@ def tally(
         source=source_column,
     )
     wanted = {"correct", "reward", "extracted", "source", "sample"}
-    stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
+    wanted |= {"completion"} if texts else set()
+    stream = Stream(path, columns, wanted=wanted | (asked.wanted if asked else set()))
     tallying = Tallying(texts=bool(texts), answers=answers)
     for batch in stream:
         tallying.add(batch)
+        if asked:
+            asked.add(batch)
     _require_columns(stream, texts=texts is True)
     tallied = tallying.done()
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None

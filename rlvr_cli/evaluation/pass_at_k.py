@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation import clustering, earlier
+from rlvr_cli.evaluation import clustering, earlier, enough
+from rlvr_cli.evaluation.enough import default_ks as default_ks
 from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
 from rlvr_cli.evaluation.metrics import answers, bootstrap, passk, ucc
 from rlvr_cli.evaluation.metrics.clusters import Clusters
@@ -56,14 +57,6 @@ class Measures:
 
 def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def default_ks(tallied: Tally) -> list[int]:
-    """The powers of two up to the smallest n, and that n."""
-    smallest = int(tallied.n_P.min()) if len(tallied.n_P) else 0
-    return sorted(
-        {2**i for i in range(smallest.bit_length()) if 2**i <= smallest} | {smallest} - {0}
-    )
 
 
 def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
@@ -295,7 +288,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "excluded": int(tallied.excluded_P.sum()),
         "repeated": tallied.repeated,
         "left_out": tallied.left_out,
-        "left_out_for": "without any verdict",
+        "left_out_for": enough.left_out_for(tallied),
         "interval": "95%, expanded percentile bootstrap over prompts",
         "metrics": metrics,
         "standard_error": errors,

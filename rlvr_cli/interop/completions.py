@@ -3,6 +3,7 @@
 Shapes: N completions of a batch.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from itertools import islice
@@ -29,9 +30,12 @@ KNOWN = {
     "source": ("source", "data_source", "dataset", "benchmark"),
     "sample": ("sample_index", "sample_idx"),
     "finish": ("finish_reason",),
+    "prompt": readers.PROMPT,
+    "gold": readers.ANSWER,
 }
-PER_ROW = ("id", "source")  # the rest may be one list a row
-TEXTS = ("completion", "extracted", "source", "finish")
+OF_PROMPT = ("prompt", "gold")  # what is asked, and its answer: objects as JSON
+PER_ROW = ("id", "source", *OF_PROMPT)  # the rest may be one list a row
+TEXTS = ("completion", "extracted", "source", "finish", *OF_PROMPT)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Batch:
     source: pa.Array | None = None
     sample: np.ndarray | None = None
     finish: pa.Array | None = None
+    prompt: pa.Array | None = None
+    gold: pa.Array | None = None
     rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
@@ -138,7 +144,10 @@ class Stream:
             yield from read(row) if read else [row]
 
     def _candidates(self, name: str) -> tuple[str, ...]:
-        return (self._given[name],) if self._given[name] else KNOWN[name]
+        if given := self._given.get(name):
+            return (given,)
+        taken = self._given.values() if name in OF_PROMPT else ()
+        return tuple(known for known in KNOWN[name] if known not in taken)
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
@@ -152,12 +161,12 @@ class Stream:
             better = candidates[: candidates.index(used)] if used else candidates
             for candidate in better:
                 if parquet_columns.has_value(part, candidate):
-                    if used:
+                    if used and name not in OF_PROMPT:
                         raise DataError(
                             f"`{self.path}` has `{used}` in its first rows and `{candidate}` later",
                             f"name one with --{'correct' if name == 'reward' else name}-column",
                         )
-                    self.has[name] = candidate
+                    self.has[name] = used or candidate
                     break
 
     def _columns(
@@ -172,6 +181,8 @@ class Stream:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
                 values["completion"] = _spoken(values["completion"])
+            for name in self.has.keys() & set(OF_PROMPT):
+                values[name] = _as_json(values[name])
             lists = {
                 name: value
                 for name, value in values.items()
@@ -236,6 +247,13 @@ def format_of(names: set[str]) -> Any:
     known = [*registry.names("formats"), *registry.installed("formats")]
     modules = (registry.module("formats", name) for name in known)
     return next((module for module in modules if module.recognises(names)), None)
+
+
+def _as_json(value: Any) -> str | None:
+    """A text as it is, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, default=str)
 
 
 def _spoken(value: Any) -> Any:

@@ -69,7 +69,9 @@ def _ahead(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array] | None:
     """One value a completion under each name; None where rows must be looked at one by one."""
     arrays = {name: batch[column] for name, column in names.items() if column in batch.schema.names}
-    if "id" not in arrays or arrays["id"].null_count or _is_list(arrays["id"]):
+    if "id" not in arrays or arrays["id"].null_count:
+        return None
+    if any(_is_list(arrays[name]) for name in ("id", "prompt", "gold") if name in arrays):
         return None
     lists = {name: array for name, array in arrays.items() if _is_list(array)}
     if not lists:

@@ -70,9 +70,205 @@ def test_a_directory_differs_in_nothing_from_itself(rlvr, known):
     assert {tuple(cells["difference"]) for cells in summary["metrics"].values()} == {(0, 0, 0)}
 
 
-def test_other_prompts_are_refused_by_one_of_them(refused, known, chain):
+def test_other_prompts_are_refused_with_one_of_each(refused, known, chain):
     err = refused(3, "compare", known / "scores", chain / "scores")
-    assert "`a` is in one of them only" in err or "`expression-" in err
+    assert "have no prompt in common: the first has `a`, the second `expression-" in err
+
+
+def asked(ids, *, text="{}+1", gold="{}", n=2, **more):
+    """Rows of these ids, each with its text and its gold, right every other time."""
+    made = {"prompt": text, "answer": gold, **more}
+    return [
+        {name: value.format(i) for name, value in made.items() if value}
+        | {"id": i, "completions": [f"{i} {j}" for j in range(n)],
+           "correct": [j % 2 == 0 for j in range(n)]}
+        for i in ids
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "apart"),
+    [
+        ({"text": "{}*7", "gold": "{}7"}, "`0` has another text and gold"),
+        ({"text": "What is {}+1?"}, "`0` has another text"),
+        ({"text": "", "gold": "{}7"}, "`0` has another gold"),
+        ({"source": "aime"}, "`0` has another source"),
+    ],
+)
+def test_equal_ids_of_other_prompts_are_refused(refused, jsonl, second, apart):
+    first = jsonl(*asked(range(20), source="gsm8k"))
+    other = jsonl(*asked(range(20), **second), name="other.jsonl")
+    err = refused(3, "compare", first, other)
+    assert "use the same ids for other prompts: " + apart in err
+
+
+def test_golds_that_agree_by_chance_pair_nothing_where_no_text_is_known(refused, jsonl):
+    first = jsonl(*({"id": i, "answer": i % 4, "correct": [1, 0]} for i in range(20)))
+    rows = ({"id": i, "answer": i % 3, "correct": [1, 0]} for i in range(20))
+    assert "`3` has another gold" in refused(3, "compare", first, jsonl(*rows, name="second.jsonl"))
+
+
+def test_the_hint_of_a_refusal_pairs_what_is_the_same(rlvr, refused, jsonl):
+    first = jsonl(*asked(range(5)))
+    other = jsonl(*asked(range(5), text="Reckon {}+1."), name="other.jsonl")
+    hint = refused(3, "compare", first, other).splitlines()[-1]
+    flag = hint[hint.index("--pair-by") :].split()
+    ran = rlvr("compare", first, other, *flag)
+    assert flag == ["--pair-by", "id,source,gold"] and ran.code == 0
+    assert "prompts are paired by id and gold" in ran.out
+
+
+def test_two_tasks_of_lm_eval_are_not_paired(refused, jsonl):
+    paths = [
+        jsonl(
+            *(
+                {"doc_id": i, "doc": {}, "target": "A", "filter": "none", "exact_match": i % 2,
+                 "arguments": [[f"{task} {i}", {}]], "resps": [["A"]], "filtered_resps": ["A"],
+                 "metrics": ["exact_match"]}
+                for i in range(20)
+            ),
+            name=f"samples_{task}_2026-01-01T00-00-00.jsonl",
+        )
+        for task in ("mmlu_law", "mmlu_physics")
+    ]  # fmt: skip
+    err = refused(3, "compare", *paths)
+    assert "`0` has another source and text" in err and "--pair-by" not in err
+
+
+def test_the_common_prompts_are_compared_and_the_others_counted(rlvr, jsonl):
+    first = jsonl(*asked(range(12)))
+    second = jsonl(*asked(range(5, 14)), *asked([3], text="{}+2"), name="second.jsonl")
+    ran = rlvr("compare", first, second)
+    assert ran.out.startswith("7 prompts")
+    assert "paired by id, text and gold; 1 with one id and another text (3)" in ran.out
+    assert f"5 of `{first}` (0, 1, 2, …); 3 of `{second}` (12, 13, 3)" in ran.out
+    summary = json.loads(rlvr("compare", first, second, "--json").out)
+    assert len(summary["remarks"]) == 2
+
+
+def test_prompts_without_texts_are_paired_by_what_there_is(rlvr, jsonl):
+    plain = jsonl(*({"id": i, "correct": [1, 0]} for i in range(4)))
+    said = rlvr("compare", plain, plain).out
+    assert "paired by id alone, as not both hold each text and gold" in said
+
+
+def test_messages_and_the_spelling_of_a_gold_do_not_matter(rlvr, jsonl, tmp_path):
+    text = jsonl(*asked(range(4)))
+    chats = [
+        {**row, "prompt": [{"role": "system", "content": "Think."},
+                           {"role": "user", "content": row["prompt"]}],
+         "answer": float(row["answer"])}
+        for row in asked(range(4))
+    ]  # fmt: skip
+    chat = jsonl(*chats, name="chat.jsonl")
+    assert "paired by id, text and gold\n" in rlvr("compare", text, chat).out
+    rlvr("import", text, "--out", tmp_path / "one")
+    rlvr("import", chat, "--out", tmp_path / "two")
+    ran = rlvr("compare", tmp_path / "one" / "scores", tmp_path / "two" / "scores", text)
+    assert ran.out.count("by id, text and gold\n") == 2
+
+
+def test_sources_tell_equal_ids_apart(rlvr, refused, jsonl):
+    both = [*asked(range(3), source="a"), *asked(range(3), text="{}-1", source="b", n=4)]
+    one = jsonl(*both)
+    only_b = jsonl(*asked(range(3), text="{}-1", source="b"), name="b.jsonl")
+    ran = rlvr("compare", one, only_b)
+    assert ran.out.startswith("3 prompts") and "4 in `" in ran.out
+    unnamed = jsonl(*({"id": i, "correct": [1, 0]} for i in range(3)), name="unnamed.jsonl")
+    err = refused(3, "compare", one, unnamed)
+    assert "the id `0` stands for several prompts" in err and "--source-column" in err
+
+
+def test_one_id_with_two_golds_is_refused(rlvr, refused, jsonl):
+    rows = jsonl(*asked([1, 2]), *asked([2], gold="7"))
+    err = refused(3, "compare", rows, rows)
+    assert "has two golds for the id `2`" in err
+    assert rlvr("compare", rows, rows, "--pair-by", "id,source,text").code == 0
+
+
+def test_pair_by_takes_the_names_of_fields_alone(refused, known):
+    for word in ("gold", "id,texts", ""):
+        err = refused(2, "compare", known / "scores", known / "scores", "--pair-by", word)
+        assert f"--pair-by is `{word}`" in err and "--pair-by id" in err
+
+
+def test_no_prompt_that_all_have_is_refused(refused, jsonl):
+    paths = [jsonl(*asked(ids), name=f"{len(ids)}.jsonl") for ids in ([0, 1, 2], [1], [2, 0])]
+    assert "no prompt is in all of" in refused(3, "compare", *paths)
+
+
+def test_k_is_a_list_and_too_large_a_one_names_what_works(rlvr, refused, jsonl):
+    one, two = jsonl(*asked(range(5), n=4)), jsonl(*asked(range(4), n=4), *asked([4], n=2),
+                                                   name="two.jsonl")  # fmt: skip
+    summary = json.loads(rlvr("compare", one, two, "--k", "1,2", "--json").out)
+    assert [n for n in summary["metrics"] if "@" in n] == [
+        "pass@1", "pass@2", "avg@k", "ucc@1", "ucc@2",
+    ]  # fmt: skip
+    err = refused(3, "compare", one, two, "--k", "4")
+    assert "leave out the 1 of 5 prompts with fewer: --min-n 4" in err
+    ran = rlvr("compare", one, two, "--k", "4", "--min-n", "4")
+    assert ran.out.startswith("4 prompts") and "pass@4" in ran.out
+    assert f"1 prompts of `{two}` with fewer than 4 verdicts left out (4)" in ran.out
+
+
+def test_what_depends_on_n_is_of_equal_n(rlvr, jsonl):
+    """Both have each completion right with a chance of 1/16, all different."""
+    rows = [asked([i], n=1)[0] | {"completions": [f"{i} {j}" for j in range(16)],
+                                  "correct": [j == i % 16 for j in range(16)]}
+            for i in range(320)]  # fmt: skip
+    one = [row | {"completions": row["completions"][:1], "correct": row["correct"][:1]}
+           for row in rows]  # fmt: skip
+    first, second = jsonl(*rows), jsonl(*one, name="one.jsonl")
+    summary = json.loads(rlvr("compare", first, second, "--json").out)
+    (line,) = summary["unlike"]
+    assert f"differ: 16 in `{first}`, 1 in `{second}`" in line
+    assert list(summary["metrics"]) == ["pass@1", "avg@k", "ucc@1", "clusters", "ucr"]
+    for name in ("pass@1", "clusters", "ucr"):
+        assert abs(summary["metrics"][name]["difference"][0]) < 0.05, name
+    assert len(summary["lost"]) < 40  # of 320 with a right one among 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--temperature=0.5", "--max-new-tokens=8"],
+         "sampled differently: temperature 1.0 and 0.5, max_new_tokens 16 and 8"),
+        (["--top-p=0.9"], "sampled differently: top_p 1.0 and 0.9"),
+    ],
+)  # fmt: skip
+def test_other_sampling_is_said(rlvr, chain, tmp_path, words, said):
+    out = tmp_path / "other" / "rollouts"
+    rlvr("rollout", chain / "prompts", "-n4", "--max-new-tokens=16", *words, "--out", out)
+    rlvr("score", out)
+    ran = rlvr("compare", chain / "scores", tmp_path / "other" / "scores")
+    assert ran.code == 0 and said in ran.out
+
+
+def test_other_verifiers_are_said(rlvr, chain, tmp_path):
+    rlvr("score", chain / "rollouts", "--verifier=number", "--out", tmp_path / "number")
+    ran = rlvr("compare", chain / "scores", tmp_path / "number")
+    assert "the verdicts are not of one verifier" in ran.out and "`number" in ran.out
+    same = rlvr("compare", tmp_path / "number", tmp_path / "number", "--json").out
+    assert json.loads(same)["unlike"] == []
+
+
+def test_other_steps_stand_in_the_headline(rlvr, trained, tmp_path):
+    early = shutil.copytree(trained, tmp_path / "early")
+    shutil.rmtree(early / "eval" / "000002")
+    ran = rlvr("compare", early, trained)
+    head, line, *_ = ran.out.splitlines()
+    assert head.endswith(f"`{early}` at step 1, then `{trained}` at step 2")
+    assert line.startswith(f"the steps differ: `{early}` is at step 1, `{trained}` at step 2")
+    summary = json.loads(rlvr("compare", early, trained, "--json").out)
+    assert summary["steps"] == [1, 2] and summary["unlike"] == [line]
+    assert json.loads(rlvr("compare", trained, trained, "--json").out)["unlike"] == []
+
+
+def test_a_run_has_the_figures_that_train_logged(rlvr, trained):
+    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])["eval"]
+    metrics = json.loads(rlvr("compare", trained, trained, "--json").out)["metrics"]
+    for name in ("pass@1", "pass@2", "ucc@2", "entropy", "kl"):
+        assert metrics[name]["first"][0] == pytest.approx(last[name][0], abs=1e-12), name
 
 
 @pytest.mark.parametrize(
