@@ -27,7 +27,7 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import compare, pairing, voting
+    from rlvr_cli.evaluation import compare, pairing
     from rlvr_cli.terminal import tables
 
     sides, contrasts, remarks = compare.contrasts(
@@ -49,7 +49,7 @@ def command(
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)
-    votes = [f"`{s.path}`, {voting.described(s.majority)}" for s in sides if s.majority]
+    votes = [f"`{side.path}`, {side.remark}" for side in sides if side.remark]
     for line in (*remarks, *votes):
         out.print(line, markup=False, soft_wrap=True)
     out.print(tables.frontier_table(points))

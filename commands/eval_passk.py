@@ -52,8 +52,8 @@ def command(
     )
     written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
     summary = pass_at_k.summary(tallied, measures) | {"estimator": pass_at_k.PASS_ESTIMATOR}
-    if majority:
-        summary |= {"majority": majority, "remark": voting.described(majority)}
+    summary |= {"majority": majority} if majority else {}
+    summary["remark"] = voting.remark(majority, equality)
     curve = pass_at_k.pass_curve(tallied) if plot else {}
     drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
     title = f"Pass@k of `{path}`"

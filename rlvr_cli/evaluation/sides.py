@@ -25,6 +25,7 @@ class Side:
     conditions: Conditions
     tokens: Measures | None = None
     majority: dict[str, Any] = field(default_factory=dict)  # how votes were counted
+    remark: str = ""  # the same in words
 
     @cached_property
     def smallest(self) -> int:
@@ -74,9 +75,12 @@ def load(
     tallied, majority = judge.count()
     if scores is None:
         prompts = asked.of(tallied, path.name.partition(".")[0])
-        return Side(path, tallied, prompts, conditions.of_files(tallied), majority=majority)
-    prompts = pairing.of_scores(scores, tallied)
-    return Side(path, tallied, prompts, conditions.of_scores(scores, tallied), majority=majority)
+        known = conditions.of_files(tallied)
+    else:
+        prompts = pairing.of_scores(scores, tallied)
+        known = conditions.of_scores(scores, tallied)
+    remark = voting.remark(majority, equality)
+    return Side(path, tallied, prompts, known, majority=majority, remark=remark)
 
 
 def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:

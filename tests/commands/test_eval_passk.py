@@ -248,3 +248,26 @@ def test_mixed_types_are_read_value_by_value(rlvr, jsonl):
     rows = [{"id": i, "correct": c} for i, c in ((1, True), ("1", "true"), (1.0, 0), ("1", None))]
     summary = json.loads(rlvr("eval-passk", jsonl(*rows), "--k", "1", "--json").out)
     assert (summary["prompts"], summary["excluded"]) == (2, 1)  # `1` and `1.0` are two ids
+
+
+def test_without_answers_the_absence_of_a_majority_is_said(rlvr, jsonl):
+    said = "maj@k: not measured: there are no extracted answers"
+    source = jsonl(*ROWS)
+    ran = rlvr("eval-passk", source)
+    assert said in ran.out and "maj@1" not in ran.out
+    assert f"`{source}`, {said}" in rlvr("compare", source, source).out
+    assert "maj@" not in rlvr("eval-passk", source, "--equality", "none").out
+
+
+def test_scores_of_programs_have_no_majority_and_say_so(rlvr, jsonl, tmp_path):
+    rows = [
+        {"id": i, "prompt": "f", "answer": "assert f(2) == 4", "completion": f"```\n{text}\n```"}
+        for i in "ab"
+        for text in ("def f(x): return 2 * x", "def f(x): return x", "def f(x): return 3")
+    ]
+    rlvr("import", jsonl(*rows), "--out", tmp_path / "i")
+    out = tmp_path / "s"
+    words = ("--verifier=code", "--allow-code-execution", "--unsafe-no-sandbox", "--out", out)
+    assert rlvr("score", tmp_path / "i" / "rollouts", *words).code == 0
+    for ran in (rlvr("eval-passk", out), rlvr("compare", out, out)):
+        assert "maj@k: not measured" in ran.out and "maj@1" not in ran.out
