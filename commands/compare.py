@@ -1,9 +1,9 @@
 """Paired differences of runs over the same prompts, what they solve, and where Pass@k crosses.
 
 Takes two or more run directories of train (their last evaluations), scores directories, or files
-of other tools, and compares each with the first. A prompt is gained where the first has no correct
-completion and the other has one. `--plot` draws the Pass@k curves, and Pass@1 against
-Pass@K.
+of other tools, and compares each with the first over the prompts that all have: one id, and the
+same source, text and gold where both know them. A prompt is gained where the first has no correct
+completion and the other has one. `--plot` draws the Pass@k curves, and Pass@1 against Pass@K.
 
     rlvr train --algo grpo --out runs/grpo
     rlvr compare runs/grpo runs/quatro --plot

@@ -136,8 +136,7 @@ def contrasts(
         )
     loaded = [load(path, equality, by=pair_by, min_n=min_n) for path in paths]
     sides, remarks = paired(loaded, pair_by)
-    for side in sides:
-        enough.require_ks(side.tally, ks)
+    enough.require_ks(np.min([side.tally.n_P for side in sides], axis=0), ks)
     remarks += [text for side in loaded if (text := enough.short(side.tally, str(side.path)))]
     return sides, [_contrast(sides[0], other, ks) for other in sides[1:]], remarks
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.pairing import counted_few
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
@@ -21,28 +23,29 @@ def chosen(
     """The prompts `with_at_least` so many completions, and the k that were given, or the default
     ones; an error for a k that a prompt has too few for."""
     tallied = with_at_least(tallied, min_n)
-    require_ks(tallied, ks, metric)
+    require_ks(tallied.n_P, ks, metric)
     return tallied, list(ks) or default_ks(tallied)
 
 
-def with_at_least(tallied: Tally, n: int) -> Tally:
+def with_at_least(tallied: Tally, n: int, where: object = None) -> Tally:
     """The prompts that have n completions with a verdict; an error if there are none."""
     most = int(tallied.n_P.max(initial=0))
     if n > most > 0:
+        whose = f" of `{where}`" if where else ""
         raise DataError(
-            f"no prompt has {n} completions with a verdict, the most is {most}",
+            f"no prompt{whose} has {n} completions with a verdict, the most is {most}",
             f"use `--min-n` up to {most}",
         )
     return with_verdicts(tallied, n) if n > 1 else tallied
 
 
-def require_ks(tallied: Tally, ks: Sequence[int], metric: str = "pass") -> None:
+def require_ks(n_P: np.ndarray, ks: Sequence[int], metric: str = "pass") -> None:
     """An error for a k above the smallest n; its hint names the --min-n that allows it."""
     largest = max(ks, default=0)
-    fewer = int((tallied.n_P < largest).sum())
+    fewer = int((n_P < largest).sum())
     if not fewer:
         return
-    smallest, prompts = int(tallied.n_P.min()), len(tallied.n_P)
+    smallest, prompts = int(n_P.min()), len(n_P)
     otherwise = ""
     if fewer < prompts:
         otherwise = f", or leave out the {fewer:,} of {prompts:,} prompts with fewer: "

@@ -69,7 +69,7 @@ def load(
     tallied, scores = pass_at_k.tally(
         path, texts="if there", answers=equality != "none", asked=asked
     )
-    tallied = enough.with_at_least(tallied, min_n)
+    tallied = enough.with_at_least(tallied, min_n, path)
     decisive = voting.deciding(tallied, int(tallied.n_P.max()))
     judge = voting.equality_judge(tallied, scores, equality, decisive)
     tallied, majority = judge.count()
@@ -88,7 +88,9 @@ def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:
     scores = Shards.open(evaluation / "scores", "scores")
     n = int(scores.parent("rollouts").params["num_generations"])
     tallied = pass_at_k.of_scores(scores, texts=True, answers=False)
-    tallied = with_verdicts(tallied, n) if min_n == 1 else enough.with_at_least(tallied, min_n)
+    tallied = (
+        with_verdicts(tallied, n) if min_n == 1 else enough.with_at_least(tallied, min_n, path)
+    )
     pass_at_k.require_measurable(tallied)
     tokens = pass_at_k.token_measures(
         Shards.open(evaluation / "logprobs", "logprobs"), tallied.prompt_id

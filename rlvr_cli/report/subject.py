@@ -74,7 +74,7 @@ def measure(
         raise DataError(f"`{lineage.rollouts.path}` has no scores", "score it with `rlvr score`")
     tallied = pass_at_k.of_scores(scores)
     if min_n > 1:
-        tallied = enough.with_at_least(tallied, min_n)
+        tallied = enough.with_at_least(tallied, min_n, scores.path)
     elif expected := lineage.rollouts.params.get("num_generations"):
         complete = with_verdicts(tallied, int(expected))
         tallied = complete if complete.prompt_id else tallied

@@ -211,6 +211,39 @@ def test_k_is_a_list_and_too_large_a_one_names_what_works(rlvr, refused, jsonl):
     assert f"1 prompts of `{two}` with fewer than 4 verdicts left out (4)" in ran.out
 
 
+def test_a_hint_at_min_n_works_for_both_sides(rlvr, refused, jsonl):
+    one = jsonl(*asked(range(3), n=4), *asked([3], n=2))
+    two = jsonl(*asked(range(1), n=2), *asked(range(1, 4), n=4), name="two.jsonl")
+    err = refused(3, "compare", one, two, "--k", "4")
+    assert "the 2 of 4 prompts with fewer: --min-n 4" in err
+    assert rlvr("compare", one, two, "--k", "4", "--min-n", "4").out.startswith("2 prompts")
+    short = jsonl(*asked(range(4)), name="short.jsonl")
+    assert "--min-n" not in refused(3, "compare", one, short, "--k", "4")
+    err = refused(3, "compare", one, short, "--min-n", "4")
+    assert f"no prompt of `{short}` has 4 completions" in err and "`--min-n` up to 2" in err
+
+
+@pytest.mark.parametrize("format", ["evalplus", "jsonl", "lighteval", "lm-eval", "trl", "verl"])
+def test_what_other_tools_hold_of_the_same_prompts_is_paired(rlvr, known, tmp_path, format):
+    names = {"evalplus": "x_eval_results.json", "lighteval": "x.parquet", "trl": "x.parquet",
+             "verl": "x.parquet"}  # fmt: skip
+    out = tmp_path / names.get(format, "samples_x.jsonl")
+    assert rlvr("export", known / "scores", "--format", format, "--out", out).code == 0
+    ran = rlvr("compare", known / "scores", out)
+    by = "id alone, as not both hold each text and gold" if format == "evalplus" else (
+        "id, text and gold"
+    )  # fmt: skip
+    assert ran.code == 0 and "2 prompts, Pass@k" in ran.out, ran.err
+    assert f"prompts are paired by {by}\n" in ran.out and "left out" not in ran.out
+
+
+def test_prompts_that_were_moved_away_leave_the_id(rlvr, known, tmp_path):
+    copy = shutil.copytree(known, tmp_path / "copy")
+    shutil.rmtree(copy / "prompts")
+    ran = rlvr("compare", known / "scores", copy / "scores")
+    assert ran.code == 0 and "paired by id alone, as not both hold each text and gold" in ran.out
+
+
 def test_what_depends_on_n_is_of_equal_n(rlvr, jsonl):
     """Both have each completion right with a chance of 1/16, all different."""
     rows = [asked([i], n=1)[0] | {"completions": [f"{i} {j}" for j in range(16)],

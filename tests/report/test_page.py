@@ -230,3 +230,13 @@ def test_short_prompts_are_left_out_if_asked(report, imported):
     (subject,) = page.figures["subjects"].values()
     assert subject["metrics"]["pass@4"][0] == 0.5 and subject["prompts"] == 2
     assert "too few verdicts: 1 of 3 prompts, c" in page.html
+
+
+def test_prompts_that_were_moved_away_are_paired_by_id_and_it_is_said(report, known, tmp_path):
+    copy = shutil.copytree(known, tmp_path / "copy")
+    shutil.rmtree(copy / "prompts")
+    made = report(known, copy, most_examples=0)
+    (pair,) = made.figures["differences"]
+    (note,) = pair["notes"]
+    assert "are paired by id alone, as not both hold each text and gold." in note
+    assert note in made.html
