@@ -148,7 +148,7 @@ def _without(facts: Facts, own_name: str) -> Facts:
 def _asked(text: str) -> str:
     """What a column of prompts asks: messages came as JSON."""
     try:
-        messages = json.loads(text) if text.startswith("[{") else text
+        messages = json.loads(text) if text.startswith("[") and '"role"' in text else text
     except ValueError:
         messages = text
     return overlap.text_of_value(messages)

@@ -135,6 +135,32 @@ def test_two_tasks_of_lm_eval_are_not_paired(refused, jsonl):
     assert "`0` has another source and text" in err and "--pair-by" not in err
 
 
+def lm_eval(question, arguments):
+    """Documents of lm-eval; `arguments` makes the requests from a question."""
+    return [
+        {"doc_id": i, "doc": {}, "target": f"{i}", "filter": "none", "exact_match": i % 2,
+         "arguments": arguments(question.format(i)), "resps": [[f"{i}"]],
+         "filtered_resps": [f"{i}"], "metrics": ["exact_match"]}
+        for i in range(6)
+    ]  # fmt: skip
+
+
+def test_a_chat_template_of_lm_eval_is_paired_and_another_wording_is_not(rlvr, refused, jsonl):
+    """The requests of lm-eval 0.4.9: by name, and chats as JSON within them."""
+
+    def chat(text):
+        messages = [{"role": "system", "content": "Think."}, {"role": "user", "content": text}]
+        return {"gen_args_0": {"arg_0": [json.dumps(messages)], "arg_1": {"until": []}}}
+
+    name = "samples_gsm8k_2026-01-0{}T00-00-00.000001.jsonl"
+    plain = jsonl(*lm_eval("Q: {}+0", lambda text: [[text, {}]]), name=name.format(1))
+    chats = jsonl(*lm_eval("Q: {}+0", chat), name=name.format(2))
+    assert "paired by id, source, text and gold\n" in rlvr("compare", plain, chats).out
+    shots = jsonl(*lm_eval("Q: 1+1 A: 2 Q: {}+0", chat), name=name.format(3))
+    err = refused(3, "compare", plain, shots)
+    assert "`0` has another text" in err and "--pair-by id,source,gold" in err
+
+
 def test_the_common_prompts_are_compared_and_the_others_counted(rlvr, jsonl):
     first = jsonl(*asked(range(12)))
     second = jsonl(*asked(range(5, 14)), *asked([3], text="{}+2"), name="second.jsonl")
