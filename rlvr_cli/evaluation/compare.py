@@ -165,7 +165,13 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
         contrast.crossings(*curves),
         "neither" if abs(at_1) < 1e-12 else "second" if at_1 > 0 else "first",
         list(
-            conditions.differences(*names, first.conditions, second.conditions, depends=AT_EQUAL_N)
+            conditions.differences(
+                names,
+                first.conditions,
+                second.conditions,
+                (first.tally.n_P, second.tally.n_P),
+                AT_EQUAL_N,
+            )
         ),
     )
 

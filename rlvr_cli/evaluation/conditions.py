@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rlvr_cli.errors import DataError, UserError
-from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.scoring import rewards
 
@@ -18,29 +19,24 @@ AS_FOUND = "as their file has them"  # verdicts that were imported
 
 @dataclass(frozen=True)
 class Conditions:
-    """The step of the policy, the completions a prompt, how they were sampled, what scored them.
+    """The step of the policy, how it was sampled, and what scored the completions.
 
     None, and a name that is not there, is not known, as of files of other tools.
     """
 
-    n: tuple[int, int]  # the fewest and the most
     step: int | None = None
     sampling: dict[str, Any] = field(default_factory=dict)
     verifier: str | None = None
 
 
-def of_files(tallied: Tally) -> Conditions:
-    return Conditions(_range(tallied))
-
-
-def of_scores(scores: Shards, tallied: Tally) -> Conditions:
+def of_scores(scores: Shards) -> Conditions:
     """Those that the manifests of scores and of their rollouts record."""
     try:
         params = scores.parent("rollouts").params
     except (DataError, LookupError):
         params = {}
     sampling = {name: params[name] for name in SAMPLING if params.get(name) is not None}
-    return Conditions(_range(tallied), step_of(scores), sampling, _verifier(scores))
+    return Conditions(step_of(scores), sampling, _verifier(scores))
 
 
 def step_of(scores: Shards) -> int | None:
@@ -48,10 +44,6 @@ def step_of(scores: Shards) -> int | None:
     folder = scores.path.absolute().parent
     is_step = folder.parent.name in ("eval", "steps") and folder.name.isdecimal()
     return int(folder.name) if is_step else None
-
-
-def _range(tallied: Tally) -> tuple[int, int]:
-    return int(tallied.n_P.min()), int(tallied.n_P.max())
 
 
 def _verifier(scores: Shards) -> str | None:
@@ -65,8 +57,12 @@ def _verifier(scores: Shards) -> str | None:
     except (UserError, LookupError):
         return spec
     behaviour = scores.manifest.get("behaviour", {})
-    versions = [f"version {version} of {name}" for name, version in sorted(behaviour.items())]
-    return ", ".join([f"`{' '.join(texts)}`", *versions]) if texts else None
+    more = [f"version {version} of {name}" for name, version in sorted(behaviour.items())]
+    files: dict[str, str] = scores.params.get("files", {})
+    more += [f"{name} with sha256 {digest[:8]}" for name, digest in sorted(files.items())]
+    if markers := scores.params.get("answer_from"):
+        more.append(f"answers from `{markers}`")
+    return ", ".join([f"`{' '.join(texts)}`", *more]) if texts else None
 
 
 def _of_prompts(scores: Shards) -> list[str]:
@@ -76,21 +72,28 @@ def _of_prompts(scores: Shards) -> list[str]:
 
 
 def differences(
-    one: str, other: str, first: Conditions, second: Conditions, *, depends: str
+    names: tuple[str, str],
+    first: Conditions,
+    second: Conditions,
+    n: tuple[np.ndarray, np.ndarray],
+    depends: str,
 ) -> Iterator[str]:
     """What sets two sides apart besides their policies, one line each.
 
-    `depends` says what was done with the figures that depend on the number of completions.
+    `n` is how many completions each has of the common prompts, [P], and `depends` says what was
+    done with the figures that depend on it.
     """
+    one, other = names
     if None not in (first.step, second.step) and first.step != second.step:
         yield (
             f"the steps differ: {one} is at step {first.step}, {other} at step {second.step}; "
             "what is better may have trained for longer"
         )
-    if first.n != second.n:
+    if not np.array_equal(*n):
+        counts = [_counted(n_P) for n_P in n]
         yield (
-            f"the numbers of completions a prompt differ: {_counted(first)} in {one}, "
-            f"{_counted(second)} in {other}; {depends}"
+            f"the numbers of completions a prompt differ: {counts[0]} in {one}, {counts[1]} in "
+            f"{other}; {depends}"
         )
     unlike = [
         f"{name} {first.sampling[name]!r} and {second.sampling[name]!r}"
@@ -107,6 +110,6 @@ def differences(
         )
 
 
-def _counted(conditions: Conditions) -> str:
-    low, high = conditions.n
+def _counted(n_P: np.ndarray) -> str:
+    low, high = int(n_P.min()), int(n_P.max())
     return f"{low}" if low == high else f"{low} to {high}"

@@ -75,10 +75,10 @@ def load(
     tallied, majority = judge.count()
     if scores is None:
         prompts = asked.of(tallied, path.name.partition(".")[0])
-        known = conditions.of_files(tallied)
+        known = Conditions()
     else:
         prompts = pairing.of_scores(scores, tallied)
-        known = conditions.of_scores(scores, tallied)
+        known = conditions.of_scores(scores)
     remark = voting.remark(majority, equality)
     return Side(path, tallied, prompts, known, majority=majority, remark=remark)
 
@@ -99,7 +99,7 @@ def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:
         path,
         tallied,
         pairing.of_scores(scores, tallied),
-        conditions.of_scores(scores, tallied),
+        conditions.of_scores(scores),
         tokens,
     )
 

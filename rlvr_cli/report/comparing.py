@@ -92,8 +92,13 @@ def pair(first: Subject, second: Subject) -> SubjectPair | str:
 
 def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[str]:
     """What to know of a comparison: what sets the two apart, and which prompts it leaves out."""
-    sides = (first.name, second.name, first.conditions, second.conditions)
-    for text in conditions.differences(*sides, depends=AT_EQUAL_N):
+    rows = [list(side) for side in zip(*matched.rows, strict=True)]
+    subjects = (first, second)
+    n_P, other_P = (s.tallied.n_P[r] for s, r in zip(subjects, rows, strict=True))
+    names = (first.name, second.name)
+    for text in conditions.differences(
+        names, first.conditions, second.conditions, (n_P, other_P), AT_EQUAL_N
+    ):
         if not first.is_step or not text.startswith("the steps"):  # of one run, as was asked for
             yield _sentence(text)
     if matched.known["text"] < len(matched.rows) or matched.others:
@@ -101,8 +106,8 @@ def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[
         paired = f"prompts of {first.name} and {second.name} are paired by {matched.described()}"
         yield _sentence(paired + apart)
     missing = (
-        pairing.left_out(subject.name, subject.tallied.prompt_id, rows)
-        for subject, rows in zip((first, second), zip(*matched.rows, strict=True), strict=True)
+        pairing.left_out(subject.name, subject.tallied.prompt_id, mine)
+        for subject, mine in zip(subjects, rows, strict=True)
     )
     if texts := list(filter(None, missing)):
         yield f"Left out because not both have them: {'; '.join(texts)}."

@@ -94,7 +94,7 @@ def measure(
         measures.intervals(),
         rows,
         pairing.of_scores(scores, tallied),
-        conditions.of_scores(scores, tallied),
+        conditions.of_scores(scores),
     )
 
 

@@ -237,6 +237,28 @@ def test_k_is_a_list_and_too_large_a_one_names_what_works(rlvr, refused, jsonl):
     assert f"1 prompts of `{two}` with fewer than 4 verdicts left out (4)" in ran.out
 
 
+def test_a_short_prompt_that_is_left_out_makes_no_n_unequal(rlvr, jsonl):
+    one = jsonl(*asked(range(3), n=4), *asked([3], n=2))
+    two = jsonl(*asked(range(3), n=4), name="two.jsonl")
+    ran = rlvr("compare", one, two, "--json")
+    assert json.loads(ran.out)["unlike"] == []
+
+
+def test_a_function_that_has_changed_is_another_verifier(rlvr, chain, tmp_path):
+    file = tmp_path / "reward.py"
+    for share in ("0.0", "1.0"):
+        file.write_text(
+            f"def score(completions, **columns):\n    return [{share}] * len(completions)\n"
+        )
+        words = ("--verifier", f"{file}:score", "--trust-file", file)
+        ran = rlvr("score", chain / "rollouts", *words, "--out", tmp_path / share)
+        assert ran.code == 0, ran.err
+    (line,) = json.loads(rlvr("compare", tmp_path / "0.0", tmp_path / "1.0", "--json").out)[
+        "unlike"
+    ]
+    assert "the verdicts are not of one verifier" in line and line.count("with sha256") == 2
+
+
 def test_a_hint_at_min_n_works_for_both_sides(rlvr, refused, jsonl):
     one = jsonl(*asked(range(3), n=4), *asked([3], n=2))
     two = jsonl(*asked(range(1), n=2), *asked(range(1, 4), n=4), name="two.jsonl")
