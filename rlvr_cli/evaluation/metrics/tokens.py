@@ -43,10 +43,6 @@ class Tokens:
         text_E = pair_E - term_E * self.texts
         return text_E.astype(np.intp), term_E.astype(np.intp), np.diff(first_E, append=len(pair_N))
 
-    def empty(self) -> np.ndarray:
-        """The texts without tokens: what they hold, white space, does not set them apart."""
-        return np.flatnonzero(self.lengths() == 0)
-
     def of_text(self) -> list[np.ndarray]:
         """The terms of each text in order."""
         return np.split(self.term_N, np.cumsum(self.lengths())[:-1]) if self.texts else []

@@ -147,9 +147,8 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
 
         cos(a, b) = sum_t x_at x_bt / (|x_a| |x_b|),    x_at = tf_at (ln((1 + N) / (1 + df_t)) + 1)
 
-    df counts all N completions, repeated ones as often as they come. It is scikit-learn's
-    TfidfVectorizer and cosine_similarity, but that texts without tokens, which have cosine 0 with
-    the others, are equal to one another.
+    df counts all N completions, repeated ones as often as they come. A text without tokens
+    has cosine 0 with every other. It is scikit-learn's TfidfVectorizer and cosine_similarity.
     """
     tokens = tokenize(distinct)
     text_E, term_E, count_E = tokens.counts()
@@ -159,7 +158,6 @@ def tfidf_cosine(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
     square_D = np.bincount(text_E, weights=weight_E**2, minlength=len(distinct))
     unit_E = weight_E / np.sqrt(square_D).take(text_E)
     cosine_DD = products(text_E, term_E, unit_E, texts=len(distinct))
-    cosine_DD[np.ix_(tokens.empty(), tokens.empty())] = 1.0
     np.fill_diagonal(cosine_DD, 1.0)
     return cosine_DD
 

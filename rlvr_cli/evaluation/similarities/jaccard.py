@@ -15,12 +15,10 @@ def build() -> Similarity:
 
 
 def jaccard(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
-    """The Jaccard similarities [D, D] of distinct texts; 1 between two without tokens."""
-    tokens = tokenize(distinct)
-    text_E, term_E, _ = tokens.counts()
+    """The Jaccard similarities [D, D] of distinct texts; 0 for a text without tokens."""
+    text_E, term_E, _ = tokenize(distinct).counts()
     size_D = np.bincount(text_E, minlength=len(distinct))
     both_DD = products(text_E, term_E, np.ones(len(text_E)), texts=len(distinct))
     jaccard_DD: np.ndarray = both_DD / np.maximum(size_D[:, None] + size_D - both_DD, 1)
-    jaccard_DD[np.ix_(tokens.empty(), tokens.empty())] = 1.0
     np.fill_diagonal(jaccard_DD, 1.0)
     return jaccard_DD

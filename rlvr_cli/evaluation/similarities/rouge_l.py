@@ -15,14 +15,13 @@ def build() -> Similarity:
 
 
 def rouge_l(distinct: Sequence[str], where: np.ndarray) -> np.ndarray:
-    """The ROUGE-L F1 [D, D] of distinct texts; 1 between two without tokens.
+    """The ROUGE-L F1 [D, D] of distinct texts; 0 for a text without tokens.
 
     1 minus the normalised insertions and deletions from one to the other, which is the same.
     """
-    tokens = tokenize(distinct)
-    f1_DD = pairwise("Indel", [term_N.tolist() for term_N in tokens.of_text()])
-    empty = tokens.empty()
-    f1_DD[empty], f1_DD[:, empty] = 0.0, 0.0
-    f1_DD[np.ix_(empty, empty)] = 1.0
+    terms = tokenize(distinct).of_text()
+    f1_DD = pairwise("Indel", [term_N.tolist() for term_N in terms])
+    empty_D = np.array([len(term_N) == 0 for term_N in terms])
+    f1_DD[empty_D], f1_DD[:, empty_D] = 0.0, 0.0
     np.fill_diagonal(f1_DD, 1.0)
     return f1_DD

@@ -73,13 +73,6 @@ def test_jaccard_is_the_share_of_common_tokens():
     assert pair("jaccard", "a a a", "A") == 1
 
 
-@pytest.mark.parametrize("name", ["tfidf", "jaccard", "rouge-l"])
-def test_texts_without_tokens_are_equal_to_one_another_and_unlike_the_others(name):
-    made = built(name)(["", " ", "a", "\n"], np.arange(4))
-    empty = [True, True, False, True]
-    assert made.tolist() == [[float(a == b) for b in empty] for a in empty]
-
-
 @pytest.mark.parametrize("name", sorted(set(registry.names("similarities")) - {"embedding"}))
 @pytest.mark.parametrize(
     ("texts", "mean", "clusters"),
