@@ -259,6 +259,7 @@ def write_metrics(
                     stored, content, out, table, behaviour or {}
                 ),
             },
+            optional=("equality", "min_n"),
             behaviour=behaviour or {},
         ),
         lambda _: table,

@@ -117,7 +117,8 @@ class Tallying:
         """The tally of all that was added."""
         counted = _summed([self._counts, *self._parts])
         has_verdict = pc.greater(pc.add(counted["wrong"], counted["correct"]), 0)
-        named = counted.append_column("name", _names(counted))
+        names, prefixed = _names(counted)
+        named = counted.append_column("name", names)
         left_out = named.filter(pc.invert(has_verdict))["name"].to_pylist()
         measured = named if not left_out else named.filter(has_verdict)
         unknown_P, wrong_P, right_P = (measured[name].to_numpy() for name in COUNTS)
@@ -127,8 +128,9 @@ class Tallying:
             codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
         votes = self._votes or None  # no answer was extracted
+        prompt_id: list[str] = measured["name"].to_pylist()
         return Tally(
-            measured["name"].to_pylist(),
+            prompt_id,
             wrong_P + right_P,
             right_P,
             unknown_P,
@@ -137,7 +139,7 @@ class Tallying:
             sources,
             None if votes is None else [votes.get(code, {}) for code in codes],
             self._repeats(),
-            measured["id"].to_pylist(),
+            measured["id"].to_pylist() if prefixed else prompt_id,
         )
 
     def _keep_texts(self, batch: Batch, code_N: np.ndarray, right_N: np.ndarray) -> None:
@@ -188,13 +190,13 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
     return pa.table(columns, _COUNTED)
 
 
-def _names(counted: pa.Table) -> pa.ChunkedArray:
-    """Each prompt's id; ids that several sources use have theirs in front."""
+def _names(counted: pa.Table) -> tuple[pa.ChunkedArray, bool]:
+    """Each prompt's id; with its source in front, and True, if several sources use one id."""
     sources, ids = counted["source"], counted["id"]
     if sources.null_count == len(counted) or len(pc.unique(ids)) == len(counted):
-        return ids
+        return ids, False
     slash = pa.scalar("/", pa.large_string())
-    return pc.binary_join_element_wise(pc.fill_null(sources, "None"), ids, slash)
+    return pc.binary_join_element_wise(pc.fill_null(sources, "None"), ids, slash), True
 
 
 def _counted(id_N: np.ndarray, correct_N: np.ndarray | None, ids: int) -> np.ndarray:

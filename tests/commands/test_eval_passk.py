@@ -135,6 +135,10 @@ def test_a_directory_of_fewer_prompts_is_another_one(rlvr, refused, jsonl, tmp_p
     words = ("eval-passk", jsonl(*SHORT), "--k", "1", "--out", tmp_path / "made")
     assert rlvr(*words).code == 0
     assert "min_n was not set, is 8" in refused(2, *words, "--min-n", "8")
+    fewer = (*words[:-1], tmp_path / "fewer")
+    assert rlvr(*fewer, "--min-n", "8").code == 0
+    assert "nothing left to do" in rlvr(*fewer, "--min-n", "8").err
+    assert "min_n was 8, is not set" in refused(2, *fewer)
 
 
 def test_another_directory_than_scores_is_refused(refused, known):
