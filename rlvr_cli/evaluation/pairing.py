@@ -124,7 +124,7 @@ def of_scores(scores: Shards, tallied: Tally) -> Prompts:
             _fact(
                 row["prompt_id"],
                 row["source"],
-                _hash(overlap.text_of(row["messages"])),
+                _hash(_question(json.loads(row["messages"]))),
                 _gold(row["answer"]),
             ),
             own_name,
@@ -148,10 +148,19 @@ def _without(facts: Facts, own_name: str) -> Facts:
 def _asked(text: str) -> str:
     """What a column of prompts asks: messages came as JSON."""
     try:
-        messages = json.loads(text) if text.startswith("[") and '"role"' in text else text
+        return _question(json.loads(text) if text.startswith("[") and '"role"' in text else text)
     except ValueError:
-        messages = text
-    return overlap.text_of_value(messages)
+        return _question(text)
+
+
+def _question(prompt: Any) -> str:
+    """What a prompt asks, of messages those before the model's answer, however it is written."""
+    if isinstance(prompt, list):
+        if not all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in prompt):
+            return json.dumps(prompt, default=str)
+        while prompt and prompt[-1]["role"] == "assistant":
+            prompt = prompt[:-1]
+    return overlap.text_of_value(prompt)
 
 
 def _hash(text: str) -> str | None:

@@ -194,6 +194,26 @@ def test_messages_and_the_spelling_of_a_gold_do_not_matter(rlvr, jsonl, tmp_path
     assert ran.out.count("by id, text and gold\n") == 2
 
 
+def test_the_answers_within_a_chat_are_no_part_of_what_is_asked(rlvr, refused, jsonl, tmp_path):
+    """Each row has its own answer as the last turn; ShareGPT's turns are compared as they are."""
+    chats = [
+        {"id": i, "answer": f"{i}", "completion": f"{i}{j}", "correct": j,
+         "messages": [{"role": "user", "content": f"{i}+0"},
+                      {"role": "assistant", "content": f"{i}{j}"}]}
+        for i in range(3) for j in range(2)
+    ]  # fmt: skip
+    text = jsonl(*asked(range(3), text="{}+0"))
+    ran = rlvr("compare", text, jsonl(*chats, name="chats.jsonl"))
+    assert "paired by id, text and gold\n" in ran.out, ran.err
+    first, second = (
+        jsonl(*({"id": i, "correct": [1, 0], "conversations": [{"from": "human", "value": q}]}
+                for i, q in enumerate(questions)), name=f"{questions}.jsonl")
+        for questions in ("ab", "cd")
+    )  # fmt: skip
+    assert "`0` has another text" in refused(3, "compare", first, second)
+    assert "paired by id and text" in rlvr("compare", first, first).out
+
+
 def test_sources_tell_equal_ids_apart(rlvr, refused, jsonl):
     both = [*asked(range(3), source="a"), *asked(range(3), text="{}-1", source="b", n=4)]
     one = jsonl(*both)
