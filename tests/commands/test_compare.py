@@ -225,11 +225,10 @@ def test_sources_tell_equal_ids_apart(rlvr, refused, jsonl):
     assert "the id `0` stands for several prompts" in err and "--source-column" in err
 
 
-def test_one_id_with_two_golds_is_refused(rlvr, refused, jsonl):
+def test_one_id_with_two_golds_is_refused(refused, jsonl):
     rows = jsonl(*asked([1, 2]), *asked([2], gold="7"))
     err = refused(3, "compare", rows, rows)
-    assert "has two golds for the id `2`" in err
-    assert rlvr("compare", rows, rows, "--pair-by", "id,source,text").code == 0
+    assert "two golds" in err and "`2`" in err and "--id-column" in err
 
 
 def test_pair_by_takes_the_names_of_fields_alone(refused, known):
