@@ -31,10 +31,9 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import diversity, voting
+    from rlvr_cli.evaluation import diversity, earlier, voting
 
-    path = options.files(source)
-    specs = diversity.specs(similarity)
+    path, specs = options.files(source), diversity.specs(similarity)
     stored = diversity.load(path, config.make(config.Columns, columns))
     tallied = stored.tally()
     judge = voting.equality_judge(tallied, stored.scores, equality, voting.several(tallied))
@@ -51,3 +50,4 @@ def command(
         remark = voting.described(entropy, "answer entropy")
         summary |= {"answer_entropy": entropy, "remark": remark}
     console.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)
+    console.remark("diversity", *earlier.remarks(out, diversity.BEHAVIOUR))

@@ -23,20 +23,21 @@ from rlvr_cli.terminal import console, tables
 def command(
     columns: dict[str, Any],
     source: options.Files = None,
-    k: Annotated[str | None, typer.Option(help="as in 1,8,64; default: powers of two")] = None,
+    k: options.Ks = None,
+    min_n: options.MinN = 1,
     plot: Annotated[bool, typer.Option("--plot", help="draw Pass@k against k")] = False,
     out: options.Out = None,
     equality: options.Equality = None,
     power: options.Power = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import pass_at_k, power as powers, voting
+    from rlvr_cli.evaluation import enough, pass_at_k, power as powers, voting
 
     path = options.files(source)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
+    tallied, ks = enough.chosen(tallied, min_n, options.ks(k))
     needed = None if power is None else powers.of_tally(tallied, power)
-    ks = options.ks(k) or pass_at_k.default_ks(tallied)
     decisive = voting.deciding(tallied, max(ks, default=0))
     judge = voting.equality_judge(tallied, scores, equality, decisive)
     with console.Parts("eval-passk", 1, judge.answers, "answers") as progress:
@@ -44,13 +45,14 @@ def command(
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
     )
-    params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
     parts = console.Parts("eval-passk", 1)
+    how = {"equality": majority["equality"]} if majority else {}
+    params = {"k": ks} | enough.params(min_n) | how
     written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
     facts = {"estimator": pass_at_k.PASS_ESTIMATOR, "power": needed}
     summary = pass_at_k.summary(tallied, measures) | facts
-    if majority:
-        summary |= {"majority": majority, "remark": voting.described(majority)}
+    summary |= {"majority": majority} if majority else {}
+    summary["remark"] = voting.remark(majority, equality)
     curve = pass_at_k.pass_curve(tallied) if plot else {}
     drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
     title = f"Pass@k of `{path}`"

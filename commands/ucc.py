@@ -22,9 +22,8 @@ from rlvr_cli.terminal import console, tables
 def command(
     columns: dict[str, Any],
     source: options.Files = None,
-    k: Annotated[
-        str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")
-    ] = None,
+    k: options.Ks = None,
+    min_n: options.MinN = 1,
     threshold: Annotated[str, typer.Option(help="above 0 up to 1; several as in 0.6,0.8")] = "0.8",
     linkage: options.Linkage = "single",
     similarity: Annotated[str, typer.Option(help="see `rlvr list similarities`")] = "tfidf",
@@ -34,20 +33,21 @@ def command(
     json: options.Json = False,
 ) -> None:
     malloc.take_one_core()  # each of several processes has one
-    from rlvr_cli.evaluation import clustering, pass_at_k
+    from rlvr_cli.evaluation import clustering, enough, pass_at_k
 
     path, thresholds = options.files(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, texts=True)
-    ks = options.ks(k) or pass_at_k.default_ks(tallied)
+    tallied, ks = enough.chosen(tallied, min_n, options.ks(k), "ucc")
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(
         tallied, thresholds=thresholds, representatives=bool(clusters), **how)  # fmt: skip
     measures = pass_at_k.sweep_measures(tallied, ks, clusterings, thresholds)
     parts = console.Parts("ucc", 1)
     chosen = {"threshold": thresholds if thresholds[1:] else thresholds[0], **how}
-    written = pass_at_k.write(out, "ucc", scores, tallied, measures, {"k": ks, **chosen}, parts)
+    params = {"k": ks, **enough.params(min_n), **chosen}
+    written = pass_at_k.write(out, "ucc", scores, tallied, measures, params, parts)
     if clusters and (count := clustering.write(clusters, tallied, clusterings, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
     summary = pass_at_k.summary(tallied, measures) | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}

@@ -156,6 +156,17 @@ Power = Annotated[
     float | None,
     typer.Option(help="say how many prompts would show this difference of Pass@1, as in 0.02"),
 ]
+Ks = Annotated[str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")]
+MinN = Annotated[
+    int, typer.Option("--min-n", min=1, help="leave out prompts with fewer completions than this")
+]
+PairBy = Annotated[
+    str | None,
+    typer.Option(
+        help="what must agree in a prompt of both \\[default: id,source,text,gold, as far as both "
+        "know them]"
+    ),
+]
 Linkage = Annotated[
     Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
 ]

@@ -5,7 +5,6 @@ Shapes: P prompts, K values of k.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,18 @@ import numpy as np
 
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.evaluation import pass_at_k, verdicts, voting
+from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k, verdicts
 from rlvr_cli.evaluation.load import is_directory, refuse_columns
 from rlvr_cli.evaluation.metrics import contrast, intervals
 from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
-from rlvr_cli.evaluation.tallies import Tally, chosen
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.evaluation.sides import Side, is_run, load, paired
+from rlvr_cli.evaluation.tallies import Tally, drawn
 
 MOST_KS = 4096
+AT_EQUAL_N = (
+    "what depends on their number is of as many on both sides, drawn at random: UCC, clusters, "
+    "UCR, flips, gained and lost"
+)
 
 Cell = list[float | None]  # mean, low, high
 
@@ -94,43 +97,37 @@ def _values(measures: Measures, names: list[str], prompt_ids: list[str]) -> np.n
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of what is compared: its counts, and its measures where it is a run of train."""
-
-    path: Path
-    tally: Tally
-    own: Measures | None = None
-    majority: dict[str, Any] = field(default_factory=dict)  # how votes were counted
-
-    @cached_property
-    def smallest(self) -> int:
-        return int(self.tally.n_P.min())
-
-
-@dataclass(frozen=True)
 class Contrast:
     """What changed from the first to the second, besides the metrics."""
 
-    first: Path
-    second: Path
+    first: Side
+    second: Side
     metrics: Comparison
     buckets: list[contrast.FlipBucket]
     gained: list[str]  # prompts without a correct completion before, with one now
     lost: list[str]
     crossings: list[int]  # the k at which the order of Pass@k changes
     ahead: str  # at k = 1: first, second or neither
+    unlike: list[str]  # what sets the two apart besides their policies
+
+    @property
+    def headline(self) -> str:
+        """What is compared, with the steps of runs."""
+        return f"{self.metrics.title}: {self.first.title}, then {self.second.title}"
 
     def as_json(self) -> dict[str, Any]:
         buckets = [{**asdict(b), "change": finite(b.change)} for b in self.buckets]
         return {
             **self.metrics.as_json(),
-            "first": str(self.first),
-            "second": str(self.second),
+            "first": str(self.first.path),
+            "second": str(self.second.path),
+            "steps": [self.first.conditions.step, self.second.conditions.step],
             "flips": buckets,
             "gained": self.gained,
             "lost": self.lost,
             "crossings": self.crossings,
             "ahead": self.ahead,
+            "unlike": self.unlike,
         }
 
 
@@ -140,95 +137,97 @@ def compare(first: Path, second: Path) -> Comparison:
 
 
 def contrasts(
-    paths: Sequence[Path], *, equality: str | None = None, columns: Columns | None = None
-) -> tuple[list[Side], list[Contrast]]:
-    """The sides with their prompts in one order, and each after the first against the first.
+    paths: Sequence[Path],
+    *,
+    equality: str | None = None,
+    columns: Columns | None = None,
+    ks: Sequence[int] = (),
+    min_n: int = 1,
+    pair_by: Sequence[str] = pairing.FIELDS,
+) -> tuple[list[Side], list[Contrast], list[str]]:
+    """The sides with their common prompts in one order, each after the first against the first.
 
-    `equality` decides which wrong answers are equal: see `voting.equality_judge`; `columns` how
-    files of other tools are read.
+    Last come the remarks: by what prompts were paired, and what was left out. `equality` decides
+    which wrong answers are equal: see `voting.equality_judge`, and `columns` how
+    files of other tools are read. `ks` default to powers of two.
     """
     if len(paths) < 2:
         raise UsageError(
             f"compare takes two arguments or more, {len(paths)} given",
             "name two runs, scores directories or files: `rlvr compare A B`",
         )
-    if all(path.is_dir() and (_is_run(path) or is_directory(path)) for path in paths):
+    if all(path.is_dir() and (is_run(path) or is_directory(path)) for path in paths):
         refuse_columns(paths[0], columns)
-    first, *others = [load(path, equality, columns) for path in paths]
-    sides = [first, *(_ordered(first, other) for other in others)]
-    made = [_contrast(first, other) for other in sides[1:]]
+    loaded = [load(path, equality, columns, by=pair_by, min_n=min_n) for path in paths]
+    sides, remarks = paired(loaded, pair_by)
+    enough.require_ks(np.min([side.tally.n_P for side in sides], axis=0), ks)
+    remarks += [text for side in loaded if (text := enough.short(side.tally, str(side.path)))]
+    made = [_contrast(sides[0], other, ks) for other in sides[1:]]
     metrics = judged([one.metrics for one in made])
-    return sides, [replace(one, metrics=own) for one, own in zip(made, metrics, strict=True)]
+    judged_ones = [replace(one, metrics=own) for one, own in zip(made, metrics, strict=True)]
+    return sides, judged_ones, remarks
 
 
-def _is_run(path: Path) -> bool:
-    return (path / "eval").exists() or (path / "config.toml").exists()
+def summary(
+    sides: Sequence[Side], contrasts: Sequence[Contrast], remarks: list[str]
+) -> dict[str, Any]:
+    """What `--json` prints: the first contrast, with the others and what holds for all."""
+    first, *others = [one.as_json() for one in contrasts]
+    return {
+        **first,
+        "others": others,
+        "frontier": frontier(sides),
+        "remarks": remarks,
+        "majorities": [side.majority for side in sides],
+        "read": [side.tally.read for side in sides],
+    }
 
 
-def load(path: Path, equality: str | None = None, columns: Columns | None = None) -> Side:
-    """A run by its last evaluation, a scores directory, or files of another tool."""
-    evaluations = sorted(path.glob(f"eval/*/logprobs/{MANIFEST}"))
-    if evaluations:
-        folder = evaluations[-1].parent.parent
-        own = pass_at_k.run_measures(folder)
-        tallied = pass_at_k.of_scores(Shards.open(folder / "scores", "scores"))
-        rows = {name: row for row, name in enumerate(tallied.prompt_id)}
-        return Side(path, chosen(tallied, [rows[name] for name in own.prompt_id]), own)
-    if _is_run(path):
-        raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
-    if is_directory(path):
-        columns = None
-    tallied, scores = pass_at_k.tally(
-        path, columns=columns, texts="if there", answers=equality != "none"
-    )
-    pass_at_k.require_measurable(tallied)
-    decisive = voting.deciding(tallied, int(tallied.n_P.min()))
-    judge = voting.equality_judge(tallied, scores, equality, decisive)
-    tallied, majority = judge.count()
-    return Side(path, tallied, majority=majority)
-
-
-def _ordered(first: Side, other: Side) -> Side:
-    """The other with its prompts in the first one's order; an error unless they are the same."""
-    rows = {name: row for row, name in enumerate(other.tally.prompt_id)}
-    if set(rows) != set(first.tally.prompt_id):
-        only = sorted(set(rows) ^ set(first.tally.prompt_id))
-        raise DataError(
-            f"`{first.path}` and `{other.path}` do not have the same prompts: `{only[0]}` is in "
-            "one of them only",
-            "compare runs over the same held-out prompts",
-        )
-    return replace(other, tally=chosen(other.tally, [rows[p] for p in first.tally.prompt_id]))
-
-
-def _contrast(first: Side, second: Side) -> Contrast:
-    a, b = first.tally, second.tally
+def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
     largest = min(first.smallest, second.smallest)
-    ks = [k for k in [*pass_at_k.default_ks(a), largest] if k <= largest]
-    if first.own and second.own:
-        pair = (first.own, second.own)
-    else:
-        pair = (_measures(first, sorted(set(ks))), _measures(second, sorted(set(ks))))
-    title = f"{len(a.prompt_id)} prompts, Pass@k up to k = {largest}"
-    curves = [contrast.curve(t.n_P, t.correct_P, min(largest, MOST_KS)) for t in (a, b)]
+    default = [1] if first.tokens and second.tokens else pass_at_k.default_ks(first.tally)
+    chosen_ks = sorted(ks or {k for k in [*default, largest] if k <= largest})
+    n_P = np.minimum(first.tally.n_P, second.tally.n_P)
+    a, b = drawn(first.tally, n_P), drawn(second.tally, n_P)
+    pair = (_measures(first, a, chosen_ks, ks), _measures(second, b, chosen_ks, ks))
+    title = f"{len(a.prompt_id)} prompts, Pass@k up to k = {chosen_ks[-1]}, mean [95% interval]"
+    curves = [
+        contrast.curve(side.tally.n_P, side.tally.correct_P, min(largest, MOST_KS))
+        for side in (first, second)
+    ]
     at_1 = float((curves[1] - curves[0])[:, 0].mean())
+    names = (f"`{first.path}`", f"`{second.path}`")
     return Contrast(
-        first.path,
-        second.path,
+        first,
+        second,
         difference(*pair, title),
         contrast.flips(a.n_P, a.correct_P, b.n_P, b.correct_P),
         _solved_only_by(b, a),
         _solved_only_by(a, b),
         contrast.crossings(*curves),
         "neither" if abs(at_1) < 1e-12 else "second" if at_1 > 0 else "first",
+        list(
+            conditions.differences(
+                names,
+                first.conditions,
+                second.conditions,
+                (first.tally.n_P, second.tally.n_P),
+                AT_EQUAL_N,
+            )
+        ),
     )
 
 
-def _measures(side: Side, ks: list[int]) -> Measures:
-    tallied = side.tally
-    measures = [pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)]
-    if tallied.texts is not None:
-        measures.append(pass_at_k.ucc_measures(tallied, [ks[-1]]))
+def _measures(side: Side, equal: Tally, ks: list[int], given: Sequence[int]) -> Measures:
+    """Pass@k and Maj@k of all completions, what depends on n of as many as the other side has."""
+    measures = [
+        pass_at_k.pass_measures(side.tally, ks),
+        pass_at_k.majority_measures(side.tally, ks),
+    ]
+    if equal.texts is not None:
+        measures.append(pass_at_k.ucc_measures(equal, ks if given else ks[-1:]))
+    if side.tokens:
+        measures.append(side.tokens)
     return pass_at_k.joined(*measures)
 
 

@@ -27,6 +27,7 @@ from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
 WANTED = {"completion", "correct", "reward", "extracted", "source", "finish"}
+BEHAVIOUR = {"diversity": 2}  # it rises when the same completions get other figures
 TOKEN_COLUMNS = {"entropy": "token entropy", "max_prob": "max-prob"}
 
 
@@ -180,8 +181,10 @@ def measure(completions: Completions, tallied: Tally, similarities: Sequence[str
         row |= {f"distinct-{n}": v for n, v in enumerate(ngrams.distinct(group.texts), 1)}
         if wrong is not None:
             row["answer entropy"] = answers.entropy(group.right, wrong[p], silent_P[p])
+        # Texts of white space alone are one text, the empty one.
+        texts = [text if text.strip() else "" for text in group.texts]
         for spec, similarity in similarity_of.items():
-            row[f"{spec} similarity"] = Similar.of(group.texts, similarity).mean()
+            row[f"{spec} similarity"] = Similar.of(texts, similarity).mean()
         length_N = lengths(group)
         row |= {"length": float(length_N.mean()), "length std": float(length_N.std(ddof=1))}
         if has_ends:
@@ -232,6 +235,7 @@ def write(
         parents,
         summary(completions, measures),
         on_part,
+        BEHAVIOUR,
     )
 
 

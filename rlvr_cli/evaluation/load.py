@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.evaluation.pairing import Asked
 from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.stages import common
@@ -22,22 +23,25 @@ def tally(
     columns: Columns | None = None,
     texts: bool | Literal["if there"] = False,
     answers: bool = True,
+    asked: Asked | None = None,
 ) -> tuple[Tally, Shards | None]:
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
     Files are streamed; only counts by prompt, and the correct texts if asked for, stay in memory.
     `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
-    answers are not counted.
+    answers are not counted. `asked` collects what files say of their prompts.
     """
     if is_directory(path):
         refuse_columns(path, columns)
         scores = Shards.open(path, "scores")
         return of_scores(scores, texts=bool(texts), answers=answers), scores
-    wanted = {"correct", "reward", "extracted"}
-    stream = Stream(path, columns, wanted=wanted | ({"completion"} if texts else set()))
+    wanted = {"correct", "reward", "extracted"} | ({"completion"} if texts else set())
+    stream = Stream(path, columns, wanted=wanted | (asked.wanted if asked else set()))
     tallying = Tallying(texts=bool(texts), answers=answers)
     for batch in stream:
         tallying.add(batch)
+        if asked:
+            asked.add(batch)
     _require_columns(stream, texts=texts is True)
     tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None

@@ -3,7 +3,7 @@
 Shapes: P prompts, K values of k, M metrics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation import clustering
+from rlvr_cli.evaluation import clustering, earlier, enough
+from rlvr_cli.evaluation.enough import default_ks as default_ks
 from rlvr_cli.evaluation.load import of_scores as of_scores, tally as tally
 from rlvr_cli.evaluation.metrics import answers, intervals, passk, ucc
 from rlvr_cli.evaluation.metrics.clusters import Clusters
@@ -65,14 +66,6 @@ def as_cells(made: intervals.Intervals) -> list[list[float | None]]:
     """[mean, low, high] of each metric, None where there is none."""
     rows = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
     return [list(map(finite, row)) for row in rows]
-
-
-def default_ks(tallied: Tally) -> list[int]:
-    """The powers of two up to the smallest n, and that n."""
-    smallest = int(tallied.n_P.min()) if len(tallied.n_P) else 0
-    return sorted(
-        {2**i for i in range(smallest.bit_length()) if 2**i <= smallest} | {smallest} - {0}
-    )
 
 
 def pass_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
@@ -249,8 +242,12 @@ def write_metrics(
     parents: dict[str, Shards],
     facts: dict[str, Any],
     on_part: OnPart,
+    behaviour: Mapping[str, int] | None = None,
 ) -> Shards:
-    """A metrics directory of these columns and measures; its content is a parameter too."""
+    """A metrics directory of these columns and measures; its content is a parameter too.
+
+    `behaviour` is the version of each definition that has changed: see `Plan`.
+    """
     counts = [list(map(int, columns[name])) for name in ("n", "correct")]
     content = content_hash(columns["prompt_id"], *counts, _plain(measures.value_PM))
     columns |= {name: measures.value_PM[:, m] for m, name in enumerate(measures.names)}
@@ -265,7 +262,14 @@ def write_metrics(
             parents,
             1,
             extra=extra,
-            specs={"equality": _equality_meant},
+            specs={
+                "equality": _equality_meant,
+                "content": lambda stored: earlier.content(
+                    stored, content, out, table, behaviour or {}
+                ),
+            },
+            optional=("equality", "min_n"),
+            behaviour=behaviour or {},
         ),
         lambda _: table,
         summarise=lambda _: facts,
@@ -293,7 +297,7 @@ def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
         "excluded": int(tallied.excluded_P.sum()),
         "repeated": tallied.repeated,
         "left_out": tallied.left_out,
-        "left_out_for": "without any verdict",
+        "left_out_for": enough.left_out_for(tallied),
         **measures.estimates(),
         "sources": by_source(tallied, measures),
         "read": tallied.read,

@@ -3,9 +3,10 @@
 Shapes: N completions of a batch, U prompts in it, R runs of rows of one prompt, P prompts.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Tally:
     votes: list[Mapping[str, int]] | None = None  # of each wrong answer
     repeated: int = 0  # rows with the prompt and the sample index of an earlier row
     read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
+    ids: list[str] = field(default_factory=list)  # without the source that `prompt_id` may have
+    least: int = 1  # prompts with fewer verdicts are left out
 
     @property
     def wrong(self) -> list[list[int]] | None:
@@ -111,7 +114,8 @@ class Tallying:
         """The tally of all that was added."""
         counted = _summed([self._counts, *self._parts])
         has_verdict = pc.greater(pc.add(counted["wrong"], counted["correct"]), 0)
-        named = counted.append_column("name", _names(counted))
+        names, prefixed = _names(counted)
+        named = counted.append_column("name", names)
         left_out = named.filter(pc.invert(has_verdict))["name"].to_pylist()
         measured = named if not left_out else named.filter(has_verdict)
         unknown_P, wrong_P, right_P = (measured[name].to_numpy() for name in COUNTS)
@@ -121,8 +125,9 @@ class Tallying:
             codes = [self._codes.get(pair, -1) for pair in pairs]
         texts = self._texts
         votes = self._votes or None  # no answer was extracted
+        prompt_id: list[str] = measured["name"].to_pylist()
         return Tally(
-            measured["name"].to_pylist(),
+            prompt_id,
             wrong_P + right_P,
             right_P,
             unknown_P,
@@ -130,6 +135,7 @@ class Tallying:
             left_out,
             sources,
             None if votes is None else [votes.get(code, {}) for code in codes],
+            ids=measured["id"].to_pylist() if prefixed else prompt_id,
         )
 
     def _keep_texts(self, batch: Batch, code_N: np.ndarray, right_N: np.ndarray) -> None:
@@ -176,13 +182,13 @@ def _summed(parts: list[pa.Table]) -> pa.Table:
     return pa.table(columns, _COUNTED)
 
 
-def _names(counted: pa.Table) -> pa.ChunkedArray:
-    """Each prompt's id; ids that several sources use have theirs in front."""
+def _names(counted: pa.Table) -> tuple[pa.ChunkedArray, bool]:
+    """Each prompt's id; with its source in front, and True, if several sources use one id."""
     sources, ids = counted["source"], counted["id"]
     if sources.null_count == len(counted) or len(pc.unique(ids)) == len(counted):
-        return ids
+        return ids, False
     slash = pa.scalar("/", pa.large_string())
-    return pc.binary_join_element_wise(pc.fill_null(sources, "None"), ids, slash)
+    return pc.binary_join_element_wise(pc.fill_null(sources, "None"), ids, slash), True
 
 
 def _counted(id_N: np.ndarray, correct_N: np.ndarray | None, ids: int) -> np.ndarray:
@@ -209,20 +215,40 @@ def with_verdicts(tallied: Tally, n: int) -> Tally:
     """The prompts that have n completions with a verdict; the others are left out."""
     enough = np.flatnonzero(tallied.n_P >= n).tolist()
     fewer = [name for name, have in zip(tallied.prompt_id, tallied.n_P, strict=True) if have < n]
-    return chosen(tallied, enough, left_out=tallied.left_out + fewer)
+    left_out = tallied.left_out + fewer
+    return replace(chosen(tallied, enough), left_out=left_out, least=max(n, tallied.least))
 
 
-def chosen(tallied: Tally, rows: list[int], *, left_out: list[str] | None = None) -> Tally:
+def chosen(tallied: Tally, rows: Sequence[int]) -> Tally:
     """The tally of some of the prompts, by their place in it."""
-    return Tally(
-        [tallied.prompt_id[p] for p in rows],
-        tallied.n_P[rows],
-        tallied.correct_P[rows],
-        tallied.excluded_P[rows],
-        None if tallied.texts is None else [tallied.texts[p] for p in rows],
-        tallied.left_out if left_out is None else left_out,
-        [tallied.source[p] for p in rows],
-        None if tallied.votes is None else [tallied.votes[p] for p in rows],
-        tallied.repeated,
-        tallied.read,
+    rows = list(rows)
+    return replace(
+        tallied,
+        prompt_id=[tallied.prompt_id[p] for p in rows],
+        n_P=tallied.n_P[rows],
+        correct_P=tallied.correct_P[rows],
+        excluded_P=tallied.excluded_P[rows],
+        texts=None if tallied.texts is None else [tallied.texts[p] for p in rows],
+        source=[tallied.source[p] for p in rows],
+        votes=None if tallied.votes is None else [tallied.votes[p] for p in rows],
+        ids=[tallied.ids[p] for p in rows] if tallied.ids else [],
     )
+
+
+def drawn(tallied: Tally, n_P: np.ndarray) -> Tally:
+    """At most n of the completions of each prompt, drawn at random: the same for the same prompt.
+
+    How many of them are correct is hypergeometric. Answers, which have no texts, are left out.
+    """
+    n_P = np.minimum(n_P, tallied.n_P)
+    correct_P, texts = tallied.correct_P.copy(), list(tallied.texts or [])
+    for p in np.flatnonzero(n_P < tallied.n_P).tolist():
+        seed = hashlib.sha256(tallied.prompt_id[p].encode()).digest()
+        rng = np.random.default_rng(list(seed[:16]))
+        correct = int(tallied.correct_P[p])
+        correct_P[p] = rng.hypergeometric(correct, int(tallied.n_P[p]) - correct, int(n_P[p]))
+        if tallied.texts is not None:
+            order = np.sort(rng.permutation(len(texts[p]))[: correct_P[p]])
+            texts[p] = [texts[p][i] for i in order.tolist()]
+    kept = None if tallied.texts is None else texts
+    return replace(tallied, n_P=n_P, correct_P=correct_P, texts=kept, votes=None)

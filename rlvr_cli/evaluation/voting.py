@@ -217,6 +217,13 @@ def _name(spec: str) -> str:
     return spec.partition(":")[0]
 
 
+def remark(facts: dict[str, Any], equality: str | None) -> str:
+    """`described`, also of a tally without any answer; nothing where `none` was asked for."""
+    if facts:
+        return described(facts)
+    return "" if equality == "none" else "maj@k: not measured: there are no extracted answers"
+
+
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 

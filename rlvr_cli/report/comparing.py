@@ -3,16 +3,21 @@
 Shapes: P prompts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlvr_cli.evaluation import compare
+from rlvr_cli.evaluation import compare, conditions, pairing
 from rlvr_cli.evaluation.compare import Cell, Comparison
 from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.evaluation.tallies import chosen, drawn
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.storage.lineage import Lineage
+
+AT_EQUAL_N = (
+    "flips, gained and lost are of as many on both sides, drawn at random, and UCC and UCR, which "
+    "depend on their number, are not compared"
+)
 
 # Shares of right completions in the first: the buckets of QUATRO, appendix C, of 256 completions.
 BUCKETS = (("very hard", 8 / 256), ("hard", 32 / 256), ("medium", 128 / 256), ("easy", 1.0))
@@ -42,7 +47,7 @@ class SubjectPair:
     buckets: list[DifficultyBucket]
     gained: list[str]  # never right in the first, right at least once in the second
     lost: list[str]
-    note: str
+    notes: list[str]
 
     @property
     def rows(self) -> dict[str, list[Cell]]:
@@ -59,19 +64,23 @@ def judged(pairs: Sequence[SubjectPair | str]) -> list[SubjectPair | str]:
 
 def pair(first: Subject, second: Subject) -> SubjectPair | str:
     """The comparison, or why there is none."""
-    same, other = _same_prompts(first, second)
-    if not same:
-        return (
-            f"{first.name} and {second.name} have no prompt in common and are not compared."
-            if not other
-            else f"{first.name} and {second.name} use the same names for other prompts and are not "
-            "compared."
-        )
+    if why := pairing.refusal(first.name, second.name, first.prompts, second.prompts):
+        return f"{why[0]}: they are not compared."
+    matched = pairing.match(first.prompts, second.prompts)
+    rows_a, rows_b = map(list, zip(*matched.rows, strict=True))
+    same = [first.tallied.prompt_id[p] for p in rows_a]
+    a, b = chosen(first.tallied, rows_a), chosen(second.tallied, rows_b)
+    n_P = np.minimum(a.n_P, b.n_P)
+    equal_n = bool((a.n_P == b.n_P).all())
     k = min(first.top, second.top)
     names = [
         name
         for name in dict.fromkeys(
-            ["pass@1", f"pass@{k}", f"ucc@{k}", "ucr", "entropy", "length", "truncated"]
+            [
+                *("pass@1", f"pass@{k}"),
+                *((f"ucc@{k}", "ucr") if equal_n else ()),
+                *("entropy", "length", "truncated"),
+            ]
         )
         if name in first.measures.names
         and name in second.measures.names
@@ -80,43 +89,44 @@ def pair(first: Subject, second: Subject) -> SubjectPair | str:
     comparison = compare.difference(
         _only(first.measures, names, same), _only(second.measures, names, same), ""
     )
-    a_P, b_P = _shares(first, same), _shares(second, same)
-    left = len(first.tallied.prompt_id) + len(second.tallied.prompt_id) - 2 * len(same)
-    note = f"Left out because only one of the two has them: {left:,} prompts." if left else ""
+    a_P, b_P = (t.correct_P / t.n_P for t in (drawn(a, n_P), drawn(b, n_P)))
     return SubjectPair(
         first,
         second,
         same,
         comparison,
         _buckets(a_P, b_P),
-        [p for p, a, b in zip(same, a_P, b_P, strict=True) if a == 0 < b],
-        [p for p, a, b in zip(same, a_P, b_P, strict=True) if a > 0 == b],
-        note,
+        [p for p, was, now in zip(same, a_P, b_P, strict=True) if was == 0 < now],
+        [p for p, was, now in zip(same, a_P, b_P, strict=True) if was > 0 == now],
+        list(_notes(first, second, matched)),
     )
 
 
-def _same_prompts(first: Subject, second: Subject) -> tuple[list[str], int]:
-    """The ids that both have for the same prompt, and how many they have for different ones."""
-    in_second = set(second.tallied.prompt_id)
-    shared = [p for p in first.tallied.prompt_id if p in in_second]
-    a, b = first.lineage.prompts, second.lineage.prompts
-    if a is None or b is None or a.digest == b.digest:
-        return shared, 0
-    text_a, text_b = _texts(first.lineage), _texts(second.lineage)
-    same = [p for p in shared if text_a.get(p) == text_b.get(p)]
-    return same, len(shared) - len(same)
+def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[str]:
+    """What to know of a comparison: what sets the two apart, and which prompts it leaves out."""
+    rows = [list(side) for side in zip(*matched.rows, strict=True)]
+    subjects = (first, second)
+    n_P, other_P = (s.tallied.n_P[r] for s, r in zip(subjects, rows, strict=True))
+    names = (first.name, second.name)
+    for text in conditions.differences(
+        names, first.conditions, second.conditions, (n_P, other_P), AT_EQUAL_N
+    ):
+        if not first.is_step or not text.startswith("the steps"):  # of one run, as was asked for
+            yield _sentence(text)
+    if matched.known["text"] < len(matched.rows) or matched.others:
+        apart = "".join(f"; {text}" for text in pairing.differing(matched))
+        paired = f"prompts of {first.name} and {second.name} are paired by {matched.described()}"
+        yield _sentence(paired + apart)
+    missing = (
+        pairing.left_out(subject.name, subject.tallied.prompt_id, mine)
+        for subject, mine in zip(subjects, rows, strict=True)
+    )
+    if texts := list(filter(None, missing)):
+        yield f"Left out because not both have them: {'; '.join(texts)}."
 
 
-def _texts(lineage: Lineage) -> dict[str, tuple[str, str | None]]:
-    """The messages and the gold answer of each prompt."""
-    assert lineage.prompts is not None
-    return {
-        prompt_id: (messages, answer)
-        for table in lineage.prompts.parts()
-        for prompt_id, messages, answer in zip(
-            *(table[name].to_pylist() for name in ("prompt_id", "messages", "answer")), strict=True
-        )
-    }
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _only(measures: Measures, names: list[str], prompts: list[str]) -> Measures:
@@ -124,10 +134,6 @@ def _only(measures: Measures, names: list[str], prompts: list[str]) -> Measures:
     columns = [measures.names.index(name) for name in names]
     value_PM = measures.value_PM[[row_of[p] for p in prompts]][:, columns]
     return Measures(prompts, names, value_PM)
-
-
-def _shares(subject: Subject, prompts: list[str]) -> np.ndarray:
-    return _only(subject.measures, ["avg@k"], prompts).value_PM[:, 0]
 
 
 def _buckets(a_P: np.ndarray, b_P: np.ndarray) -> list[DifficultyBucket]:

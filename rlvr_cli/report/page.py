@@ -42,13 +42,14 @@ def make(
     sources: list[ReportSource],
     *,
     threshold: float = 0.8,
+    min_n: int = 1,
     most_examples: int = 6,
     title: str | None = None,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Report:
     """The report of the opened sources; the same directories give the same bytes."""
     subjects = [
-        subjects_of.measure(name, lineage, threshold=threshold, on_part=on_part)
+        subjects_of.measure(name, lineage, threshold=threshold, min_n=min_n, on_part=on_part)
         for source in sources
         for name, lineage in source.lineages.items()
     ]
@@ -110,7 +111,8 @@ def _notes(
         for subject in subjects
         for note in subjects_of.notes(subject)
     ]
-    notes += [pair if isinstance(pair, str) else pair.note for pair in pairs]
+    for pair in pairs:
+        notes += [pair] if isinstance(pair, str) else pair.notes
     for source in sources:
         if source.run and source.run.torn:
             torn = f"incomplete lines of metrics.jsonl, skipped: {source.run.torn}"
@@ -129,8 +131,10 @@ def _figures(subjects: list[Subject], pairs: list[SubjectPair]) -> dict[str, Any
             {
                 "first": pair.first.name,
                 "second": pair.second.name,
+                "steps": [pair.first.conditions.step, pair.second.conditions.step],
                 "prompts": len(pair.prompts),
                 "comparisons": pair.comparison.comparisons,
+                "notes": pair.notes,
                 "metrics": {name: cells[-1] for name, cells in pair.rows.items()},
                 "p": pair.comparison.chance,
                 "verdicts": pair.comparison.verdict,

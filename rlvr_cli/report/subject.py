@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k
+from rlvr_cli.evaluation.conditions import Conditions
 from rlvr_cli.evaluation.metrics import ucc
+from rlvr_cli.evaluation.pairing import Prompts
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.report import rows as reading
@@ -33,6 +35,19 @@ class Subject:
     measures: Measures
     intervals: dict[str, list[float | None]]
     rows: ScoredRows
+    prompts: Prompts
+    conditions: Conditions
+
+    @property
+    def title(self) -> str:
+        """Its name, and the step of a run that the name does not say."""
+        step = self.conditions.step
+        return self.name if step is None or self.is_step else f"{self.name} at step {step}"
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is named as a step of the run that the report is of."""
+        return self.name == f"step {self.conditions.step}"
 
     @property
     def top(self) -> int:
@@ -45,27 +60,42 @@ def measure(
     lineage: Lineage,
     *,
     threshold: float,
+    min_n: int = 1,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Subject:
     """Pass@k, UCC@k and the health of the completions, of each prompt.
 
-    Where the rollouts say how many completions a prompt was to have, prompts with fewer verdicts
-    are left out, as train does; else the smallest number bounds k.
+    Prompts with fewer than `min_n` verdicts are left out; or else, where the rollouts say how many
+    completions a prompt was to have, those with fewer, as train does; else the smallest number
+    bounds k.
     """
     scores = lineage.scores
     if scores is None:
         raise DataError(f"`{lineage.rollouts.path}` has no scores", "score it with `rlvr score`")
     tallied = pass_at_k.of_scores(scores)
-    if expected := lineage.rollouts.params.get("num_generations"):
-        enough = with_verdicts(tallied, int(expected))
-        tallied = enough if enough.prompt_id else tallied
+    if min_n > 1:
+        tallied = enough.with_at_least(tallied, min_n, scores.path)
+    elif expected := lineage.rollouts.params.get("num_generations"):
+        complete = with_verdicts(tallied, int(expected))
+        tallied = complete if complete.prompt_id else tallied
     pass_at_k.require_measurable(tallied)
     ks = spaced_ks(int(tallied.n_P.min()))
     rows = reading.read(lineage, threshold=threshold, on_part=on_part)
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
     )
-    return Subject(name, lineage, scores, tallied, ks, measures, measures.intervals(), rows)
+    return Subject(
+        name,
+        lineage,
+        scores,
+        tallied,
+        ks,
+        measures,
+        measures.intervals(),
+        rows,
+        pairing.of_scores(scores, tallied),
+        conditions.of_scores(scores),
+    )
 
 
 def spaced_ks(n: int) -> list[int]:
@@ -127,7 +157,11 @@ def notes(subject: Subject) -> list[str]:
         )
     low, high = int(tallied.n_P.min()), int(tallied.n_P.max())
     if low != high:
-        remarks.append(f"Prompts have {low} to {high} completions, so k ends at {low}.")
+        fewer = int((tallied.n_P < high).sum())
+        remarks.append(
+            f"Prompts have {low} to {high} completions, so k ends at {low}; --min-n {high} leaves "
+            f"out the {fewer:,} with fewer."
+        )
     if len(tallied.prompt_id) < 10:
         remarks.append(
             "One prompt has no interval over prompts."

@@ -135,11 +135,12 @@ def _alone(subject: Subject, named: bool) -> tuple[str, str]:
 def _compared(pair: SubjectPair) -> tuple[str, str]:
     k = min(pair.first.top, pair.second.top)
     names = dict.fromkeys(["pass@1", f"pass@{k}", f"ucc@{k}"])
-    first, *rest = (_change(pair, name) for name in names)
+    first, *rest = (_change(pair, name) for name in names if name in pair.rows)
     if crossing := _crossing(pair):
         rest.append(crossing)
     where = (
-        f"From {pair.first.name} to {pair.second.name}, over {_count(len(pair.prompts), 'prompt')}"
+        f"From {pair.first.title} to {pair.second.title}, over "
+        f"{_count(len(pair.prompts), 'prompt')}"
     )
     return f"{where}: {first}.", ". ".join(rest) + "." if rest else ""
 

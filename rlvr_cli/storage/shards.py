@@ -160,6 +160,11 @@ def begun_with(path: Path) -> dict[str, Any]:
     return dict(_begun(path).get("params", {}))
 
 
+def begun_behaviour(path: Path) -> dict[str, int]:
+    """The versions, above 1, of what made that directory; see `Plan.behaviour`."""
+    return dict(_begun(path).get("behaviour", {}))
+
+
 def begun_paths(path: Path) -> dict[str, str]:
     """Where that directory says its policy and other models lie, by their roles."""
     return dict(_begun(path).get("paths", {}))

@@ -244,8 +244,9 @@ def _notes(summary: dict[str, Any]) -> str:
     low, high = summary["n"]
     n = f"{low}" if low == high else f"{low} to {high}"
     notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
-    if summary["left_out"]:
-        notes += f", {len(summary['left_out'])} prompts {summary['left_out_for']} left out"
+    if ids := summary["left_out"]:
+        few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
+        notes += f", {len(ids)} prompts {summary['left_out_for']} left out ({few})"
     if summary.get("equal_texts"):
         notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
     if summary["repeated"]:

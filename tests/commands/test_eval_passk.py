@@ -109,6 +109,38 @@ def test_a_k_above_the_smallest_group_is_refused(refused, known):
     assert "`pass@8` needs 8 completions" in err and "up to 4" in err
 
 
+SHORT = [{"id": i, "correct": [True, False] * (1 if i == 2 else 4)} for i in range(5)]
+
+
+def test_one_short_prompt_forbids_no_larger_k(rlvr, refused, jsonl):
+    source = jsonl(*SHORT)
+    err = refused(3, "eval-passk", source, "--k", "1,8")
+    assert "use `--k` up to 2, or leave out the 1 of 5 prompts with fewer: --min-n 8" in err
+    ran = rlvr("eval-passk", source, "--k", "1,8", "--min-n", "8")
+    assert ran.code == 0 and "1 prompts with fewer than 8 verdicts left out (2)" in ran.out
+    summary = json.loads(rlvr("eval-passk", source, "--min-n", "3", "--json").out)
+    assert list(summary["metrics"])[:4] == ["pass@1", "pass@2", "pass@4", "pass@8"]
+    assert (summary["prompts"], summary["left_out"]) == (4, ["2"])
+
+
+def test_more_completions_than_any_prompt_has_are_refused(rlvr, refused, jsonl):
+    source = jsonl(*SHORT)
+    err = refused(3, "eval-passk", source, "--min-n", "9")
+    assert "no prompt has 9 completions with a verdict, the most is 8" in err
+    assert rlvr("eval-passk", source, "--min-n", "8").code == 0
+    assert "--min-n" not in refused(3, "eval-passk", source, "--k", "9")
+
+
+def test_a_directory_of_fewer_prompts_is_another_one(rlvr, refused, jsonl, tmp_path):
+    words = ("eval-passk", jsonl(*SHORT), "--k", "1", "--out", tmp_path / "made")
+    assert rlvr(*words).code == 0
+    assert "min_n was not set, is 8" in refused(2, *words, "--min-n", "8")
+    fewer = (*words[:-1], tmp_path / "fewer")
+    assert rlvr(*fewer, "--min-n", "8").code == 0
+    assert "nothing left to do" in rlvr(*fewer, "--min-n", "8").err
+    assert "min_n was 8, is not set" in refused(2, *fewer)
+
+
 def test_another_directory_than_scores_is_refused(refused, known):
     said = refused(3, "eval-passk", known / "rollouts")
     assert "scores were expected" in said
@@ -244,3 +276,26 @@ def test_the_prompts_that_a_difference_takes_are_said(rlvr, jsonl):
     assert "a paired difference of 10 points of Pass@1 80 times in 100" in out
     assert "25 prompts with 4 completions show" in out
     assert json.loads(rlvr("eval-passk", path, "--json").out)["power"] is None
+
+
+def test_without_answers_the_absence_of_a_majority_is_said(rlvr, jsonl):
+    said = "maj@k: not measured: there are no extracted answers"
+    source = jsonl(*ROWS)
+    ran = rlvr("eval-passk", source)
+    assert said in ran.out and "maj@1" not in ran.out
+    assert f"`{source}`, {said}" in rlvr("compare", source, source).out
+    assert "maj@" not in rlvr("eval-passk", source, "--equality", "none").out
+
+
+def test_scores_of_programs_have_no_majority_and_say_so(rlvr, jsonl, tmp_path):
+    rows = [
+        {"id": i, "prompt": "f", "answer": "assert f(2) == 4", "completion": f"```\n{text}\n```"}
+        for i in "ab"
+        for text in ("def f(x): return 2 * x", "def f(x): return x", "def f(x): return 3")
+    ]
+    rlvr("import", jsonl(*rows), "--out", tmp_path / "i")
+    out = tmp_path / "s"
+    words = ("--verifier=code", "--allow-code-execution", "--unsafe-no-sandbox", "--out", out)
+    assert rlvr("score", tmp_path / "i" / "rollouts", *words).code == 0
+    for ran in (rlvr("eval-passk", out), rlvr("compare", out, out)):
+        assert "maj@k: not measured" in ran.out and "maj@1" not in ran.out

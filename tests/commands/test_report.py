@@ -36,6 +36,7 @@ def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, 
         (["{known}"] * 7, 2, "7 directories were given, a report shows at most 6"),
         (["{known}/prompts"], 3, "holds prompts"),
         (["{known}", "--threshold=0"], 2, "threshold 0.0 is not in"),
+        (["{known}", "--min-n=9"], 3, "has 9 completions with a verdict, the most is 4"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(refused, known, tmp_path, words, code, message):

@@ -146,3 +146,12 @@ def test_a_wrong_word_is_refused(refused, known, words, code, message):
 
 def test_another_directory_than_scores_is_refused(refused, known):
     assert "scores were expected" in refused(3, "ucc", known / "rollouts")
+
+
+def test_one_short_prompt_forbids_no_larger_k(rlvr, refused, jsonl):
+    short, long = ({"completions": ["x", "y"] * n, "correct": [True, False] * n} for n in (1, 2))
+    rows = [{"id": i, **(long if i else short)} for i in range(3)]
+    err = refused(3, "ucc", jsonl(*rows), "--k", "4")
+    assert "`ucc@4` needs 4" in err and "the 1 of 3 prompts with fewer: --min-n 4" in err
+    ran = rlvr("ucc", jsonl(*rows), "--k", "4", "--min-n", "4")
+    assert ran.code == 0 and "1 prompts with fewer than 4 verdicts left out (0)" in ran.out

@@ -1,4 +1,5 @@
 import json
+import math
 import random
 from pathlib import Path
 
@@ -155,3 +156,23 @@ def test_pass_rates_of_sorted_rows_are_exact(tmp_path, n):
     assert made.prompt_id == [f"p{i}" for i in range(20)]
     assert made.correct_P.tolist() == right.sum(axis=1).tolist()
     assert set(made.n_P.tolist()) == {n} and not made.excluded_P.any()
+
+
+def test_completions_drawn_are_the_same_ones_each_time_and_as_many_right_as_chance_has_it():
+    prompts, n, right = 600, 16, 4
+    made = tallies.Tally(
+        [f"p{i}" for i in range(prompts)], np.full(prompts, n), np.full(prompts, right),
+        np.zeros(prompts, dtype=int), [["a", "b", "c", "d"]] * prompts, [],
+        source=[None] * prompts, ids=[f"p{i}" for i in range(prompts)],
+    )  # fmt: skip
+    fewer = tallies.drawn(made, np.full(prompts, 8))
+    assert fewer.correct_P.tolist() == tallies.drawn(made, np.full(prompts, 8)).correct_P.tolist()
+    assert [len(texts) for texts in fewer.texts] == fewer.correct_P.tolist()
+    assert all(texts == sorted(set(texts)) for texts in fewer.texts)
+    share = np.bincount(fewer.correct_P, minlength=5) / prompts
+    exact = [math.comb(4, j) * math.comb(12, 8 - j) / math.comb(16, 8) for j in range(5)]
+    assert np.abs(share - exact).max() < 0.07
+    one = tallies.drawn(tallies.chosen(made, [5]), np.array([8]))
+    assert one.correct_P[0] == fewer.correct_P[5]  # whatever the others are
+    whole = tallies.drawn(made, np.full(prompts, 99))
+    assert whole.n_P.tolist() == made.n_P.tolist() and whole.texts == made.texts

@@ -118,7 +118,8 @@ def test_equal_names_of_other_prompts_are_not_compared(report, imported):
     texts = {"a": [RIGHT, WRONG], "b": [WRONG, RIGHT]}
     made = report(imported(texts, "one"), imported(texts, "two", answer="7"))
     assert made.figures["differences"] == []
-    assert "use the same names for other prompts and are not compared" in made.html
+    said = "use the same ids for other prompts: `a` has another gold: they are not compared"
+    assert said in made.html
 
 
 def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
@@ -126,7 +127,8 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
     two = imported({"a": [RIGHT, RIGHT], "c": [RIGHT, RIGHT], "d": [WRONG, WRONG]}, "two")
     made = report(one, two)
     assert made.figures["differences"][0]["prompts"] == 1
-    assert "only one of the two has them: 3 prompts" in made.html
+    said = "Left out because not both have them: 1 of one (b); 2 of two (c, d)."
+    assert said in made.html and said in made.figures["differences"][0]["notes"]
     alone = report(imported({"z": [RIGHT, WRONG]}, "three"), two)
     assert "have no prompt in common" in alone.html and alone.figures["differences"] == []
 
@@ -137,7 +139,8 @@ def test_prompts_of_one_side_alone_are_left_out_and_counted(report, imported):
     [
         ({"a": [RIGHT, ("3", None)], "b": [RIGHT, WRONG]}, "no verdict: 1 of 4 completions"),
         ({"a": [("3", None)], "b": [RIGHT, WRONG]}, "too few verdicts: 1 of 2 prompts, a"),
-        ({"a": [RIGHT] * 3, "b": [RIGHT, WRONG]}, "Prompts have 2 to 3 completions"),
+        ({"a": [RIGHT] * 3, "b": [RIGHT, WRONG]},
+         "Prompts have 2 to 3 completions, so k ends at 2; --min-n 3 leaves out the 1 with fewer"),
         ({"a": [RIGHT, WRONG]}, "One prompt has no interval over prompts"),
         ({"a": [RIGHT, RIGHT], "b": [RIGHT, RIGHT]}, "Pass@1 is 100.0% [15.8%, 100.0%]"),
         ({"a": [WRONG], "b": [WRONG]}, "Pass@1 is 0.0% [0.0%, 84.2%]"),
@@ -196,3 +199,44 @@ def test_a_table_of_many_steps_keeps_the_last():
 def test_app_makes_the_same_report_from_a_prompt_of_dashes(imported, tmp_path):
     folder = imported({"--x": [RIGHT, WRONG], "=1+1": [RIGHT, RIGHT]})
     assert app.run(["report", str(folder), "--out", str(tmp_path / "r.html")]) == 0
+
+
+def test_runs_at_different_steps_say_so_in_the_headline(report, trained, tmp_path):
+    early = shutil.copytree(trained, tmp_path / "early")
+    shutil.rmtree(early / "eval" / "000002")
+    made = report(trained, early, most_examples=0)
+    assert "From run at step 2 to early at step 1, over " in made.html
+    assert "The steps differ: run is at step 2, early at step 1" in made.html
+    assert made.figures["differences"][0]["steps"] == [2, 1]
+    own = report(trained, most_examples=0)
+    assert "From step 0 to step 2, over " in own.html and "The steps differ" not in own.html
+
+
+def test_at_unequal_n_what_depends_on_n_is_of_equal_n_or_left_out(report, imported):
+    ever = [WRONG] * 15 + [RIGHT]
+    many = imported({str(i): ever for i in range(40)}, "many")
+    few = imported({str(i): [WRONG] for i in range(40)}, "few")
+    made = report(many, few, most_examples=0)
+    (pair,) = made.figures["differences"]
+    assert len(pair["lost"]) < 10  # about 40 / 16, and not all
+    assert "ucr" not in pair["metrics"] and "pass@1" in pair["metrics"]
+    assert "16 in many, 1 in few; flips, gained and lost are of as many on both sides" in made.html
+
+
+def test_short_prompts_are_left_out_if_asked(report, imported):
+    made = imported({"a": [RIGHT] * 4, "b": [WRONG] * 4, "c": [WRONG]})
+    assert "pass@4" not in report(made).figures["subjects"]["imported"]["metrics"]
+    page = report(made, min_n=4)
+    (subject,) = page.figures["subjects"].values()
+    assert subject["metrics"]["pass@4"][0] == 0.5 and subject["prompts"] == 2
+    assert "too few verdicts: 1 of 3 prompts, c" in page.html
+
+
+def test_prompts_that_were_moved_away_are_paired_by_id_and_it_is_said(report, known, tmp_path):
+    copy = shutil.copytree(known, tmp_path / "copy")
+    shutil.rmtree(copy / "prompts")
+    made = report(known, copy, most_examples=0)
+    (pair,) = made.figures["differences"]
+    (note,) = pair["notes"]
+    assert "are paired by id alone, as not both hold each text and gold." in note
+    assert note in made.html

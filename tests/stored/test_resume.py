@@ -343,3 +343,16 @@ def test_what_was_stored_is_read_by_later_commands(rlvr, stored, folder, text):
     assert ran.code == 0, ran.err
     now = hashes(root)
     assert {name: now[name] for name in before} == before
+
+
+def test_figures_of_an_earlier_definition_are_kept_and_named(rlvr, stored):
+    """Self-BLEU and distinct-n of short completions have changed since 0.1.0."""
+    root = stored(Path(__file__).parent / "0.1.0")
+    words = ("diversity", "whole/scores", "--logprobs", "whole/logprobs", "--out")
+    ran = rlvr(*words, "whole/diversity")
+    assert ran.code == 0 and "keeps its figures, which are of an earlier definition" in ran.err
+    assert "earlier definition" not in rlvr(*words, "new").err
+    manifest = json.loads((root / "new" / "_manifest.json").read_text())
+    assert manifest["behaviour"] == {"diversity": 2}
+    refused = rlvr("diversity", "whole/scores-sum", "--out", "whole/diversity")
+    assert refused.code == 2 and "was made with other parameters" in refused.err

@@ -42,11 +42,13 @@ def _starts(tokens: Tokens, order: int) -> np.ndarray:
 def self_bleu(texts: Sequence[str], *, orders: int = 4) -> float:
     """The mean over completions of BLEU against all others as references; 1 if all are equal.
 
-        BLEU = min(1, e^(1 - r/c)) exp(1/4 sum_n ln p_n)      (Papineni et al. 2002)
+        BLEU = min(1, e^(1 - r/c)) exp(1/m sum_{n=1}^m ln p_n)      (Papineni et al. 2002)
 
-    p_n the clipped share of a completion's n-grams, c its length, r the nearest of the others'.
-    A p_n of 0 matches is 0.1 / n-grams; without any common word BLEU is 0 (Self-BLEU: Zhu et al.
-    2018, arXiv:1802.01886). Case does not count. Raises DataError below two completions.
+    p_n the clipped share of a completion's n-grams, c its length, r the nearest of the others',
+    m the smaller of `orders` and c (sacrebleu's effective order): a completion of two words has no
+    3-grams to miss. A p_n of 0 matches is 0.1 / n-grams; without any common word BLEU is 0
+    (Self-BLEU: Zhu et al. 2018, arXiv:1802.01886). A completion without words has BLEU 1 where
+    another has none, else 0. Case does not count. Raises DataError below two completions.
     """
     if len(texts) < 2:
         raise DataError(f"Self-BLEU of {len(texts)} completions", "it takes two of a prompt")
@@ -58,10 +60,14 @@ def self_bleu(texts: Sequence[str], *, orders: int = 4) -> float:
         if order == 1:
             overlaps_D = match_D > 0
         total_D = np.maximum(length_D - order + 1, 1)
-        log_precision_D += np.log(np.where(match_D > 0, match_D, SMOOTHING) / total_D) / orders
-    with np.errstate(divide="ignore"):
-        brevity_D = np.minimum(0.0, 1 - _nearest(length_D) / np.maximum(length_D, 1e-300))
-    return float(np.where(overlaps_D, np.exp(brevity_D + log_precision_D), 0.0).mean())
+        log_D = np.log(np.where(match_D > 0, match_D, SMOOTHING) / total_D)
+        log_precision_D += np.where(length_D >= order, log_D, 0.0)
+    log_precision_D /= np.clip(length_D, 1, orders)
+    brevity_D = np.minimum(0.0, 1 - _nearest(length_D) / np.maximum(length_D, 1))
+    bleu_D = np.where(overlaps_D, np.exp(brevity_D + log_precision_D), 0.0)
+    if (empty_D := length_D == 0).sum() > 1:
+        bleu_D[empty_D] = 1.0
+    return float(bleu_D.mean())
 
 
 def _clipped(grams: Tokens) -> np.ndarray:
@@ -92,9 +98,12 @@ def _nearest(length_D: np.ndarray) -> np.ndarray:
 def distinct(texts: Sequence[str], *, orders: int = 3) -> list[float]:
     """distinct-n for n = 1 to `orders`: different n-grams / n-grams, of all completions together.
 
-    (Li et al. 2016, arXiv:1510.03055.) NaN where no completion has n tokens.
+    (Li et al. 2016, arXiv:1510.03055.) A completion of fewer than n tokens is one n-gram, itself:
+    eight times `7` give 1/8 for every n, and eight different numbers give 1.
     """
-    return [
-        grams.terms / len(grams.term_N) if len(grams.term_N) else float("nan")
-        for grams in ngrams(tokenize(texts), orders)
-    ]
+    tokens = tokenize(texts)
+    sequences, shares = [tuple(term_N.tolist()) for term_N in tokens.of_text()], []
+    for order, grams in enumerate(ngrams(tokens, orders), 1):
+        short = [sequence for sequence in sequences if len(sequence) < order]
+        shares.append((grams.terms + len(set(short))) / (len(grams.term_N) + len(short)))
+    return shares

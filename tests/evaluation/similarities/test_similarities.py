@@ -73,6 +73,25 @@ def test_jaccard_is_the_share_of_common_tokens():
     assert pair("jaccard", "a a a", "A") == 1
 
 
+@pytest.mark.parametrize("name", sorted(set(registry.names("similarities")) - {"embedding"}))
+@pytest.mark.parametrize(
+    ("texts", "mean", "clusters"),
+    [
+        (["7"] * 8, 1, 1), ([""] * 8, 1, 1), (["the answer is 7"] * 3, 1, 1), (["7"], None, 1),
+        (list("abcdefgh"), 0, 8), (["a", ""], 0, 2), (["a", "a", "b", "b"], 1 / 3, 2),
+        ([], None, 0),
+    ],
+)  # fmt: skip
+def test_sets_of_equal_and_of_unlike_texts(name, texts, mean, clusters):
+    similar = ucc.Similar.of(texts, built(name))
+    assert similar.mean() == mean or (mean is None and np.isnan(similar.mean()))
+    sizes = np.bincount(similar.clusters(0.8, "single"))
+    assert len(sizes) == clusters
+    if texts:
+        assert ucc.ucr(len(texts), sizes) == clusters / len(texts)
+        assert ucc.ucc_at_k(len(texts), sizes, [len(texts)])[0] == pytest.approx(clusters)
+
+
 def test_rouge_l_is_the_f1_of_the_longest_common_subsequence():
     # `the cat sat` and `the sat cat down`: 2 in common order, of 3 and 4 tokens.
     assert pair("rouge-l", "the cat sat", "the sat cat down") == pytest.approx(2 * 2 / 7)
