@@ -16,8 +16,7 @@ from rlvr_cli.errors import UsageError
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    *("layouts", "similarities", "formats", "trackers", "templates"),
-    "benchmarks",
+    *("layouts", "similarities", "formats", "trackers", "templates", "benchmarks"),
 )
 
 
@@ -50,7 +49,7 @@ def _entries(folder: str, in_full: bool) -> dict[str, dict[str, Any]]:
 
 def _entry(folder: str, name: str) -> dict[str, dict[str, Any]]:
     if folder in ("templates", "benchmarks"):
-        return (templates if folder == "templates" else benchmarks).entries(name)
+        return benchmarks.entries(name) if folder == "benchmarks" else templates.entries(name)
     return {name: _recipe(name, True)} if folder == "recipes" else registry.entry(folder, name)
 
 

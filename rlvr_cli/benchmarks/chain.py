@@ -1,6 +1,6 @@
 """Prompts, rollouts, scores, Pass@k and UCC@k of each benchmark, one after the other; each resumes.
 
-    OUT/NAME/{prompts,rollouts,scores,passk,ucc}    OUT/summary.json    OUT/report.html
+OUT/NAME/{prompts,rollouts,scores,passk,ucc}    OUT/summary.json    OUT/report.html
 """
 
 import dataclasses
@@ -214,7 +214,9 @@ def _evaluate(
             return there[0].summary, there[1].summary
     tallied = pass_at_k.of_scores(scores, texts=True)
     ks = pass_at_k.default_ks(tallied)
-    judge = voting.equality_judge(tallied, scores, None, voting.deciding(tallied, max(ks, default=0)))
+    judge = voting.equality_judge(
+        tallied, scores, None, voting.deciding(tallied, max(ks, default=0))
+    )
     tallied, majority = judge.count()
     measures = pass_at_k.joined(
         pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)

@@ -23,7 +23,8 @@ def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> d
         assert folder
         beside = [p for p in sorted(folder.glob(f"{name}.*")) if readers.is_known(p)]
         beside = [folder / name] if (folder / name).is_dir() else beside
-        found |= {name: path for path in beside[:1]}
+        if beside:
+            found[name] = beside[0]
     for text in given:
         name, equals, path = text.partition("=")
         if not equals or name not in names:
@@ -75,10 +76,14 @@ def _loaded(definition: Definition, place: Path | None) -> Source:
             columns=definition.data.columns,
             layout=definition.data.layout or None,
         )
-    except DataError as error:
-        if place or definition.data.path:
+    except (DataError, UsageError) as error:
+        name = definition.name
+        if place and place.is_dir():
+            hint = f"name the file itself, as in --data {name}=FILE; or {_how_to_get(definition)}"
+            raise DataError(f"{name}: {error}", hint) from error
+        if place or definition.data.path or not isinstance(error, DataError):
             raise
-        raise DataError(f"{definition.name}: {error}", _how_to_get(definition)) from error
+        raise DataError(f"{name}: {error}", _how_to_get(definition)) from error
 
 
 def _source(definition: Definition, place: Path | None) -> tuple[str, str | None]:
@@ -93,12 +98,20 @@ def _source(definition: Definition, place: Path | None) -> tuple[str, str | None
         return data.hub + (f":{data.config}" if data.config else ""), split
     if place.is_file():
         return str(place), None
+    files = [p for p in sorted(place.rglob("*")) if p.is_file() and readers.is_known(p)]
+    if len(files) == 1 and not _is_saved(place):
+        return str(files[0]), None
     if data.file:
         return str(place / data.file), None
     if (place / "state.json").is_file():  # `save_to_disk` of one split
         return str(place), None
-    is_saved = (place / "dataset_dict.json").is_file()
-    return str(place) + (f":{data.config}" if data.config and not is_saved else ""), split
+    has_configs = data.config and not _is_saved(place)
+    return str(place) + (f":{data.config}" if has_configs else ""), split
+
+
+def _is_saved(place: Path) -> bool:
+    """Whether `save_to_disk` of `datasets` wrote a folder, of one configuration then."""
+    return any((place / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
 def _how_to_get(definition: Definition) -> str:
