@@ -1,4 +1,4 @@
-"""Lists objectives, recipes, verifiers, engines, layouts, templates and all else with a name.
+"""Lists objectives, recipes, verifiers, benchmarks, layouts, templates and all else with a name.
 
 Named alone, a list also shows every option with its default; of a recipe, its objective. What an
 installed package offers is listed with that package. One entry is shown by its name, and code of
@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import registry, run_config, templates
+from rlvr_cli import benchmarks, registry, run_config, templates
 from rlvr_cli.errors import UsageError
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
-    *("layouts", "similarities", "formats", "trackers", "templates"),
+    *("layouts", "similarities", "formats", "trackers", "templates", "benchmarks"),
 )
 
 
@@ -42,12 +42,14 @@ def _entries(folder: str, in_full: bool) -> dict[str, dict[str, Any]]:
         return {name: _recipe(name, in_full) for name in run_config.recipes()}
     if folder == "templates":
         return templates.entries()
+    if folder == "benchmarks":
+        return benchmarks.entries(in_full=in_full)
     return registry.entries(folder, in_full=in_full)
 
 
 def _entry(folder: str, name: str) -> dict[str, dict[str, Any]]:
-    if folder == "templates":
-        return templates.entries(name)
+    if folder in ("templates", "benchmarks"):
+        return benchmarks.entries(name) if folder == "benchmarks" else templates.entries(name)
     return {name: _recipe(name, True)} if folder == "recipes" else registry.entry(folder, name)
 
 

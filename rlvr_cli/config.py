@@ -117,6 +117,13 @@ class RolloutOptions:
 
 
 @dataclass(frozen=True)
+class BenchOptions(RolloutOptions):
+    """The same, where what is not given is as a benchmark says."""
+
+    BEFORE_DEFAULT: ClassVar[str] = "the benchmark's, else "
+
+
+@dataclass(frozen=True)
 class MemoryOptions:
     GROUP: ClassVar[str] = DLC
     memory_learning_rate: float = option(1e-4, "of the memory model's AdamW", least=0)

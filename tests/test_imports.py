@@ -18,6 +18,7 @@ ROOT = Path(rlvr_cli.__file__).parent
 LAYERS = """
     __main__
     commands
+    benchmarks
     init loop report
     doctor evaluation
     engines layouts stages

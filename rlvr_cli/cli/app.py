@@ -29,7 +29,7 @@ _HEAD_START_S = 5.0
 _COMMANDS = Path(__file__).parents[1] / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
-    *("memory-step", "init", "train"),
+    *("memory-step", "init", "train", "bench"),
     *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view", "track"),
     *("import", "export", "convert", "check", "doctor", "list"),
 )

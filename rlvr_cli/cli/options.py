@@ -205,7 +205,7 @@ def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Param
     flags = [f"--{name}", *_SHORT.get(field.name, [])]
     if field.type is bool and field.default:
         flags = [f"--{name}/--no-{name}"]
-    default = f"{field.default!r}"
+    default = f"{getattr(kind, 'BEFORE_DEFAULT', '')}{field.default!r}"
     if implied.get(field.name, field.default) != field.default:
         default += f"; {implied[field.name]!r} in the built-in run"
     text = field.metadata["help"]

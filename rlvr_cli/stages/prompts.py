@@ -37,7 +37,7 @@ _OPTIONAL = (
         "split",
     ),
     *("layout", "drop_unusable", "drop_duplicates", "drop_answer_turn", "sources", "weights"),
-    *("verifier", "without"),
+    *("verifier", "without", "benchmark"),
 )
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 

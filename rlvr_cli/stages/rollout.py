@@ -105,7 +105,7 @@ def run(
     check(options, selection, share)
     chosen = _chosen(prompts, selection)
     memory = memory if options.mu else None
-    engine = functools.cache(engine or (lambda: _load(policy, options, chosen, memory)))
+    engine = functools.cache(engine or (lambda: load(policy, options, chosen, memory)))
     size = options.prompts_per_part
     parts = max(1, -(-chosen.num_rows // size))
     plan = _plan(prompts, out, policy, options, selection, memory, parts)
@@ -173,7 +173,7 @@ def _plan(
     )
 
 
-def _load(
+def load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model."""

@@ -174,6 +174,20 @@ def conclude(
     remarks: Sequence[str] = (),
 ) -> None:
     """The last lines of a stage on stderr, and its path or summary on stdout."""
+    finish(parts, out, shards, text, rate=rate, remarks=remarks)
+    result(out, {} if shards is None else shards.summary, as_json=as_json)
+
+
+def finish(
+    parts: Parts,
+    out: Path,
+    shards: Any,
+    text: str,
+    *,
+    rate: str | None = None,
+    remarks: Sequence[str] = (),
+) -> None:
+    """The last lines of a stage on stderr."""
     summary = {} if shards is None else shards.summary
     if shards is None:
         words = "this share is done, parts of other shares are still missing"
@@ -190,7 +204,6 @@ def conclude(
         speed = f", {summary[rate] / parts.seconds:,.0f} {rate}/s" if rate and all_new else ""
         say(f"{parts.name}: {words}; {parts.seconds:.1f} s{speed}{kept}")
     remark(parts.name, *remarks)
-    result(out, summary, as_json=as_json)
 
 
 def evaluation(

@@ -56,6 +56,26 @@ def methods(method_of: Mapping[str, str]) -> str:
     return "95% intervals: " + ", ".join(listed if len(named) > 1 else named)
 
 
+def benchmarks_table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One row a benchmark: prompts x completions, each metric at 1 or n, and what went wrong.
+
+    An interval stands below its mean, so that the table fits most terminals.
+    """
+    table = Table(box=None, pad_edge=False)
+    table.add_column("benchmark", overflow="fold")
+    for name in ("prompts x n", "Pass@1", "Pass@n", "Maj@n", "UCC@n", "truncated", "unanswered"):
+        table.add_column(name, justify="right", overflow="fold")
+    for benchmark, row in figures.items():
+        n, metrics = row["n"], row["metrics"]
+        whole = f" of {row['of']}" if row["prompts"] < row["of"] else ""
+        names = ("pass@1", f"pass@{n}", f"maj@{n}", f"ucc@{n}")
+        cells = [interval(name, metrics[name]) if name in metrics else "-" for name in names]
+        shares = [number("truncated", row[name]) for name in ("truncated", "unanswered")]
+        cells = [cell.replace(" [", "\n[") for cell in cells]
+        table.add_row(benchmark, f"{row['prompts']}{whole} x {n}", *cells, *shares)
+    return table
+
+
 def by_k(intervals: Mapping[str, Interval], title: str, out: Any) -> str:
     """The means of metrics named `metric@k` against log2 k with the ends of their intervals."""
     points = [(log2(int(name.partition("@")[2])), ends) for name, ends in intervals.items()]

@@ -2,13 +2,14 @@ import json
 
 import pytest
 
-from rlvr_cli import registry, run_config, templates
+from rlvr_cli import benchmarks, registry, run_config, templates
 from rlvr_cli.algorithms import objective
 from rlvr_cli.terminal import console
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
     *("layouts", "similarities", "formats", "trackers", "templates"),
+    "benchmarks",
 )
 
 
@@ -83,8 +84,9 @@ def test_what_a_pipe_gets_is_not_folded(rlvr, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     lines = rlvr("list").out.splitlines()
     recipes = len(run_config.recipes())
-    others = [f for f in FOLDERS if f not in ("recipes", "templates")]
-    entries = recipes + len(templates.names()) + sum(len(registry.names(f)) for f in others)
+    others = [f for f in FOLDERS if f not in ("recipes", "templates", "benchmarks")]
+    files = len(templates.names()) + len(benchmarks.names())
+    entries = recipes + files + sum(len(registry.names(f)) for f in others)
     assert len(lines) == len(FOLDERS) + entries
     assert sum(line.startswith("  ") for line in lines) == entries
 

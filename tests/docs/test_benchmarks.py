@@ -2,11 +2,13 @@
 
 import re
 import shlex
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from rlvr_cli import registry
+from rlvr_cli import benchmarks, config, registry
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.verification.scoring import rewards
 
@@ -42,3 +44,16 @@ def test_the_options_that_are_named_are_those_of_the_verifier():
         name = re.match(r"`([a-z-]+)", cells[1]) if len(cells) == 5 else None
         for option in re.findall(r"`([a-z_]+)=", cells[2]) if name else ():
             assert option in registry.options("verifiers", name[1]), (name[1], option)
+
+
+def test_every_benchmark_is_on_the_page():
+    first_cells = " ".join(line.split(" | ")[0] for line in PAGE.splitlines())
+    assert [name for name in benchmarks.names() if f"`{name}`" not in first_cells] == []
+
+
+def test_the_definition_on_the_page_is_one(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert set(tomllib.loads(text)["rollout"]) <= {f.name for f in fields(config.RolloutOptions)}
+    (tmp_path / "my.toml").write_text(text)
+    definition = benchmarks.load(str(tmp_path / "my.toml"))
+    assert definition.prompts == (120,) and definition.data.path == str(tmp_path / "rows.jsonl")

@@ -12,7 +12,7 @@ SMALL = {  # what makes an example cheap enough to run here
     "lab two-stage": [*LAB, "--steps=5", "--format=none"],
     "lab claims": LAB,
 }
-PARSED_ONLY = ("view", "convert", "lab figures")  # a terminal, a GGUF file, half a minute
+PARSED_ONLY = ("bench", "view", "convert", "lab figures")  # the Hub, a terminal, a GGUF file, long
 SAMPLES = """\
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "2+3", "correct": true}
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "1+1", "correct": false}

@@ -1,0 +1,57 @@
+"""Measures a model on benchmarks: prompts, rollout, score, Pass@k, UCC@k and a report in one.
+
+Benchmarks are those of `rlvr list benchmarks`, or TOML files of your own. Options that are not
+given are the benchmark's. The data comes from the Hub, or from copies that `--data` or `--data-dir`
+name. Running the same command again goes on where it was stopped.
+
+    rlvr bench aime25,math500,gpqa-diamond,humaneval --model MODEL -n 16 --allow-code-execution
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlvr_cli import config
+from rlvr_cli.cli import options
+from rlvr_cli.errors import UsageError
+from rlvr_cli.terminal import console
+
+
+@options.takes(given=config.BenchOptions)
+def command(
+    given: dict[str, Any],
+    benchmarks: Annotated[str, typer.Argument(help="as in aime25,math500 or my.toml")],
+    model: options.Model = None,
+    out: Annotated[
+        Path | None, typer.Option(help="the directory to make \\[default: bench/MODEL]")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="your copy of one, as in gsm8k=DIR; repeatable")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="a folder with copies, as gsm8k/ or gsm8k.jsonl")
+    ] = None,
+    limit: options.Limit = None,
+    seed: options.StageSeed = None,
+    allow_code_execution: options.AllowCode = False,
+    unsafe_no_sandbox: options.Unsafe = False,
+    workers: options.Workers = None,
+    max_error_rate: options.MaxErrorRate = 0.01,
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli import benchmarks as definitions
+
+    chosen = definitions.load_all(benchmarks)
+    if not model and not out:
+        raise UsageError("no model is named", "name one, as in `--model DIR`")
+    from rlvr_cli.benchmarks import chain, conclusion, data as copies
+
+    out = out or Path("bench") / chain.folder_name(str(model))
+    places = copies.places(data or [], data_dir, chosen)
+    measured = chain.run(chosen, chain.Settings(
+        out, model, given, seed, limit, places, allow_code_execution, unsafe_no_sandbox, workers,
+        max_error_rate))  # fmt: skip
+    summary = conclusion.write(out, measured)
+    conclusion.say(out, measured)
+    console.result(out, summary, as_json=json)
