@@ -23,6 +23,12 @@ def command(
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("report.html"),
     threshold: Annotated[float, typer.Option(help="of the cosine in UCC@k, above 0 up to 1")] = 0.8,
     examples: Annotated[int, typer.Option(min=0, help="prompts shown with their texts")] = 6,
+    max_mb: Annotated[
+        float, typer.Option(min=0, help="of the page; longer completions lose their middle")
+    ] = 5.0,
+    typeset: Annotated[
+        int, typer.Option(min=0, help="characters set as Markdown, formulas and code, not raw")
+    ] = 1_000_000,
     title: Annotated[
         str | None, typer.Option(help="the heading; default: the directories' names")
     ] = None,
@@ -35,7 +41,13 @@ def command(
     opened = sources.open_all(paths)
     with console.Parts("report", sum(map(sources.parts, opened))) as parts:
         report = page.make(
-            opened, threshold=threshold, most_examples=examples, title=title, on_part=parts
+            opened,
+            threshold=threshold,
+            most_examples=examples,
+            title=title,
+            max_mb=max_mb,
+            most_set=typeset,
+            on_part=parts,
         )
     atomic.write_atomic(out, report.html.encode())
     console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")

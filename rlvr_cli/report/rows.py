@@ -29,6 +29,7 @@ class ScoredRows:
     prompt_id: list[str] = field(default_factory=list)
     verdict_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     length_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    characters_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     cut_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     unit: str = "tokens"  # of a length; characters where texts came without tokens
     status: Counter[str] = field(default_factory=Counter)
@@ -59,8 +60,8 @@ def read(
         verdict_N = pc.fill_null(columns["correct"].cast(pa.int8()), UNKNOWN).to_numpy()
         verdicts.append(verdict_N)
         has_tokens &= columns["token_ids"].null_count == 0
-        tokens.append(pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy())
-        characters.append(pc.utf8_length(columns["completion"]).to_numpy())
+        tokens.append(length_of(columns, "tokens"))
+        characters.append(length_of(columns, "characters"))
         cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
         _cluster(rows, columns, verdict_N, threshold)
         _add_entropy(rows, lineage, index)
@@ -69,10 +70,18 @@ def read(
         raise DataError(f"`{lineage.scores.path}` holds no rows", "score some rollouts")
     rows.unit = "tokens" if has_tokens else "characters"
     rows.verdict_N = np.concatenate(verdicts)
-    rows.length_N = np.concatenate(tokens if has_tokens else characters).astype(np.int64)
+    rows.characters_N = np.concatenate(characters).astype(np.int64)
+    rows.length_N = np.concatenate(tokens).astype(np.int64) if has_tokens else rows.characters_N
     rows.cut_N = np.concatenate(cut)
     _add_sources(rows, lineage)
     return rows
+
+
+def length_of(columns: dict[str, pa.ChunkedArray], unit: str) -> np.ndarray:
+    """The length of each completion, in tokens or in characters."""
+    if unit == "characters":
+        return pc.utf8_length(columns["completion"]).to_numpy()
+    return pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy()
 
 
 def _cluster(

@@ -1,15 +1,8 @@
 """The page in a real browser: it runs without a word, on any screen, by keys alone."""
 
 import itertools
-from pathlib import Path
 
 import pytest
-
-from tests.report import browser as driver
-
-pytestmark = pytest.mark.skipif(
-    driver.CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"
-)
 
 CONTRAST = """(() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
@@ -40,7 +33,8 @@ CONTRAST = """(() => {
     } else if (svg && el.tagName === "text") {
       seen["plot text"] = Math.min(seen["plot text"] ?? 99, ratio(parse(style.fill), behind(el)));
     } else if (svg && el.tagName === "path") {
-      const [, kind] = (el.getAttribute("style") || "").match(/(fill|stroke): var\\(--s/) || [];
+      const series = /(fill|stroke): var\\(--(?:s\\d|right|wrong|mixed)/;
+      const [, kind] = (el.getAttribute("style") || "").match(series) || [];
       const opacity = +style.opacity * +(kind ? style[kind + "Opacity"] : 1);
       if (kind && opacity > 0.2) {  // a band has its line
         const ground = behind(el);
@@ -51,29 +45,6 @@ CONTRAST = """(() => {
   }
   return seen;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with driver.opened(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory, of_run) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(of_run.html)
-    return path
-
-
-@pytest.fixture
-def fresh(page, file):
-    """The page as it is opened on a desk, in the light."""
-    page.size(1200, 900)
-    page.media(scheme="light")
-    page.open(file)
-    page.run("localStorage.clear()")
-    return page
 
 
 def where(page) -> str:
