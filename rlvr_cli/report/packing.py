@@ -245,8 +245,8 @@ def _note(subjects: Sequence[Subject], setter: Setter, most: int) -> str:
         )
     if setter.raw:
         notes.append(
-            f"{setter.raw:,} texts are shown raw: --typeset says how many characters are set, "
-            f"here {setter.most:,}."
+            f"{setter.raw:,} text{' is' if setter.raw == 1 else 's are'} shown raw: --typeset says "
+            f"how many characters are set, here {setter.most:,}."
         )
     return " ".join(notes)
 

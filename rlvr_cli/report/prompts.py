@@ -48,7 +48,8 @@ class PromptRow:
 def rows(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[PromptRow]:
     """All prompts that any subject has completions of, in the order in which they come.
 
-    Two prompts are one row if their ids agree, and what is known of their texts.
+    Two prompts are one row if their ids agree, and what is known of their texts and golds. Sources
+    may differ: completions without one have the name of the file from which they were imported.
     """
     found: list[PromptRow] = []
     by_id: dict[str, list[PromptRow]] = {}
@@ -74,7 +75,9 @@ def rows(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[Prom
 
 
 def _agree(one: PromptText | None, other: PromptText | None) -> bool:
-    return one is None or other is None or one == other
+    if one is None or other is None:
+        return True
+    return (one.messages, one.answer) == (other.messages, other.answer)
 
 
 def _texts(subject: Subject) -> dict[str, PromptText]:
