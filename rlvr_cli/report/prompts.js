@@ -21,7 +21,7 @@ const signed = (share) => (share === null ? "–" : (share > 0 ? "+" : share < 0
 
 function columnsOf(data) {
   const several = data.subjects.length > 1;
-  const each = (row, told) => row.counts.map((c, at) => (c ? told(c, at) : "–")).join(" → ");
+  const each = (row, told) => row.counts.map((c, at) => (c ? told(c, at) : "–"));
   const columns = [
     { key: "id", name: "prompt", value: (row) => row.id },
     ...(data.sources.length > 1 ? [{ key: "source", name: "source", value: (row) => row.source, told: (row) => row.source }] : []),
@@ -30,8 +30,11 @@ function columnsOf(data) {
       value: (row) => row.rates[at], told: (row) => percent(row.rates[at]),
     })),
     ...(several ? [{ key: "diff", name: "difference", number: true, value: (row) => row.diff, told: (row) => signed(row.diff) }] : []),
-    { key: "clusters", name: "solutions", number: true, value: (row) => row.clusters, told: (row) => each(row, (c) => c[3]) },
-    { key: "cut", name: "truncated", number: true, value: (row) => row.cut, told: (row) => each(row, (c, at) => percent(row.share[at])) },
+    { key: "clusters", name: "solutions", number: true, value: (row) => row.clusters, told: (row) => each(row, (c) => c[3]).join(" → ") },
+    { key: "cut", name: "truncated", number: true, value: (row) => row.cut, told: (row) => {
+      const shares = each(row, (c, at) => percent(row.share[at]));
+      return new Set(shares).size === 1 ? shares[0] : shares.join(" → ");
+    } },
   ];
   return columns;
 }
@@ -196,6 +199,7 @@ async function start() {
   await show();
   openNamed();
   root.dataset.ready = "1";
+  performance.mark("table");
 }
 
 if (document.getElementById("table-data")) {

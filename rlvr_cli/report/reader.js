@@ -7,7 +7,6 @@ function groupNode([verdict, answer, reason, members], number, side, open) {
   const title = element("summary", {}, element("span", { class: "verdict v" + verdict }, VERDICT[verdict]));
   if (verdict === 1) title.append(` solution ${number}`);
   if (answer !== null) title.append(verdict === 1 ? ", " : " ", element("code", {}, answer || "(nothing)"));
-  if (answer === null && verdict === 0 && !reason) title.append(" for no answer that can be named");
   if (reason) title.append(": " + reason);
   title.append(` · ${count(members.length, "completion")}`);
   const body = element("div", { class: "member" });
@@ -48,10 +47,10 @@ function sideNode(subject, side) {
   side.unit = subject.unit;
   const total = (kind) => side.groups.filter(([v]) => v === kind).reduce((sum, g) => sum + g[3].length, 0);
   const solutions = side.groups.filter(([v]) => v === 1).length;
-  const mistakes = side.groups.filter(([v]) => v === 0).length;
+  const mistakes = side.groups.filter(([v, answer]) => v === 0 && answer !== null).length;
   const parts = [`${total(1)} of ${total(1) + total(0)} right`];
   if (solutions) parts.push(count(solutions, "solution"));
-  if (mistakes) parts.push(count(mistakes, "wrong answer"));
+  if (mistakes) parts.push(count(mistakes, "different wrong answer"));
   if (total(-1)) parts.push(`${total(-1)} without verdict`);
   node.append(element("p", { class: "small" }, parts.join(", ")));
   const firstWrong = side.groups.findIndex(([v]) => v === 0);
@@ -69,7 +68,7 @@ async function read(list, at, data) {
   if (reading.list !== list || reading.at !== at) return;
   reader.querySelector("h2").textContent = row.id;
   reader.querySelector(".where").textContent =
-    `${at + 1} of ${list.length.toLocaleString("en")}${row.source ? " · " + row.source : ""}`;
+    `${at + 1} of ${list.length.toLocaleString("en")}${data.sources.length > 1 ? " · " + row.source : ""}`;
   const [previous, next] = reader.querySelectorAll(".turn");
   previous.disabled = at === 0;
   next.disabled = at === list.length - 1;

@@ -79,9 +79,12 @@ def read(
 
 def length_of(columns: dict[str, pa.ChunkedArray], unit: str) -> np.ndarray:
     """The length of each completion, in tokens or in characters."""
-    if unit == "characters":
-        return pc.utf8_length(columns["completion"]).to_numpy()
-    return pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy()
+    length_N: np.ndarray = (
+        pc.utf8_length(columns["completion"])
+        if unit == "characters"
+        else pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
+    ).to_numpy()
+    return length_N
 
 
 def _cluster(

@@ -18,7 +18,9 @@ class Text:
 
     def packed(self) -> str | list[str | int | None]:
         """The values in order without the empty ones at the end; the head alone of a plain text."""
-        values = [self.head, self.left_out, self.tail, self.head_html, self.tail_html]
+        values: list[str | int | None] = [
+            self.head, self.left_out, self.tail, self.head_html, self.tail_html
+        ]  # fmt: skip
         while len(values) > 1 and not values[-1]:
             values.pop()
         return values if len(values) > 1 else self.head

@@ -1,8 +1,12 @@
 """The page in a real browser: it runs without a word, on any screen, by keys alone."""
 
 import itertools
+import json
 
 import pytest
+
+from rlvr_cli.terminal.escape import shown
+from tests.report import test_typeset as typeset_cases
 
 CONTRAST = """(() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
@@ -147,7 +151,37 @@ def test_a_hostile_text_runs_nothing(page, report, hostile, tmp_path):
     path = tmp_path / "hostile.html"
     path.write_text(report(hostile).html)
     page.open(path)
+    page.wait("document.documentElement.dataset.ready")
     assert page.run("window.pwned") is None and page.said == []
+
+
+def test_completions_that_attack_the_reader_are_read(page, report, imported, tmp_path):
+    names = {f"<b>{n}": text for n, text in enumerate(typeset_cases.HOSTILE)}
+    texts = {name: [(text, True), (text + "2", False)] for name, text in names.items()}
+    path = tmp_path / "hostile.html"
+    path.write_text(report(imported(texts | {"long": [("x " * 500_000, False)]})).html)
+    page.size(390, 800)
+    page.open(path)
+    page.wait("document.documentElement.dataset.ready")
+    title = "document.querySelector('#reader h2').textContent"
+    body = "document.querySelector('#reader .body')"
+    unfold = f"{body}.querySelectorAll('details').forEach((fold) => {{ fold.open = true; }})"
+    raw = f"{body}.querySelector('.member .raw pre, .member > pre').textContent"
+    acting = "script, img, a, iframe, object, style, link, form, [onclick], [onerror], [href]"
+    page.run("document.querySelector('#prompt-table tbody a').click()")
+    page.wait("document.getElementById('reader').open")
+    for name, text in names.items():
+        page.wait(f"{title} === {json.dumps(name)}")
+        page.run(unfold)
+        page.wait(f"{body}.querySelectorAll('.member').length === 2")
+        assert page.run(f"{body}.querySelectorAll('{acting}').length") == 0
+        assert page.run(raw) == shown(text)
+        assert page.run(f"{body}.scrollWidth <= {body}.clientWidth"), text
+        page.press("ArrowRight", 39)
+    page.wait(f"{title} === 'long'")
+    assert "left out" in page.run("document.querySelector('#reader .side').textContent")
+    assert page.run("window.pwned") is None and page.said == []
+    page.press("Escape", 27)
 
 
 def test_only_its_own_script_may_run(fresh):
