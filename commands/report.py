@@ -28,7 +28,7 @@ def command(
     ] = 5.0,
     typeset: Annotated[
         int, typer.Option(min=0, help="characters set as Markdown, formulas and code, not raw")
-    ] = 1_000_000,
+    ] = 500_000,
     title: Annotated[
         str | None, typer.Option(help="the heading; default: the directories' names")
     ] = None,

@@ -10,13 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.report.rows import RIGHT, UNKNOWN, WRONG, length_of
+from rlvr_cli.report.rows import RIGHT, UNKNOWN, WRONG
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.stages import common
 from rlvr_cli.terminal.escape import brief
 
 LONGEST_ANSWER = 80  # characters; a longer one, or one of several lines, is no name of a group
-_COLUMNS = ("prompt_id", "completion", "correct", "extracted", "reason", "status", "finish_reason")
+_COLUMNS = (
+    "prompt_id",
+    "completion",
+    "correct",
+    "extracted",
+    "reason",
+    "status",
+    "finish_reason",
+    "length",
+)
 
 
 @dataclass(frozen=True)
@@ -47,15 +55,21 @@ def by_prompt(
 ) -> Iterator[tuple[str, list[Completion]]]:
     """The completions of each prompt in these parts of a subject; of `wanted` alone, if given."""
     for index in parts:
-        columns = common.zip_columns(index, subject.lineage.rollouts, subject.scores)
+        written = subject.lineage.rollouts.part(index, ["completion", "finish_reason"])
+        judged = subject.scores.part(
+            index, ["prompt_id", "correct", "extracted", "reason", "status"]
+        )
+        columns = dict(zip(judged.column_names, judged.columns, strict=True))
+        columns |= dict(zip(written.column_names, written.columns, strict=True))
+        first = subject.rows.first_of[index]
+        columns["length"] = pa.array(subject.rows.length_N[first : first + judged.num_rows])
         if wanted is not None:
             chosen = pc.is_in(columns["prompt_id"], pa.array(sorted(wanted), pa.string()))
             columns = {name: column.filter(chosen) for name, column in columns.items()}
-        values = [columns[name].to_pylist() for name in _COLUMNS]
-        lengths = length_of(columns, subject.rows.unit).tolist()
+        values = (columns[name].to_pylist() for name in _COLUMNS)
         found: dict[str, list[Completion]] = {}
         for prompt_id, text, correct, extracted, reason, status, finish, length in zip(
-            *values, lengths, strict=True
+            *values, strict=True
         ):
             verdict = UNKNOWN if correct is None else RIGHT if correct else WRONG
             found.setdefault(prompt_id, []).append(

@@ -53,7 +53,7 @@ def make(
     most_examples: int = 6,
     title: str | None = None,
     max_mb: float = 5.0,
-    most_set: int = 1_000_000,
+    most_set: int = 500_000,
     reload_s: float | None = None,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Report:

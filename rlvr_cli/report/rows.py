@@ -35,6 +35,7 @@ class ScoredRows:
     status: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)  # the statuses without a verdict
     source: dict[str, str] = field(default_factory=dict)
+    first_of: list[int] = field(default_factory=list)  # of each part, among all completions
     part_of: dict[str, int] = field(default_factory=dict)
     clusters: dict[str, np.ndarray] = field(default_factory=dict)  # of its right completions
     entropy: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum in nats, tokens
@@ -52,6 +53,7 @@ def read(
     for index in range(len(lineage.scores)):
         columns = common.zip_columns(index, lineage.rollouts, lineage.scores)
         prompt_ids = columns["prompt_id"].to_pylist()
+        rows.first_of.append(len(rows.prompt_id))
         rows.prompt_id += prompt_ids
         rows.part_of.update(dict.fromkeys(prompt_ids, index))
         rows.status.update(columns["status"].to_pylist())
@@ -60,8 +62,8 @@ def read(
         verdict_N = pc.fill_null(columns["correct"].cast(pa.int8()), UNKNOWN).to_numpy()
         verdicts.append(verdict_N)
         has_tokens &= columns["token_ids"].null_count == 0
-        tokens.append(length_of(columns, "tokens"))
-        characters.append(length_of(columns, "characters"))
+        tokens.append(pc.fill_null(pc.list_value_length(columns["token_ids"]), 0).to_numpy())
+        characters.append(pc.utf8_length(columns["completion"]).to_numpy())
         cut.append(pc.equal(columns["finish_reason"], "length").to_numpy())
         _cluster(rows, columns, verdict_N, threshold)
         _add_entropy(rows, lineage, index)
@@ -75,16 +77,6 @@ def read(
     rows.cut_N = np.concatenate(cut)
     _add_sources(rows, lineage)
     return rows
-
-
-def length_of(columns: dict[str, pa.ChunkedArray], unit: str) -> np.ndarray:
-    """The length of each completion, in tokens or in characters."""
-    length_N: np.ndarray = (
-        pc.utf8_length(columns["completion"])
-        if unit == "characters"
-        else pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
-    ).to_numpy()
-    return length_N
 
 
 def _cluster(

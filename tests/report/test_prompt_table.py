@@ -132,7 +132,9 @@ def test_a_row_opens_its_completions_side_by_side_with_its_mistakes_counted(desk
     desk.wait("document.getElementById('reader').open")
     sides = desk.run("[...document.querySelectorAll('#reader .side')].map((s) => s.innerText)")
     # 8 * 7 % 6 = 2 right before; (8 * 7 + 3) % 6 = 5, so all 4 right after.
-    assert "before" in sides[0] and "2 of 4 right, 1 solution, 2 different wrong answers" in sides[0]
+    assert (
+        "before" in sides[0] and "2 of 4 right, 1 solution, 2 different wrong answers" in sides[0]
+    )
     assert "wrong 9 · 1 completion" in sides[0] and "wrong 10 · 1 completion" in sides[0]
     assert "4 of 4 right, 1 solution" in sides[1] and "1 of 4" in sides[1]
     left = desk.run("[...document.querySelectorAll('#reader .side')].map((s) => s.offsetLeft)")
