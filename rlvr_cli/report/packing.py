@@ -34,6 +34,7 @@ _BYTES_SET = 0.25  # of a set character, deflated in base64: Markdown and MathML
 class Packed:
     """What the page holds: a table, blocks of completions, and what was cut or stays raw."""
 
+    rows: int
     table: str
     blocks: list[str]
     note: str
@@ -80,7 +81,8 @@ class Packing:
             self._begin(max(LEAST, int(0.9 * self._most * self._most_bytes / size)))
         self._pool.shutdown()
         table = _table(self._subjects, self._rows, self._block_of, self._palette)
-        return Packed(table, blocks, _note(self._subjects, self._setter, self._most))
+        note = _note(self._subjects, self._setter, self._most)
+        return Packed(len(self._rows), table, blocks, note)
 
 
 def _set_in(subjects: Sequence[Subject]) -> int:

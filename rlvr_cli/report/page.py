@@ -34,7 +34,7 @@ from rlvr_cli.terminal import tables as reporting
 from rlvr_cli.terminal.escape import shown
 
 _STYLES = ("style.css", "prompts.css", "print.css")
-_SCRIPTS = ("script.js", "state.js", "texts.js", "reader.js", "prompts.js", "charts.js")
+_SCRIPTS = ("script.js", "state.js", "texts.js", "reader.js", "prompts.js", "charts.js", "live.js")
 MARK = '<meta name="generator" content="rlvr report">'
 
 

@@ -195,7 +195,6 @@ async function start() {
     state.set({ open: new URLSearchParams(location.hash.slice(1)).get("open") });
     openNamed();
   });
-  form.hidden = false;
   await show();
   openNamed();
   root.dataset.ready = "1";

@@ -14,14 +14,3 @@ const state = {
     catch { /* too often for the browser: the next change writes it */ }
   },
 };
-
-// A report that is written anew while a run goes on loads itself again, where the reader was.
-if (root.dataset.reload) {
-  addEventListener("load", () => scrollTo(0, +state.get("y")));
-  setInterval(() => {
-    const busy = document.querySelector("dialog[open]") || String(getSelection());
-    if (document.hidden || busy) return;
-    state.set({ y: String(Math.round(scrollY)) });
-    location.reload();
-  }, 1000 * root.dataset.reload);
-}
