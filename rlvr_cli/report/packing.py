@@ -23,7 +23,7 @@ from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.texts import Setter
 from rlvr_cli.terminal.escape import brief, shown
 
-LEAST, MOST = 200, 20_000  # characters that any completion keeps, and that the longest keeps
+LEAST, MOST = 200, 200_000  # characters that any completion keeps, and that the longest keeps
 _BLOCK = 200_000  # characters of JSON that are packed together
 _LISTED = 400  # characters of a prompt in the table, which its search sees
 _SAMPLED = 16  # prompts of a part from which the size of all is taken

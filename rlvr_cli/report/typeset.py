@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from rlvr_cli.report import code
 
 MOST_FORMULA = 2000  # characters; a longer one stays text
-_MARKED = re.compile(r"[\\$*_`#|>~]|^\s*(?:[-+]|\d+[.)])\s|\n\s*\n", re.M)
+_MARKED = re.compile(r"[\\$*_`#|>~]|^[ \t]*(?:[-+]|\d+[.)])\s|\n\s*\n", re.M)
 _ELEMENTS = {
     "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "ms",
     "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr",
@@ -77,9 +77,9 @@ def _found(source: str, at: int, end: int) -> tuple[str, int, bool] | None:
     """The formula that begins at a place, where it ends, and whether it is displayed."""
     if begin := _BEGIN.match(source, at, end):
         closing = f"\\end{{{begin[1]}}}"
-        close = source.find(closing, begin.end(), end)
+        close = source.find(closing, begin.end(), min(end, at + MOST_FORMULA))
         stop = close + len(closing)
-        return (source[at:stop], stop, True) if 0 <= close - at < MOST_FORMULA else None
+        return (source[at:stop], stop, True) if close >= 0 else None
     for opening, closing, displayed in _DELIMITERS:
         if source.startswith(opening, at, end):
             start = at + len(opening)

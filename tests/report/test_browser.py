@@ -76,6 +76,27 @@ def test_text_and_marks_can_be_read_on_their_ground(page, file, scheme):
     assert not low
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_reader_can_be_read_on_its_ground(page, report, imported, tmp_path, scheme):
+    program = "Look:\n\n```python\n@cache\ndef f(x):\n    # so\n    return str(x) + 'a' + 1.5\n```"
+    texts = {"a": [(program, True), ("**no**, `x`\n\n> y", False), ("3", None)]}
+    path = tmp_path / "code.html"
+    path.write_text(report(imported(texts)).html)
+    page.size(1200, 900)
+    page.media(scheme=scheme)
+    page.open(path)
+    page.wait("document.documentElement.dataset.ready")
+    page.run("document.querySelector('#prompt-table tbody a').click()")
+    page.wait("document.getElementById('reader').open")
+    page.run(
+        "document.querySelectorAll('#reader details').forEach((fold) => { fold.open = true; })"
+    )
+    page.wait("document.querySelectorAll('#reader .member').length === 3")
+    found = page.run(CONTRAST)
+    assert {"text SPAN.k", "text SPAN.c", "text SPAN.verdict v0", "text TD.n"} <= set(found)
+    assert not {k: round(v, 2) for k, v in found.items() if v < (3 if k == "plot mark" else 4.5)}
+
+
 def test_the_scheme_is_followed_until_a_theme_is_chosen(fresh):
     ground = "getComputedStyle(document.body).backgroundColor"
     light = fresh.run(ground)
