@@ -35,8 +35,8 @@ class Line:
     y: Sequence[float]
     mark: Mark
     told: Sequence[str]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    low: Sequence[float | None] | None = None  # None where there is no interval
+    high: Sequence[float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def _draw_line(axes: Any, line: Line) -> None:
         markersize=3.2,
     )  # fmt: skip
     if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+        ends = ([math.nan if v is None else v for v in end] for end in (line.low, line.high))
+        axes.fill_between(line.x, *ends, color=colour, alpha=0.16, linewidth=0)
 
 
 def _told_lines(figure: Figure, drawn: Sequence[Line], x_word: str) -> Plot:

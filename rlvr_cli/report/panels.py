@@ -48,7 +48,7 @@ def by_k(subjects: Sequence[Subject], palette: Palette, metric: str, title: str)
         cells = [subject.intervals[f"{metric}@{k}"] for k in subject.ks]
         told = [tables.interval(f"{metric}@", cell) for cell in cells]
         mean, low, high = zip(*cells, strict=True)
-        ends = (None, None) if None in low else (low, high)
+        ends = (low, high) if any(end is not None for end in low) else (None, None)
         drawn.append(Line(subject.name, subject.ks, mean, palette.run(subject.name), told, *ends))
         rows += [[subject.name, f"{k}", s] for k, s in zip(subject.ks, told, strict=True)]
     plot = figures.lines(

@@ -51,6 +51,12 @@ def test_a_gap_in_a_line_has_no_dot():
     assert made.series[0]["y"][1] is None and made.series[0]["y"][0] is not None
 
 
+def test_a_band_has_a_gap_where_there_is_no_interval():
+    drawn = line([1, 2, 4, 8], [0.1, 0.2, 0.3, 0.4], low=[0, 0.1, None, 0], high=[1, 1, None, 1])
+    banded = figures.lines([drawn], x_label="k", x_word="k =").svg
+    assert banded.count("fill: var(--s0)") and "nan" not in banded.lower()
+
+
 def test_of_many_steps_the_last_tells_its_value_too():
     steps = list(range(5001))
     made = figures.lines([line(steps, [float(s) for s in steps])], x_label="step", x_word="step")
