@@ -66,7 +66,8 @@ def rows(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[Prom
                 found.append(row)
             row.text = row.text or text
             row.counts[index] = counts
-    last = [pair for pair in pairs if pair.first is subjects[0] and pair.second is subjects[-1]]
+    ends = (subjects[0].name, subjects[-1].name)
+    last = [pair for pair in pairs if (pair.first.name, pair.second.name) == ends]
     compared = set(last[0].prompts) if last else set()
     for row in found:
         both = 0 in row.counts and len(subjects) - 1 in row.counts
