@@ -24,6 +24,12 @@ def command(
     threshold: Annotated[float, typer.Option(help="of the cosine in UCC@k, above 0 up to 1")] = 0.8,
     examples: Annotated[int, typer.Option(min=0, help="prompts shown with their texts")] = 6,
     min_n: options.MinN = 1,
+    max_mb: Annotated[
+        float, typer.Option(min=0, help="of the page; longer completions lose their middle")
+    ] = 5.0,
+    typeset: Annotated[
+        int, typer.Option(min=0, help="characters set as Markdown, formulas and code, not raw")
+    ] = 500_000,
     title: Annotated[
         str | None, typer.Option(help="the heading; default: the directories' names")
     ] = None,
@@ -36,9 +42,15 @@ def command(
     opened = sources.open_all(paths)
     with console.Parts("report", sum(map(sources.parts, opened))) as parts:
         report = page.make(
-            opened, threshold=threshold, min_n=min_n, most_examples=examples, title=title,
+            opened,
+            threshold=threshold,
+            min_n=min_n,
+            most_examples=examples,
+            title=title,
+            max_mb=max_mb,
+            most_set=typeset,
             on_part=parts,
-        )  # fmt: skip
+        )
     atomic.write_atomic(out, report.html.encode())
     console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
     console.result(out, report.figures, as_json=json)

@@ -4,7 +4,6 @@ Shapes: N completions of a batch.
 """
 
 import functools
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -351,12 +350,12 @@ def _flag(name: str) -> str:
 
 def format_of(names: set[str]) -> Any:
     """The file of formats/ that recognises these columns as its tool's; None if none does."""
-    return _recognising(frozenset(names), tuple(sys.path))
+    return _recognising(frozenset(names))
 
 
 @functools.lru_cache(maxsize=1024)
-def _recognising(names: frozenset[str], path: tuple[str, ...]) -> Any:
-    """Remembered by the places where packages are looked for, as a folder may hold many files."""
+def _recognising(names: frozenset[str]) -> Any:
+    """Remembered, as a folder may hold many files, and to look for packages takes 25 ms."""
     known = [*registry.names("formats"), *registry.installed("formats")]
     modules = (registry.module("formats", name) for name in known)
     return next((module for module in modules if module.recognises(set(names))), None)

@@ -1,39 +1,32 @@
 """A few prompts with their completions: the different solutions, and mistakes."""
 
 import json
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from rlvr_cli.report import answers
+from rlvr_cli.report.answers import AnswerGroup, Completion
 from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.rows import RIGHT, WRONG
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.stages import common
+from rlvr_cli.report.texts import Setter, Text
 from rlvr_cli.storage.lineage import Lineage
-from rlvr_cli.terminal.escape import clipped, shown
 
-MOST_TEXT = 1500  # characters of a text that are shown
+MOST_TEXT = 4000  # characters of a text that are shown
 MOST_CLUSTERS = 5
-MOST_WRONG = 2
+MOST_WRONG = 4
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text that is safe to show, and how many characters were left out."""
+class AnswerExample:
+    """One completion that stands for all of its group."""
 
-    text: str
-    left_out: int
-    count: int = 1  # completions that it represents
-    extracted: str | None = None
-    reason: str | None = None
-
-    @staticmethod
-    def of(
-        text: str, count: int = 1, extracted: str | None = None, reason: str | None = None
-    ) -> "Text":
-        start, left_out = clipped(text, MOST_TEXT)
-        said = [t if t is None else shown(clipped(t, 200)[0]) for t in (extracted, reason)]
-        return Text(shown(start), left_out, count, *said)
+    text: Text
+    count: int
+    answer: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -43,10 +36,10 @@ class SubjectAnswers:
     name: str
     right: int
     n: int
-    clusters: list[Text]
+    clusters: list[AnswerExample]
     more_clusters: int
-    wrong: list[Text]
-    more_wrong: int
+    wrong: list[AnswerExample]
+    more_wrong: int  # wrong completions that none of `wrong` stands for
 
 
 @dataclass
@@ -89,21 +82,24 @@ def choose(subject: Subject, pair: SubjectPair | None, most: int) -> list[Exampl
 def fill(examples: list[Example], subjects: list[Subject]) -> None:
     """Reads the texts of the chosen prompts, reading only the parts that contain them."""
     wanted = {example.prompt_id: example for example in examples}
+    setter = Setter(sys.maxsize)
+    setter.allow(sys.maxsize)
     for subject in subjects:
-        _add_prompts(wanted, subject.lineage)
+        _add_prompts(wanted, subject.lineage, setter)
         parts = sorted({subject.rows.part_of[p] for p in wanted if p in subject.rows.part_of})
-        for index in parts:
-            for prompt_id, side in _sides(subject, index, set(wanted)):
-                wanted[prompt_id].sides.append(side)
+        for prompt_id, completions in answers.by_prompt(subject, parts, set(wanted)):
+            wanted[prompt_id].sides.append(_side(subject, prompt_id, completions, setter))
 
 
-def _add_prompts(wanted: dict[str, Example], lineage: Lineage) -> None:
+def _add_prompts(wanted: dict[str, Example], lineage: Lineage, setter: Setter) -> None:
     for table in lineage.prompts.parts() if lineage.prompts else ():
         names = (table[name].to_pylist() for name in ("prompt_id", "messages", "answer"))
         for prompt_id, messages, answer in zip(*names, strict=True):
             if (example := wanted.get(prompt_id)) and not example.prompt:
-                example.prompt = [(role, Text.of(text)) for role, text in spoken(messages)]
-                example.gold = None if answer is None else Text.of(answer)
+                example.prompt = [
+                    (role, setter.text(text, MOST_TEXT)) for role, text in spoken(messages)
+                ]
+                example.gold = None if answer is None else setter.text(answer, MOST_TEXT)
 
 
 def spoken(messages: str) -> list[tuple[str, str]]:
@@ -118,31 +114,30 @@ def _content(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _sides(subject: Subject, index: int, wanted: set[str]) -> Iterator[tuple[str, SubjectAnswers]]:
-    """Each wanted prompt of a part, with its solutions by size and its first mistakes."""
-    columns = common.zip_columns(index, subject.lineage.rollouts, subject.scores)
-    names = ("prompt_id", "completion", "correct", "extracted", "reason")
-    rows: dict[str, list[tuple[str, bool | None, str | None, str | None]]] = {}
-    for prompt_id, *row in zip(*(columns[name].to_pylist() for name in names), strict=True):
-        if prompt_id in wanted:
-            rows.setdefault(prompt_id, []).append(tuple(row))
-    for prompt_id, answers in rows.items():
-        right = [text for text, correct, *_ in answers if correct]
-        wrong = [(text, read, why) for text, correct, read, why in answers if correct is False]
-        labels = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
-        _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
-        order = np.argsort(-sizes, kind="stable").tolist()
-        clusters = [Text.of(right[first[c]], int(sizes[c])) for c in order[:MOST_CLUSTERS]]
-        mistakes = [Text.of(text, 1, read, why) for text, read, why in wrong[:MOST_WRONG]]
-        yield (
-            prompt_id,
-            SubjectAnswers(
-                subject.name,
-                len(right),
-                len(right) + len(wrong),
-                clusters,
-                max(0, len(order) - MOST_CLUSTERS),
-                mistakes,
-                max(0, len(wrong) - MOST_WRONG),
-            ),
-        )
+def _side(
+    subject: Subject, prompt_id: str, completions: list[Completion], setter: Setter
+) -> SubjectAnswers:
+    """The solutions of a prompt by size, and its wrong answers by their number."""
+    clusters = subject.rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64))
+    groups = answers.grouped(completions, clusters)
+
+    def of(verdict: int, most: int) -> tuple[list[AnswerExample], list[AnswerGroup]]:
+        alike = [group for group in groups if group.verdict == verdict]
+        chosen = [
+            AnswerExample(
+                setter.text(completions[group.members[0]].text, MOST_TEXT),
+                len(group.members),
+                group.answer,
+                group.reason or completions[group.members[0]].reason,
+            )
+            for group in alike[:most]
+        ]
+        return chosen, alike[most:]
+
+    right, other_solutions = of(RIGHT, MOST_CLUSTERS)
+    wrong, other_mistakes = of(WRONG, MOST_WRONG)
+    counts = [sum(one.verdict == verdict for one in completions) for verdict in (RIGHT, WRONG)]
+    return SubjectAnswers(
+        subject.name, counts[0], sum(counts), right, len(other_solutions), wrong,
+        sum(len(group.members) for group in other_mistakes),
+    )  # fmt: skip

@@ -12,21 +12,29 @@ from typing import Any
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.report import (
     comparing,
+    drawing,
     examples,
     figures,
     glossary,
     panels,
+    prompts,
     subject as subjects_of,
     summary,
     tables,
+    typeset,
 )
 from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.packing import Packing
+from rlvr_cli.report.palette import Palette
 from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
+from rlvr_cli.report.texts import Setter
 from rlvr_cli.storage import atomic
 from rlvr_cli.terminal import tables as reporting
 from rlvr_cli.terminal.escape import shown
 
+_STYLES = ("style.css", "prompts.css", "print.css")
+_SCRIPTS = ("script.js", "state.js", "texts.js", "reader.js", "prompts.js", "charts.js", "live.js")
 MARK = '<meta name="generator" content="rlvr report">'
 
 
@@ -45,9 +53,16 @@ def make(
     min_n: int = 1,
     most_examples: int = 6,
     title: str | None = None,
+    max_mb: float = 5.0,
+    most_set: int = 500_000,
+    reload_s: float | None = None,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Report:
-    """The report of the opened sources; the same directories give the same bytes."""
+    """The report of the opened sources; the same directories give the same bytes.
+
+    Completions are packed into about `max_mb`, and `most_set` of their characters are set as
+    Markdown and formulas. An open page loads itself again every `reload_s` seconds.
+    """
     subjects = [
         subjects_of.measure(name, lineage, threshold=threshold, min_n=min_n, on_part=on_part)
         for source in sources
@@ -61,6 +76,8 @@ def make(
         focus = last.second if last else subjects[-1]
         chosen = examples.choose(focus, last, most_examples)
         examples.fill(chosen, [last.first, last.second] if last else [focus])
+    palette = Palette(subjects, sources)
+    packing = _packing(subjects, pairs, palette, Setter(most_set), max_mb)
     name = shown(title or " and ".join(source.name for source in sources))
     html = _render(
         title=name,
@@ -70,9 +87,12 @@ def make(
         lede=summary.lede(subjects, pairs, sources),
         notes=_notes(sources, subjects, comparisons),
         tiles=summary.tiles(subjects, pairs),
-        quality=_quality(subjects),
-        training=[*panels.of_training(sources), *panels.signal(sources)],
-        distributions=_distributions(subjects),
+        quality=_quality(subjects, palette),
+        training=[*panels.of_training(sources, palette), *panels.signal(sources)],
+        distributions=_distributions(subjects, palette),
+        packed=packing.done() if packing else None,
+        formulas_note=_formulas_note(),
+        reload_s=reload_s,
         status=tables.status(subjects),
         by_source=[t for s in subjects if (t := tables.by_source(s))],
         flips=[tables.flips(pair) for pair in pairs],
@@ -92,14 +112,40 @@ def require_free(out: Path) -> None:
         raise UserError(f"`{out}` exists and is not a report", "name another file with --out")
 
 
-def _quality(subjects: Sequence[Subject]) -> list[panels.Panel]:
+def _packing(
+    subjects: Sequence[Subject],
+    pairs: Sequence[SubjectPair],
+    palette: Palette,
+    setter: Setter,
+    max_mb: float,
+) -> Packing | None:
+    """The table of prompts with all completions; what else is on the page takes half a MB."""
+    if not subjects:
+        return None
+    rows = prompts.rows(subjects, pairs)
+    most_bytes = max(0, int(1e6 * max_mb) - 500_000)
+    return Packing(subjects, rows, palette, setter, most_bytes=most_bytes)
+
+
+def _formulas_note() -> str:
+    if typeset.available():
+        return ""
+    return "Formulas stay LaTeX, because latex2mathml is not installed: pip install 'rlvr[report]'."
+
+
+def _quality(subjects: Sequence[Subject], palette: Palette) -> list[panels.Panel]:
     if not subjects:
         return []
-    return [panels.by_k(subjects, "pass", "Pass@k"), panels.by_k(subjects, "ucc", "UCC@k")]
+    titles = (("pass", "Pass@k"), ("ucc", "UCC@k"))
+    return [panels.by_k(subjects, palette, metric, title) for metric, title in titles]
 
 
-def _distributions(subjects: Sequence[Subject]) -> list[panels.Panel]:
-    groups = (panels.spread(subjects), panels.lengths(subjects), panels.entropies(subjects))
+def _distributions(subjects: Sequence[Subject], palette: Palette) -> list[panels.Panel]:
+    groups = (
+        panels.spread(subjects, palette),
+        panels.lengths(subjects),
+        panels.entropies(subjects, palette),
+    )
     return list(itertools.chain(*groups)) if subjects else []
 
 
@@ -157,14 +203,18 @@ def _render(**values: Any) -> str:
     number = itertools.count()
 
     def svg(text: str) -> Any:
-        return markupsafe.Markup(figures.unique(text, f"f{next(number)}"))
+        return markupsafe.Markup(drawing.unique(text, f"f{next(number)}"))
 
-    script = _file("script.js")
+    script = "".join(_file(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"svg": svg, "shown": lambda value: shown(str(value))}
+    environment.filters |= {
+        "svg": svg,
+        "shown": lambda value: shown(str(value)),
+        "told": lambda plot: {"x": plot.x, "heads": plot.heads, "series": plot.series},
+    }
     environment.globals |= {
         "dash": _dash,
         "interval": reporting.interval,
@@ -173,7 +223,7 @@ def _render(**values: Any) -> str:
     template = environment.from_string(_file("template.html"))
     plain = {
         "mark": markupsafe.Markup(MARK),
-        "style": markupsafe.Markup(_file("style.css")),
+        "style": markupsafe.Markup("".join(_file(name) for name in _STYLES)),
         "script": markupsafe.Markup(script),
         "script_digest": digest,
     }

@@ -29,12 +29,14 @@ class ScoredRows:
     prompt_id: list[str] = field(default_factory=list)
     verdict_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     length_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    characters_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     cut_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     unknown_ends: int = 0  # completions of which nothing says whether they were cut
     unit: str = "tokens"  # of a length; characters where texts came without tokens
     status: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)  # the statuses without a verdict
     source: dict[str, str] = field(default_factory=dict)
+    first_of: list[int] = field(default_factory=list)  # of each part, among all completions
     part_of: dict[str, int] = field(default_factory=dict)
     clusters: dict[str, np.ndarray] = field(default_factory=dict)  # of its right completions
     entropy: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum in nats, tokens
@@ -58,6 +60,7 @@ def read(
     for index in range(len(lineage.scores)):
         columns = common.zip_columns(index, lineage.rollouts, lineage.scores)
         prompt_ids = columns["prompt_id"].to_pylist()
+        rows.first_of.append(len(rows.prompt_id))
         rows.prompt_id += prompt_ids
         rows.part_of.update(dict.fromkeys(prompt_ids, index))
         rows.status.update(columns["status"].to_pylist())
@@ -78,7 +81,8 @@ def read(
         raise DataError(f"`{lineage.scores.path}` holds no rows", "score some rollouts")
     rows.unit = "tokens" if has_tokens else "characters"
     rows.verdict_N = np.concatenate(verdicts)
-    rows.length_N = np.concatenate(tokens if has_tokens else characters).astype(np.int64)
+    rows.characters_N = np.concatenate(characters).astype(np.int64)
+    rows.length_N = np.concatenate(tokens).astype(np.int64) if has_tokens else rows.characters_N
     rows.cut_N = np.concatenate(cut)
     _add_sources(rows, lineage)
     return rows

@@ -1,5 +1,6 @@
 "use strict";
-// The page works without this script: it adds the choice of a theme, and opens texts for print.
+// Without this script the page shows its figures, plots, numbers and examples. It adds the choice
+// of a theme, the table of all prompts and the values of plots, and opens texts for print.
 const root = document.documentElement;
 const button = document.getElementById("theme");
 const order = ["auto", "light", "dark"];
@@ -26,3 +27,14 @@ addEventListener("beforeprint", () => {
   opened.forEach((fold) => { fold.open = true; });
 });
 addEventListener("afterprint", () => opened.forEach((fold) => { fold.open = false; }));
+
+// The menu shows on which side it goes on.
+const menu = document.querySelector("nav ul");
+const edges = [document.querySelector("nav .left"), document.querySelector("nav .right")];
+function showEdges() {
+  edges[0].hidden = menu.scrollLeft < 4;
+  edges[1].hidden = menu.scrollLeft + menu.clientWidth > menu.scrollWidth - 4;
+}
+edges.forEach((edge, at) => edge.addEventListener("click", () => menu.scrollBy({ left: (at ? 1 : -1) * 0.7 * menu.clientWidth })));
+menu.addEventListener("scroll", showEdges, { passive: true });
+new ResizeObserver(showEdges).observe(menu);

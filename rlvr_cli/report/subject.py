@@ -109,9 +109,13 @@ def spaced_ks(n: int) -> list[int]:
 def _unique(tallied: Tally, rows: ScoredRows, ks: list[int]) -> Measures:
     """UCC@k for every k, the number of clusters and UCR, from the clusters that were read."""
     values = []
+    known: dict[tuple[int, ...], list[float]] = {}  # many prompts have clusters of the same sizes
     for prompt_id, n in zip(tallied.prompt_id, tallied.n_P.tolist(), strict=True):
         sizes = np.bincount(rows.clusters.get(prompt_id, np.zeros(0, dtype=np.int64)))
-        values.append([*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)])
+        key = (n, *sorted(sizes.tolist()))
+        if key not in known:
+            known[key] = [*ucc.ucc_at_k(n, sizes, ks), len(sizes), ucc.ucr(n, sizes)]
+        values.append(known[key])
     return Measures(
         tallied.prompt_id, [*(f"ucc@{k}" for k in ks), "clusters", "ucr"], np.array(values)
     )

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,37 @@ class Browser:
         keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self._send("Input.dispatchKeyEvent", type="keyDown", text=text, **keys)
         self._send("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+    def move(self, selector: str, x: float = 0.5, y: float = 0.5) -> tuple[float, float]:
+        """The pointer goes to a place in an element, given as shares of its width and height."""
+        left, top, width, height = self.run(
+            f"(() => {{ const el = document.querySelector({json.dumps(selector)});"
+            " el.scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const b = el.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"
+        )
+        place = left + x * width, top + y * height
+        self._send("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+        return place
+
+    def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
+        place = self.move(selector, x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self._send(
+                "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left",
+                clickCount=1,
+            )  # fmt: skip
+
+    def write(self, text: str) -> None:
+        """Types into what has the focus."""
+        self._send("Input.insertText", text=text)
+
+    def wait(self, expression: str, seconds: float = 20) -> Any:
+        """The value of an expression, once it is true."""
+        ends = time.monotonic() + seconds
+        while not (value := self.run(expression)):
+            assert time.monotonic() < ends, f"never true: {expression}"
+            time.sleep(0.02)
+        return value
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         made = self._send("Page.captureScreenshot", captureBeyondViewport=whole)

@@ -1,10 +1,12 @@
 """Directories that reports are made of."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from rlvr_cli.report import page, sources
+from rlvr_cli.report import page as pages, sources
+from tests.report import browser
 
 HOSTILE = (
     "</script></pre><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
@@ -15,7 +17,7 @@ HOSTILE = (
 @pytest.fixture(scope="session")
 def of_run(trained):
     """The report of a run."""
-    return page.make(sources.open_all([trained]))
+    return pages.make(sources.open_all([trained]))
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def imported(jsonl, rlvr, tmp_path):
 @pytest.fixture
 def report():
     """Makes a report of paths in memory."""
-    return lambda *paths, **options: page.make(sources.open_all(list(paths)), **options)
+    return lambda *paths, **options: pages.make(sources.open_all(list(paths)), **options)
 
 
 @pytest.fixture
@@ -46,3 +48,30 @@ def hostile(imported):
     """Completions, prompts and names that attack the page."""
     texts = [(HOSTILE, True), (HOSTILE + "2", False), ("x" * 5000, True)]
     return imported({HOSTILE: texts, "b": texts}, "<b>hostile", source=json.dumps(HOSTILE))
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory):
+    """A browser's page."""
+    if browser.CHROMIUM is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    with browser.opened(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def file(tmp_path_factory, of_run) -> Path:
+    """The report of a run as a file."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(of_run.html)
+    return path
+
+
+@pytest.fixture
+def fresh(page, file):
+    """The page as it is opened on a desk, in the light."""
+    page.size(1200, 900)
+    page.media(scheme="light")
+    page.open(file)
+    page.run("localStorage.clear()")
+    return page

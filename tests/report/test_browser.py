@@ -1,15 +1,12 @@
 """The page in a real browser: it runs without a word, on any screen, by keys alone."""
 
 import itertools
-from pathlib import Path
+import json
 
 import pytest
 
-from tests.report import browser as driver
-
-pytestmark = pytest.mark.skipif(
-    driver.CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"
-)
+from rlvr_cli.terminal.escape import shown
+from tests.report import test_typeset as typeset_cases
 
 CONTRAST = """(() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
@@ -40,7 +37,8 @@ CONTRAST = """(() => {
     } else if (svg && el.tagName === "text") {
       seen["plot text"] = Math.min(seen["plot text"] ?? 99, ratio(parse(style.fill), behind(el)));
     } else if (svg && el.tagName === "path") {
-      const [, kind] = (el.getAttribute("style") || "").match(/(fill|stroke): var\\(--s/) || [];
+      const series = /(fill|stroke): var\\(--(?:s\\d|right|wrong|mixed)/;
+      const [, kind] = (el.getAttribute("style") || "").match(series) || [];
       const opacity = +style.opacity * +(kind ? style[kind + "Opacity"] : 1);
       if (kind && opacity > 0.2) {  // a band has its line
         const ground = behind(el);
@@ -51,29 +49,6 @@ CONTRAST = """(() => {
   }
   return seen;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with driver.opened(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory, of_run) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(of_run.html)
-    return path
-
-
-@pytest.fixture
-def fresh(page, file):
-    """The page as it is opened on a desk, in the light."""
-    page.size(1200, 900)
-    page.media(scheme="light")
-    page.open(file)
-    page.run("localStorage.clear()")
-    return page
 
 
 def where(page) -> str:
@@ -99,6 +74,27 @@ def test_text_and_marks_can_be_read_on_their_ground(page, file, scheme):
     assert len(found) > 20 and {"plot text", "plot mark"} <= set(found)
     low = {k: round(v, 2) for k, v in found.items() if v < (3 if k == "plot mark" else 4.5)}
     assert not low
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_reader_can_be_read_on_its_ground(page, report, imported, tmp_path, scheme):
+    program = "Look:\n\n```python\n@cache\ndef f(x):\n    # so\n    return str(x) + 'a' + 1.5\n```"
+    texts = {"a": [(program, True), ("**no**, `x`\n\n> y", False), ("3", None)]}
+    path = tmp_path / "code.html"
+    path.write_text(report(imported(texts)).html)
+    page.size(1200, 900)
+    page.media(scheme=scheme)
+    page.open(path)
+    page.wait("document.documentElement.dataset.ready")
+    page.run("document.querySelector('#prompt-table tbody a').click()")
+    page.wait("document.getElementById('reader').open")
+    page.run(
+        "document.querySelectorAll('#reader details').forEach((fold) => { fold.open = true; })"
+    )
+    page.wait("document.querySelectorAll('#reader .member').length === 3")
+    found = page.run(CONTRAST)
+    assert {"text SPAN.k", "text SPAN.c", "text SPAN.verdict v0", "text TD.n"} <= set(found)
+    assert not {k: round(v, 2) for k, v in found.items() if v < (3 if k == "plot mark" else 4.5)}
 
 
 def test_the_scheme_is_followed_until_a_theme_is_chosen(fresh):
@@ -176,7 +172,37 @@ def test_a_hostile_text_runs_nothing(page, report, hostile, tmp_path):
     path = tmp_path / "hostile.html"
     path.write_text(report(hostile).html)
     page.open(path)
+    page.wait("document.documentElement.dataset.ready")
     assert page.run("window.pwned") is None and page.said == []
+
+
+def test_completions_that_attack_the_reader_are_read(page, report, imported, tmp_path):
+    names = {f"<b>{n}": text for n, text in enumerate(typeset_cases.HOSTILE)}
+    texts = {name: [(text, True), (text + "2", False)] for name, text in names.items()}
+    path = tmp_path / "hostile.html"
+    path.write_text(report(imported(texts | {"long": [("x " * 500_000, False)]})).html)
+    page.size(390, 800)
+    page.open(path)
+    page.wait("document.documentElement.dataset.ready")
+    title = "document.querySelector('#reader h2').textContent"
+    body = "document.querySelector('#reader .body')"
+    unfold = f"{body}.querySelectorAll('details').forEach((fold) => {{ fold.open = true; }})"
+    raw = f"{body}.querySelector('.member .raw pre, .member > pre').textContent"
+    acting = "script, img, a, iframe, object, style, link, form, [onclick], [onerror], [href]"
+    page.run("document.querySelector('#prompt-table tbody a').click()")
+    page.wait("document.getElementById('reader').open")
+    for name, text in names.items():
+        page.wait(f"{title} === {json.dumps(name)}")
+        page.run(unfold)
+        page.wait(f"{body}.querySelectorAll('.member').length === 2")
+        assert page.run(f"{body}.querySelectorAll('{acting}').length") == 0
+        assert page.run(raw) == shown(text)
+        assert page.run(f"{body}.scrollWidth <= {body}.clientWidth"), text
+        page.press("ArrowRight", 39)
+    page.wait(f"{title} === 'long'")
+    assert "left out" in page.run("document.querySelector('#reader .side').textContent")
+    assert page.run("window.pwned") is None and page.said == []
+    page.press("Escape", 27)
 
 
 def test_only_its_own_script_may_run(fresh):

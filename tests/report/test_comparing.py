@@ -1,6 +1,6 @@
 import numpy as np
 
-from rlvr_cli.report import comparing, figures, subject
+from rlvr_cli.report import comparing, subject
 from rlvr_cli.report.rows import ENTROPY_BIN, ScoredRows
 
 
@@ -43,24 +43,3 @@ def test_entropies_of_all_parts_are_counted_once(chain, rlvr, tmp_path):
 
 def test_rows_begin_empty():
     assert ScoredRows().prompt_id == [] and len(ScoredRows().verdict_N) == 0
-
-
-def test_a_plot_takes_its_colours_from_the_page_and_escapes_its_tips():
-    svg = figures.lines(
-        [figures.Line([1, 2], [0.1, 0.2], 0, [0, 0.1], [0.2, 0.3], ["a<b>&", "c"])],
-        x_label="k", percent=True, log_x=True,
-    )  # fmt: skip
-    assert "var(--s0)" in svg and "<title>a&lt;b&gt;&amp;</title>" in svg
-    assert not figures.re.search(r"#[0-9a-f]{6}\b", svg) and "font-family" not in svg
-
-
-def test_two_plots_on_a_page_share_no_id():
-    svg = figures.lines([figures.Line([1, 2], [0.1, 0.2], 0)], x_label="step")
-    a, b = (set(figures.re.findall(r'id="([^"]+)"', figures.unique(svg, p))) for p in ("a", "b"))
-    assert a and not a & b
-
-
-def test_constant_and_single_values_can_be_drawn():
-    for line in (figures.Line([1], [0.0], 0), figures.Line([0, 1], [0.0, 0.0], 1)):
-        for options in ({"percent": True}, {"log_x": True}, {"log_y": True}, {"zero": False}):
-            assert figures.lines([line], x_label="step", **options).startswith("<svg")
