@@ -79,9 +79,16 @@ class Stream:
     """
 
     def __init__(
-        self, path: Path, columns: Columns | None = None, *, wanted: set[str], rows: bool = False
+        self,
+        path: Path,
+        columns: Columns | None = None,
+        *,
+        wanted: set[str],
+        rows: bool = False,
+        rows_per_batch: int = ROWS_PER_BATCH,
     ) -> None:
         self.path = path
+        self._rows_per_batch = rows_per_batch
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
@@ -124,7 +131,7 @@ class Stream:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
         rows = self._read(file)
-        while part := list(islice(rows, ROWS_PER_BATCH)):
+        while part := list(islice(rows, self._rows_per_batch)):
             yield part
 
     def _read(self, file: Path) -> Iterator[dict[str, Any]]:

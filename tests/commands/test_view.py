@@ -14,7 +14,7 @@ def test_without_a_terminal_it_is_refused_with_what_to_type(refused, known):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nope", "does not exist"), ("prompts", "holds prompts"), ("rows.jsonl", "is a file")],
+    [("nope", "does not exist"), ("prompts", "holds prompts"), ("nope.jsonl", "does not exist")],
 )
 def test_what_cannot_be_read_is_refused(refused, known, name, message):
     assert message in refused(3, "view", known / name)
@@ -63,6 +63,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def test_a_missing_package_is_named_with_its_extra(known, monkeypatch):
+    pytest.importorskip("pandas")  # loaded: else pyarrow would learn here that it is absent
     from rlvr_cli.errors import UsageError
     from rlvr_cli.viewer import start
 
@@ -77,5 +78,5 @@ def test_a_missing_package_is_named_with_its_extra(known, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "rlvr_cli.viewer.panes", raising=False)
     with pytest.raises(UsageError) as caught:
-        start.view(known, None)
+        start.view([known], None, {})
     assert caught.value.hint == "pip install 'rlvr[view]'"

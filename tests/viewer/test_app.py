@@ -196,7 +196,7 @@ def test_long_and_wide_texts_fit_any_terminal(view, imported, size):
 
     async def act(screen):
         for _ in range(3):
-            pane = screen.app.query_one("#text")
+            pane = screen.app.query_one("#text-0")
             lines = [pane.render_line(y) for y in range(pane.size.height)]
             assert {line.cell_length for line in lines} == {pane.size.width}
             await screen.press("space", "space", "b", "right")
