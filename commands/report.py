@@ -2,7 +2,8 @@
 
 Takes run directories of train (their first and last evaluation, or the last of each where several
 are given) and directories with scores. The file needs no network; it can be read on a phone and
-printed.
+printed. With `--watch` it is written again while the runs go on, and an open page loads itself
+again.
 
     rlvr report runs/grpo runs/quatro --out report.html
 """
@@ -26,17 +27,27 @@ def command(
     title: Annotated[
         str | None, typer.Option(help="the heading; default: the directories' names")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="write it again while the runs go on")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=1, help="seconds between two looks of --watch")
+    ] = 10,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.report import page, sources
+    import functools
+
+    from rlvr_cli.report import page, sources, watching
     from rlvr_cli.storage import atomic
 
     page.require_free(out)
-    opened = sources.open_all(paths)
-    with console.Parts("report", sum(map(sources.parts, opened))) as parts:
-        report = page.make(
-            opened, threshold=threshold, most_examples=examples, title=title, on_part=parts
-        )
-    atomic.write_atomic(out, report.html.encode())
-    console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
+    make = functools.partial(page.make, threshold=threshold, most_examples=examples, title=title)
+    if watch:
+        report = watching.watch(paths, out, make, every_s=interval)
+    else:
+        opened = sources.open_all(paths)
+        with console.Parts("report", sum(map(sources.parts, opened))) as parts:
+            report = make(opened, on_part=parts)
+        atomic.write_atomic(out, report.html.encode())
+        console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
     console.result(out, report.figures, as_json=json)

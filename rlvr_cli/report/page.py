@@ -27,6 +27,7 @@ from rlvr_cli.storage import atomic
 from rlvr_cli.terminal import tables as reporting
 from rlvr_cli.terminal.escape import shown
 
+_SCRIPTS = ("script.js", "live.js")
 MARK = '<meta name="generator" content="rlvr report">'
 
 
@@ -44,9 +45,13 @@ def make(
     threshold: float = 0.8,
     most_examples: int = 6,
     title: str | None = None,
+    reload_s: float | None = None,
     on_part: Callable[[int, str], None] = lambda index, state: None,
 ) -> Report:
-    """The report of the opened sources; the same directories give the same bytes."""
+    """The report of the opened sources; the same directories give the same bytes.
+
+    An open page loads itself again every `reload_s` seconds.
+    """
     subjects = [
         subjects_of.measure(name, lineage, threshold=threshold, on_part=on_part)
         for source in sources
@@ -63,6 +68,7 @@ def make(
     name = shown(title or " and ".join(source.name for source in sources))
     html = _render(
         title=name,
+        reload_s=reload_s,
         sources=sources,
         subjects=subjects,
         pairs=pairs,
@@ -152,7 +158,7 @@ def _render(**values: Any) -> str:
     def svg(text: str) -> Any:
         return markupsafe.Markup(figures.unique(text, f"f{next(number)}"))
 
-    script = _file("script.js")
+    script = "".join(_file(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
