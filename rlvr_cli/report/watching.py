@@ -1,5 +1,6 @@
 """A report that is written again while runs go on."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ def watch(paths: list[Path], out: Path, make: Maker, *, every_s: float) -> Repor
     if not any(map(sources.is_run, paths)):
         raise UsageError(
             f"`{paths[0]}` is no run of train, and nothing else goes on",
-            f"leave --watch out: rlvr report {' '.join(map(str, paths))}",
+            f"leave --watch out: rlvr report {shlex.join(map(str, paths))}",
         )
     watched = _Watched(paths, out, make, every_s)
     try:

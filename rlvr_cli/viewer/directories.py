@@ -97,8 +97,7 @@ class DirectoryIndex(Index):
                 for index in range(len(rollouts))
             ]
             folded = text.casefold()
-            asked = (" ".join((p, *filter(None, self._prompt(p)))) for p in self.ids)
-            asked_P = np.array([folded in a.casefold() for a in asked])
+            asked_P = np.array([folded in self._asked(p).casefold() for p in self.ids])
             match_N = np.concatenate(parts) | matches(self._extracted, text)
             self._matching = {text: match_N | asked_P[self.prompt_N]}
         return self._matching[text]
@@ -129,6 +128,12 @@ class DirectoryIndex(Index):
         messages, answer = self._prompt(self.ids[prompt])
         told = None if messages in (None, '""') else fingerprint(json.loads(str(messages)))
         return told, None if answer is None else hash(answer)
+
+    def _asked(self, prompt_id: str) -> str:
+        """All that a prompt says, to search in."""
+        messages, answer = self._prompt(prompt_id)
+        said = [] if messages is None else [said for _, said in turns(json.loads(messages))]
+        return "\n".join([prompt_id, *said, answer or ""])
 
     def _prompt(self, prompt_id: str) -> tuple[str | None, str | None]:
         return self._prompts.get(prompt_id, (None, None))

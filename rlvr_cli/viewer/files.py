@@ -93,7 +93,7 @@ class FileIndex(Index):
 
     def holding(self, wanted: str) -> np.ndarray:
         match_N = self._store.holding("texts", wanted)[: len(self)]
-        match_U = self._store.holding("asked", wanted)
+        match_U = self._store.holding("asked", wanted, but="prompt")
         names = self.names(with_sources=True)
         named_P = np.array([wanted.casefold() in name.casefold() for name in names])
         found_N: np.ndarray = match_N | match_U[self._asked_N] | named_P[self.prompt_N]
@@ -112,11 +112,10 @@ class _Store:
         self.rows = 0
         self.asked_U: list[tuple[int | None, int | None]] = []
         self.texts = Spill("completion", "extracted", "finish")
-        self.asked = Spill("prompt", "answer")
+        self.asked = Spill("prompt", "said", "answer")  # said: the prompt as it is searched
         self.rest = Spill("rest")
         self._parts: dict[str, list[np.ndarray]] = {}
         self._numbers: dict[tuple[int | None, int | None], int] = {}
-        self._names: dict[str, str] = {}
         self._matching: dict[str, tuple[str, list[np.ndarray]]] = {}
         self._searching = threading.Lock()
 
@@ -137,16 +136,15 @@ class _Store:
             "reward": unknown_N if batch.reward is None else batch.reward,
             "length": length_N.astype(np.int32),
             "cut": np.array([str(w).lower() in CUT for w in found["finish"].to_pylist()], bool),
-            **self._ask(batch, found["completion"]),
+            **self._ask(batch),
         }
         self.texts.add(**found)
         for name, part in parts.items():
             self._parts.setdefault(name, []).append(part)
         self.rows += size
 
-    def _ask(self, batch: Batch, completion: pa.Array) -> dict[str, np.ndarray]:
+    def _ask(self, batch: Batch) -> dict[str, np.ndarray]:
         """Which prompt and gold each completion has, and which row of the file it is from."""
-        self._find_names(batch, completion)
         new: list[tuple[str | None, str | None]] = []
         rest: list[str | None] = []
         asked, rows, places = [], [], []
@@ -155,7 +153,9 @@ class _Store:
             place += 1
             if row is not before:
                 before, place = row, 0
-                pair = self._json(row, "prompt"), _plain(self._json(row, "answer"))
+                prompt_name, prompt = self._found(row, readers.PROMPT)
+                answer_name, answer = self._found(row, readers.ANSWER)
+                pair = prompt, _plain(answer)
                 key = _hash(pair[0]), _hash(pair[1])
                 if key not in self._numbers:
                     self._numbers[key] = len(self._numbers)
@@ -163,42 +163,30 @@ class _Store:
                     told = None if pair[0] is None else fingerprint(json.loads(pair[0]))
                     self.asked_U.append((told, key[1]))
                 number = self._numbers[key]
-                rest.append(self._rest_of(row))
+                rest.append(self._rest_of(row, (prompt_name, answer_name)))
             asked.append(number)
             rows.append(self.rest.rows + len(rest) - 1)
             places.append(place)
         if new:
             prompts, answers = zip(*new, strict=True)
-            self.asked.add(prompt=prompts, answer=answers)
+            said = ["\n".join(s for _, s in turns(json.loads(p or "null"))) for p in prompts]
+            self.asked.add(prompt=prompts, said=said, answer=answers)
         self.rest.add(rest=rest)
         made = {"asked": asked, "rest": rows, "place": places}
         return {name: np.array(values, np.int32) for name, values in made.items()}
 
-    def _find_names(self, batch: Batch, completion: pa.Array) -> None:
-        """The columns of prompts and golds: the first of the known names with values so far."""
-        first = batch.rows[0]
-        for name, known in (("prompt", readers.PROMPT), ("answer", readers.ANSWER)):
-            if name in self._names:
-                continue
-            for candidate in known:
-                value = next(
-                    (v for r in batch.rows if (v := readers.look_up(r, candidate)) is not None),
-                    None,
-                )
-                is_completion = readers.look_up(first, candidate) == completion[0].as_py()
-                if value is not None and not (is_completion and value):
-                    self._names[name] = candidate
-                    break
+    def _found(self, row: dict[str, Any], known: tuple[str, ...]) -> tuple[str, str | None]:
+        """The name of a row's prompt or gold, and its value as JSON; `solution` may be neither."""
+        said = readers.look_up(row, self.stream.has.get("completion", ""))
+        for name in known:
+            value = readers.look_up(row, name)
+            if value is not None and value != said:
+                return name, json.dumps(value, default=str)
+        return "", None
 
-    def _json(self, row: dict[str, Any], name: str) -> str | None:
-        value = readers.look_up(row, self._names[name]) if name in self._names else None
-        return None if value is None else json.dumps(value, default=str)
-
-    def _rest_of(self, row: dict[str, Any]) -> str | None:
+    def _rest_of(self, row: dict[str, Any], shown: tuple[str, str]) -> str | None:
         """The columns of a row that are shown nowhere else, as JSON; None without any."""
-        used = {
-            name.partition(".")[0] for name in (*self.stream.has.values(), *self._names.values())
-        }
+        used = {name.partition(".")[0] for name in (*self.stream.has.values(), *shown)}
         rest = {n: v for n, v in row.items() if n not in used and n not in _RAW and v is not None}
         return json.dumps(rest, ensure_ascii=False, default=str) if rest else None
 
@@ -227,14 +215,15 @@ class _Store:
         parts[:] = [np.concatenate(parts)]
         return parts[0]
 
-    def holding(self, kind: str, wanted: str) -> np.ndarray:
+    def holding(self, kind: str, wanted: str, *, but: str = "") -> np.ndarray:
         """Which rows of a spill hold a text, in either case; only new pieces are looked at."""
         with self._searching:
             if self._matching.get(kind, ("", []))[0] != wanted:
                 self._matching[kind] = wanted, []
             done = self._matching[kind][1]
             for piece in getattr(self, kind).pieces(len(done)):
-                done.append(np.logical_or.reduce([matches(c, wanted) for c in piece.columns]))
+                looked = [piece[name] for name in piece.schema.names if name != but]
+                done.append(np.logical_or.reduce([matches(c, wanted) for c in looked]))
             return np.concatenate(done) if done else np.zeros(0, bool)
 
 

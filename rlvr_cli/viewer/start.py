@@ -1,5 +1,6 @@
 """Opening the viewer: what it reads, and the tokenizer of the policy that wrote it."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ def view(paths: list[Path], model: str | None, named: dict[str, str | None]) -> 
     if len(paths) > 2:
         raise UsageError(
             f"{len(paths)} paths were given, the viewer shows one or two side by side",
-            f"name two of them: rlvr view {paths[0]} {paths[-1]}",
+            f"name two of them: rlvr view {shlex.join([str(paths[0]), str(paths[-1])])}",
         )
     has_terminal = all(s and s.isatty() for s in (sys.__stdin__, sys.__stderr__))
     if has_terminal:
@@ -121,8 +122,9 @@ def _instead(sides: list[Side]) -> str:
     for side in sides:
         if side.is_foreign:
             has_verdicts = bool(side.index.known_P.any())
-            return f"measure it instead: rlvr eval-passk {side.path}" if has_verdicts else ""
-    return f"write a file instead: rlvr report {' '.join(str(side.path) for side in sides)}"
+            path = shlex.quote(str(side.path))
+            return f"measure it instead: rlvr eval-passk {path}" if has_verdicts else ""
+    return f"write a file instead: rlvr report {shlex.join(str(side.path) for side in sides)}"
 
 
 def folders_of(path: Path) -> list[Path]:

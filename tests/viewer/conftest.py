@@ -43,8 +43,11 @@ class Screen:
         return str(pane.content)
 
     def _pane(self, name: str):
-        alone = name in ("#facts", "#text", "#heading")
+        alone = name in ("#facts", "#text")
         return self.app.query_one(f"{name}-0" if alone else name)
+
+    def is_shown(self, name: str) -> bool:
+        return self._pane(name).size.width > 0
 
     def styles(self, name: str) -> list[tuple[str, object]]:
         pane = self._pane(name)
