@@ -92,7 +92,7 @@ class Viewer(App[None]):
         elif event.failure:
             self._sides[event.side].failure = event.failure
             self._reading[event.side] = "before an error"
-            self._say(f"{event.failure}; {event.failure.hint}")
+            self._say(f"{event.failure}; {event.failure.hint}", seconds=30)
         else:
             self._reading.pop(event.side, None)
             if not self._reading and (unlike := len(self.selection.unlike)):
@@ -231,11 +231,12 @@ class Viewer(App[None]):
         self._choose(RowFilter())
 
     def _cycle(self, name: str, value: Any, ring: list[Any]) -> None:
-        """The next value in the ring that some completion passes; at last the current one."""
-        for _ in ring:
-            value = ring[(ring.index(value) + 1) % len(ring)]
-            if self._choose(dataclasses.replace(self.selection.filter, **{name: value})):
-                return
+        """The next value in the ring that some completion passes; says so if there is no other."""
+        at, before = ring.index(value), self.selection.filter
+        for wanted in [*ring[at + 1 :], *ring[:at]]:
+            if self.selection.choose(dataclasses.replace(before, **{name: wanted})):
+                return self._show()
+        self._say(f"no other {name} is among these completions")
 
     def _choose(self, wanted: RowFilter) -> bool:
         """Changes the filter, or reports that no completion would be left."""
@@ -298,5 +299,5 @@ class Viewer(App[None]):
     def action_help(self) -> None:
         self.push_screen(keys.Help(pair=len(self._sides) > 1))
 
-    def _say(self, text: str) -> None:
-        self.notify(shown(text), timeout=4, markup=False)
+    def _say(self, text: str, seconds: float = 4) -> None:
+        self.notify(shown(text), timeout=seconds, markup=False)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli.errors import UserError
 from rlvr_cli.interop import completions, readers
 from rlvr_cli.interop.completions import Batch, Stream
 from rlvr_cli.interop.turns import fingerprint, text, turns
@@ -35,15 +36,20 @@ def snapshots(path: Path, columns: completions.Columns | None = None) -> Iterato
 
     Errors of the files come after the snapshots of what could be read before them.
     """
-    store = _Store(path, columns)
-    shown = 0
-    for batch in store.stream:
-        store.add(batch)
-        if store.rows >= max(_FIRST, 2 * shown):
-            shown = store.rows
-            yield FileIndex(store)
-    if store.rows > shown or store.stream.graded:
+    store, shown = _Store(path, columns), 0
+    failure: UserError | None = None
+    try:
+        for batch in store.stream:
+            store.add(batch)
+            if store.rows >= max(_FIRST, 2 * shown):
+                shown = store.rows
+                yield FileIndex(store)
+    except UserError as error:
+        failure = error
+    if store.rows > shown or (shown and store.stream.graded):
         yield FileIndex(store)
+    if failure:
+        raise failure
 
 
 class FileIndex(Index):

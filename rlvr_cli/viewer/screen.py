@@ -19,6 +19,7 @@ COLOURS = {RIGHT: "green", WRONG: "red", UNKNOWN: "yellow"}
 NAMES = {RIGHT: "right", WRONG: "wrong", UNKNOWN: "no verdict"}
 DIM, BOLD = Style(dim=True), Style(bold=True)
 MOST_MARKS = 10_000  # matches of a search that are marked in one text
+SHORT_GOLD = 20  # characters; a longer one is shown below the completion too
 MOST_OTHER = 2_000  # characters of a further column that are shown
 
 
@@ -49,7 +50,7 @@ def count(index: Index, prompt: int) -> str:
 
 def title(selection: Selection, width: int, where: str, state: str) -> Text:
     """The first line: place, filter and order, and which files."""
-    prompts, rows = len(selection.shown), sum(int(p.sum()) for p in selection.passing)
+    prompts, rows = len(selection.shown), selection.completions
     text = f" prompt {selection.line + 1:,} of {prompts:,}, {rows:,} completions"
     if state:
         text += f" {state}"
@@ -96,7 +97,7 @@ def facts(index: Index, row: int, detail: Detail, passing: np.ndarray, width: in
     if index.several(prompt):
         lines.append("  prompts of this id differ", "bold yellow")
     lines.append("\nread ", "dim").append(_short(detail.extracted, width // 2 - 6))
-    lines.append("  gold ", "dim").append(_short(detail.answer, width // 2 - 6))
+    lines.append("  gold ", "dim").append(_ending(detail.answer, width // 2 - 6))
     lines.append(f"\n{_size(detail)}", "dim")
     for word in (detail.finish_reason, detail.status):
         lines.append(f", {_short(word, width)}" if word else "", "dim")
@@ -142,7 +143,10 @@ def text(detail: Detail, pieces: list[str] | None, scale: str | None) -> Styled:
         styled.add(_visible(detail.completion or nothing), None if detail.completion else DIM)
     else:
         _add_coloured(styled, detail, pieces, scale)
-    for name, value in detail.others.items():
+    others = detail.others
+    if detail.answer is not None and len(detail.answer) > SHORT_GOLD:
+        others = {"gold": detail.answer, **others}
+    for name, value in others.items():
         start, more = clipped(value, MOST_OTHER)
         styled.add(f"\n\n── {_visible(name)} ──\n", DIM)
         styled.add(_visible(start) + (f" … and {more:,} more characters" if more else ""), DIM)
@@ -185,6 +189,13 @@ def _short(text: str | None, room: int) -> str:
         return "-"
     start, more = clipped(_line(text), max(4, room))
     return start[:-1] + "…" if more else start
+
+
+def _ending(text: str | None, room: int) -> str:
+    """As `_short`, but of several lines the end, where a worked solution has its answer."""
+    if text is None or "\n" not in text.strip() or len(text) <= max(4, room):
+        return _short(text, room)
+    return f"…{_line(text.strip()[1 - max(4, room) :])}"
 
 
 def _line(text: str) -> str:

@@ -187,6 +187,13 @@ class Selection:
         return GROUPS if len(self.indexes) == 1 else (*GROUPS, *PAIR_GROUPS)
 
     @property
+    def completions(self) -> int:
+        """How many completions pass, of all sides together."""
+        kept = (self._kept_P[union_P] for union_P in self._union_S)
+        pairs = zip(self.indexes, self.passing, kept, strict=True)
+        return sum(int((passing & kept_P[i.prompt_N]).sum()) for i, passing, kept_P in pairs)
+
+    @property
     def line(self) -> int:
         """The place of the prompt among those shown."""
         return self._line[self.at]

@@ -386,3 +386,34 @@ def test_no_color_leaves_letters_in_the_terminals_own_colour(view, jsonl, monkey
         assert screen.said == ["NO_COLOR is set, so tokens have no colours"]
 
     view(jsonl(*ROWS), act)
+
+
+@pytest.mark.slow
+def test_a_filter_that_can_be_no_other_is_said_once(view, jsonl):
+    async def act(screen):
+        await screen.press("v")
+        assert screen.said == [] and "completions: no verdict" in screen.text("#top")
+        await screen.press("t", "s")
+        assert screen.said == ["no other status is among these completions"]
+
+    view(jsonl({"id": "a", "completion": "x"}), act)
+
+
+@pytest.mark.slow
+def test_a_long_gold_shows_its_end_above_and_itself_below(view, jsonl):
+    gold = "First they sell\nthen they buy\n#### 57,500"
+
+    async def act(screen):
+        assert screen.text("#facts").splitlines()[1].endswith("#### 57,500")
+        assert screen.text("#text").endswith("── gold ──\n" + gold)
+
+    view(jsonl({"id": "a", "completion": "x", "answer": gold}), act)
+
+
+@pytest.mark.slow
+def test_the_title_counts_the_completions_of_the_prompts_that_are_shown(view, jsonl):
+    async def act(screen):
+        await screen.press("m")
+        assert "prompt 1 of 2, 6 completions: partly right" in screen.text("#top")
+
+    view(jsonl(*ROWS), act)

@@ -186,3 +186,22 @@ def test_an_error_comes_after_what_could_be_read(tmp_path):
     assert len(next(snapshots)) == 256
     with pytest.raises(DataError, match="line 301 is not JSON"):
         list(snapshots)
+
+
+def test_all_rows_before_an_error_are_shown(tmp_path):
+    lines = [json.dumps({"id": str(n), "completion": "x"}) + "\n" for n in range(256 * 3)]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    (tmp_path / "b.jsonl").write_text("{broken\n")
+    seen = []
+    with pytest.raises(DataError, match="line 1 is not JSON"):
+        for index in files.snapshots(tmp_path):
+            seen.append(len(index))
+    assert seen == [256, 512, 768]
+
+
+def test_reading_can_be_left_at_any_time(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text((json.dumps({"id": "a", "completion": "x"}) + "\n") * 900)
+    snapshots = files.snapshots(path)
+    next(snapshots)
+    snapshots.close()
