@@ -28,7 +28,10 @@ CUT = {"length", "max_tokens", "max_length", "max_new_tokens", "token_limit"}
 _ROWS_PER_BATCH = 256  # few, so that the first ones are soon on the screen
 _FIRST = 64
 # Columns of known tools that hold what their readers made prompts and completions of.
-_RAW = {"resps", "filtered_resps", "arguments", "completions", "eval", "output", "input"}
+_RAW = {
+    *("resps", "filtered_resps", "arguments", "completions", "responses", "solutions"),
+    *("eval", "output", "input"),
+}
 
 
 def snapshots(path: Path, columns: completions.Columns | None = None) -> Iterator["FileIndex"]:

@@ -20,6 +20,7 @@ NAMES = {RIGHT: "right", WRONG: "wrong", UNKNOWN: "no verdict"}
 DIM, BOLD = Style(dim=True), Style(bold=True)
 MOST_MARKS = 10_000  # matches of a search that are marked in one text
 SHORT_GOLD = 20  # characters; a longer one is shown below the completion too
+MOST_TEXT = 400_000  # characters of a text that are shown, half of them its end
 MOST_OTHER = 2_000  # characters of a further column that are shown
 
 
@@ -45,7 +46,7 @@ def count(index: Index, prompt: int) -> str:
     if known := int(index.known_P[prompt]):
         return f"{int(index.right_P[prompt])}/{known}"
     reward = float(index.reward_P[prompt])
-    return f"{int(index.n_P[prompt])}" if np.isnan(reward) else f"{reward:.3g}"
+    return f"{int(index.n_P[prompt])}" if np.isnan(reward) else f"{reward:.2f}"
 
 
 def title(selection: Selection, width: int, where: str, state: str) -> Text:
@@ -111,7 +112,10 @@ def facts(index: Index, row: int, detail: Detail, passing: np.ndarray, width: in
 def _size(detail: Detail) -> str:
     if detail.token_ids is not None:
         return f"{len(detail.token_ids):,} tokens"
-    return "no text" if detail.completion is None else f"{len(detail.completion):,} characters"
+    if detail.completion is None:
+        return "no text"
+    size = len(detail.completion)
+    return f"{size:,} character{'' if size == 1 else 's'}"
 
 
 def siblings(
@@ -136,11 +140,11 @@ def text(detail: Detail, pieces: list[str] | None, scale: str | None) -> Styled:
     spoken = [("prompt", "(not known here)")] if detail.turns is None else detail.turns
     for role, content in spoken:
         styled.add(f"── {_visible(role)} ──\n", DIM)
-        styled.add(_visible(content) + "\n\n")
+        styled.add(_whole(content) + "\n\n")
     styled.add("── completion ──\n", DIM)
     if scale is None or pieces is None:
         nothing = "(not known)" if detail.completion is None else "(nothing)"
-        styled.add(_visible(detail.completion or nothing), None if detail.completion else DIM)
+        styled.add(_whole(detail.completion or nothing), None if detail.completion else DIM)
     else:
         _add_coloured(styled, detail, pieces, scale)
     others = detail.others
@@ -178,6 +182,15 @@ def legend(scale: str) -> Text:
     for name, colour in SCALES[scale][1]:
         line.append(f" {name} ", f"#000000 on {colour}" if colour else "").append(" ")
     return line
+
+
+def _whole(text: str) -> str:
+    """A text to be shown, without the middle of a very long one."""
+    if len(text) <= MOST_TEXT:
+        return _visible(text)
+    half = MOST_TEXT // 2
+    cut = f"\n\n… {len(text) - MOST_TEXT:,} characters are left out here …\n\n"
+    return _visible(text[:half]) + cut + _visible(text[-half:])
 
 
 def _visible(text: str) -> str:

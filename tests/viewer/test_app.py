@@ -417,3 +417,16 @@ def test_the_title_counts_the_completions_of_the_prompts_that_are_shown(view, js
         assert "prompt 1 of 2, 6 completions: partly right" in screen.text("#top")
 
     view(jsonl(*ROWS), act)
+
+
+@pytest.mark.slow
+def test_the_list_shows_mean_rewards_where_there_are_no_verdicts(view, jsonl):
+    rewards = {"a": [0.25, 0.5], "b": [1, 1]}
+    rows = [
+        {"id": i, "completion": "x", "reward": r} for i, found in rewards.items() for r in found
+    ]
+
+    async def act(screen):
+        assert screen.text("#list").split() == ["a", "0.38", "b", "1.00"]
+
+    view(jsonl(*rows), act)
