@@ -190,11 +190,10 @@ def test_an_error_comes_after_what_could_be_read(tmp_path):
 
 def test_all_rows_before_an_error_are_shown(tmp_path):
     lines = [json.dumps({"id": str(n), "completion": "x"}) + "\n" for n in range(256 * 3)]
-    (tmp_path / "a.jsonl").write_text("".join(lines))
-    (tmp_path / "b.jsonl").write_text("{broken\n")
+    (tmp_path / "rows.jsonl").write_text("".join(lines) + "{broken\n")
     seen = []
-    with pytest.raises(DataError, match="line 1 is not JSON"):
-        for index in files.snapshots(tmp_path):
+    with pytest.raises(DataError, match="line 769 is not JSON"):
+        for index in files.snapshots(tmp_path / "rows.jsonl"):
             seen.append(len(index))
     assert seen == [256, 512, 768]
 

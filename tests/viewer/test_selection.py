@@ -157,8 +157,8 @@ def test_a_jump_lifts_a_filter_that_hides_the_prompt(one):
 
 def test_the_same_id_with_another_text_or_gold_is_unlike_and_has_no_difference(index):
     first = rows_of(A, answer="1")
-    second = [dict(row) for row in first]
-    second[0]["prompt"], second[3]["answer"] = "other?", "2"
+    changes = {"p1": {"prompt": "other?"}, "p2": {"answer": "2"}}
+    second = [row | changes.get(row["id"], {}) for row in first]
     selection = Selection([index(first), index(second, "b.jsonl")])
     assert {selection.names[p] for p in selection.unlike} == {"p1", "p2"}
     selection.sort("difference", down=False)
