@@ -22,6 +22,8 @@ from rlvr_cli.viewer.pieces import SCALES
 from rlvr_cli.viewer.selection import Selection
 from rlvr_cli.viewer.start import Side
 
+LONG_SEARCH = 100_000  # completions that take about a second to look through
+
 
 class Viewer(App[None]):
     """The prompts on the left, a completion of the chosen one on the right, or one of each side."""
@@ -196,6 +198,8 @@ class Viewer(App[None]):
     def _answer(self, event: Input.Submitted) -> None:
         self.action_leave()
         if self._asked == "search":
+            if event.value and sum(map(len, self.selection.indexes)) > LONG_SEARCH:
+                self._say("searching …")
             self._search(dataclasses.replace(self.selection.filter, text=event.value))
         elif event.value.strip() and not self.selection.jump(event.value):
             self._say(f"no prompt has the id or number {event.value}")

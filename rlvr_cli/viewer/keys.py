@@ -84,6 +84,7 @@ BINDINGS: list[BindingType] = [
     Binding("tab", "side", priority=True),
     Binding("question_mark", "help"),
     Binding("q", "quit"),
+    Binding("ctrl+c", "quit", priority=True),
 ]
 ASKED = {
     "search": "search; Enter",

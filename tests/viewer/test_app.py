@@ -430,3 +430,13 @@ def test_the_list_shows_mean_rewards_where_there_are_no_verdicts(view, jsonl):
         assert screen.text("#list").split() == ["a", "0.38", "b", "1.00"]
 
     view(jsonl(*rows), act)
+
+
+@pytest.mark.parametrize("keys", [["q"], ["ctrl+c"], ["slash", "ctrl+c"]])
+@pytest.mark.slow
+def test_it_is_left_by_q_or_control_c(view, jsonl, keys):
+    async def act(screen):
+        await screen.pilot.press(*keys)
+        assert screen.app._exit
+
+    view(jsonl(*ROWS), act)
