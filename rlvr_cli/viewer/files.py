@@ -37,7 +37,8 @@ _RAW = {
 def snapshots(path: Path, columns: completions.Columns | None = None) -> Iterator["FileIndex"]:
     """What is read of a path so far: first a little, then twice as much each time, at last all.
 
-    Errors of the files come after the snapshots of what could be read before them.
+    Errors of the files come after the snapshots of what could be read before them, or at once if
+    they come before the first.
     """
     store, shown = _Store(path, columns), 0
     failure: UserError | None = None
@@ -49,7 +50,7 @@ def snapshots(path: Path, columns: completions.Columns | None = None) -> Iterato
                 yield FileIndex(store)
     except UserError as error:
         failure = error
-    if store.rows > shown or (shown and store.stream.graded):
+    if (store.rows > shown and (shown or not failure)) or (shown and store.stream.graded):
         yield FileIndex(store)
     if failure:
         raise failure
