@@ -18,7 +18,7 @@ from typing import Any
 from rlvr_cli.cli import app
 from rlvr_cli.report import page, sources
 from rlvr_cli.storage import lineage
-from rlvr_cli.viewer.index import Index, RowFilter
+from rlvr_cli.viewer.directories import DirectoryIndex
 
 WORDS = [f"word{n}" for n in range(25)]
 
@@ -57,11 +57,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = make(Path(folder), asked.prompts, asked.completions)
         actual = lineage.find(result)
-        index = Index(actual)
+        index = DirectoryIndex(actual)
         rows = iter(range(len(index)))
         print(f"{len(index):,} completions; Python {platform.python_version()}")
-        print(f"view, open:          {seconds(lambda: Index(actual)):.3f} s")
-        search = seconds(lambda: Index(actual).passing(RowFilter(text="word3 word5")))
+        print(f"view, open:          {seconds(lambda: DirectoryIndex(actual)):.3f} s")
+        search = seconds(lambda: DirectoryIndex(actual).holding("word3 word5"))
         print(f"view, open, search:  {search:.3f} s")
         index.detail(next(rows))
         print(f"view, next:          {seconds(lambda: index.detail(next(rows))):.4f} s")

@@ -2,7 +2,8 @@
 
 Takes run directories of train (their first and last evaluation, or the last of each where several
 are given) and directories with scores. The file needs no network; it can be read on a phone and
-printed.
+printed. With `--watch` it is written again while the runs go on, and an open page loads itself
+again.
 
     rlvr report runs/grpo runs/quatro --out report.html
 """
@@ -30,27 +31,29 @@ def command(
     typeset: Annotated[
         int, typer.Option(min=0, help="characters set as Markdown, formulas and code, not raw")
     ] = 500_000,
-    title: Annotated[
-        str | None, typer.Option(help="the heading; default: the directories' names")
-    ] = None,
+    title: Annotated[str | None, typer.Option(help="default: the directories' names")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="again while the runs go on")] = False,
+    interval: Annotated[
+        float, typer.Option(min=1, help="seconds between two looks of --watch")
+    ] = 10,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.report import page, sources
+    import functools
+
+    from rlvr_cli.report import page, sources, watching
     from rlvr_cli.storage import atomic
 
     page.require_free(out)
-    opened = sources.open_all(paths)
-    with console.Parts("report", sum(map(sources.parts, opened))) as parts:
-        report = page.make(
-            opened,
-            threshold=threshold,
-            min_n=min_n,
-            most_examples=examples,
-            title=title,
-            max_mb=max_mb,
-            most_set=typeset,
-            on_part=parts,
-        )
-    atomic.write_atomic(out, report.html.encode())
-    console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
+    make = functools.partial(
+        page.make, threshold=threshold, min_n=min_n, most_examples=examples, title=title,
+        max_mb=max_mb, most_set=typeset,
+    )  # fmt: skip
+    if watch:
+        report = watching.watch(paths, out, make, every_s=interval)
+    else:
+        opened = sources.open_all(paths)
+        with console.Parts("report", sum(map(sources.parts, opened))) as parts:
+            report = make(opened, on_part=parts)
+        atomic.write_atomic(out, report.html.encode())
+        console.say(f"report: {out.stat().st_size / 1e6:.2f} MB in {parts.seconds:.1f} s")
     console.result(out, report.figures, as_json=json)

@@ -1,19 +1,31 @@
-"""Reads rollouts in the terminal, with verdicts, advantages and coloured tokens.
+"""Reads completions in the terminal, of one run or of two side by side.
 
-Takes a run of train (its evaluations, the last one first), rollouts or scores, or a folder that
-contains them. `?` shows the keys. Scores, logprobs and advantages next to them are shown too.
+Takes a run of train (its evaluations, the last one first), rollouts or scores, a folder that
+contains them, or files of other tools as they are: JSONL, Parquet or CSV, one completion or one
+list of them a row. Scores, logprobs and advantages next to rollouts are shown too. `?` shows the
+keys.
 
     rlvr view runs/quatro
+    rlvr view samples_gsm8k.jsonl
+    rlvr view runs/grpo runs/quatro
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
+from rlvr_cli.cli import options
 
+
+@options.takes(columns=config.Columns)
 def command(
-    path: Annotated[Path, typer.Argument(help="a run of train, rollouts, or scores")],
+    columns: dict[str, Any],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH [PATH]", help="a run of train, rollouts, scores, or files"),
+    ],
     model: Annotated[
         str | None,
         typer.Option(help="whose tokenizer decodes the coloured tokens; default: the policy's"),
@@ -21,4 +33,4 @@ def command(
 ) -> None:
     from rlvr_cli.viewer import start
 
-    start.view(path, model)
+    start.view(paths, model, columns)

@@ -46,10 +46,10 @@ class Stream:
         wanted: set[str],
         rows: bool = False,
         checks: bool = True,
-        rows_per_batch: int | None = None,
+        rows_per_batch: int = ROWS_PER_BATCH,
     ) -> None:
         self.path = path
-        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
+        self._rows_per_batch = rows_per_batch
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False

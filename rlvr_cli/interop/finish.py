@@ -27,8 +27,8 @@ _WORDS: dict[str, str | None] = {
     ),
     **dict.fromkeys(
         ("length", "max_tokens", "max_length", "max_new_tokens", "max_output_tokens",
-         "max_completion_tokens", "model_length", "context_length", "limit", "incomplete",
-         "truncated", "model_context_window_exceeded", "true"),
+         "max_completion_tokens", "token_limit", "model_length", "context_length", "limit",
+         "incomplete", "truncated", "model_context_window_exceeded", "true"),
         _LENGTH,
     ),
     **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "error", "failed"), _ABORT),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rlvr_cli.interop.turns import turns
 from rlvr_cli.report import answers
 from rlvr_cli.report.answers import AnswerGroup, Completion
 from rlvr_cli.report.comparing import SubjectPair
@@ -103,15 +104,8 @@ def _add_prompts(wanted: dict[str, Example], lineage: Lineage, setter: Setter) -
 
 
 def spoken(messages: str) -> list[tuple[str, str]]:
-    """Role and content of each message; raw text is the prompt's."""
-    value = json.loads(messages)
-    if isinstance(value, str):
-        return [("prompt", value)] if value else []
-    return [(str(m.get("role", "")), _content(m.get("content"))) for m in value]
-
-
-def _content(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Role and text of each message; raw text is the prompt's."""
+    return turns(json.loads(messages))
 
 
 def _side(

@@ -81,6 +81,7 @@ def make(
     name = shown(title or " and ".join(source.name for source in sources))
     html = _render(
         title=name,
+        reload_s=reload_s,
         sources=sources,
         subjects=subjects,
         pairs=pairs,
@@ -92,7 +93,6 @@ def make(
         distributions=_distributions(subjects, palette),
         packed=packing.done() if packing else None,
         formulas_note=_formulas_note(),
-        reload_s=reload_s,
         status=tables.status(subjects),
         by_source=[t for s in subjects if (t := tables.by_source(s))],
         flips=[tables.flips(pair) for pair in pairs],

@@ -14,6 +14,10 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 MOST = 6  # lines that a reader can distinguish in one plot
 
 
+class NothingYet(DataError):
+    """A run has no finished step."""
+
+
 @dataclass(frozen=True)
 class RunLog:
     """A run directory of train: its configuration, and what it logged at each step."""
@@ -23,6 +27,12 @@ class RunLog:
     records: list[dict[str, Any]]
     torn: int  # incomplete lines of metrics.jsonl
     evaluations: dict[int, Path]
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Its last finished step, and how many it is to have."""
+        logged = [int(record["step"]) for record in self.records[-1:]]
+        return max([0, *logged, *self.evaluations]), int(self.config["train"]["steps"])
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,7 @@ def _run(path: Path) -> RunLog:
     scored = sorted(path.glob(f"eval/*/scores/{MANIFEST}"))
     evaluations = {int(m.parent.parent.name): m.parent.parent for m in scored}
     if not records and not evaluations:
-        raise DataError(f"`{path}` has no finished step yet", "resume its `rlvr train`")
+        raise NothingYet(f"`{path}` has no finished step yet", "resume its `rlvr train`")
     return RunLog(path, config, records, torn, evaluations)
 
 

@@ -1,236 +1,277 @@
-"""Reading rollouts in the terminal."""
+"""Reading completions in the terminal."""
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
+import sys
 from typing import Any, ClassVar
 
-import numpy as np
 from rich.segment import Segment
-from rich.text import Text
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
+from textual.message import Message
 from textual.widgets import Input, Static
 
 from rlvr_cli.errors import UserError
 from rlvr_cli.terminal.escape import shown
-from rlvr_cli.viewer import keys, pieces, screen
-from rlvr_cli.viewer.index import VERDICTS, Detail, Index, RowFilter
-from rlvr_cli.viewer.panes import ListPane, TextPane
-from rlvr_cli.viewer.pieces import SCALES, Decoder
+from rlvr_cli.viewer import keys, pieces, plain, screen
+from rlvr_cli.viewer.filters import VERDICTS, RowFilter, without_status
+from rlvr_cli.viewer.index import Detail, Index
+from rlvr_cli.viewer.panes import ListPane, SidePane
+from rlvr_cli.viewer.pieces import SCALES
+from rlvr_cli.viewer.selection import Selection
+from rlvr_cli.viewer.start import Side
+
+LONG_SEARCH = 100_000  # completions that take about a second to look through
 
 
 class Viewer(App[None]):
-    """The prompts on the left, a completion of the chosen one on the right."""
+    """The prompts on the left, a completion of the chosen one on the right, or one of each side."""
 
     CSS = keys.CSS
-    HORIZONTAL_BREAKPOINTS = [(0, "narrow"), (60, "wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "narrow"), (60, "wide"), (112, "broad")]  # noqa: RUF012
     AUTO_FOCUS = None
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.BINDINGS
 
-    def __init__(
-        self,
-        folders: list[Path],
-        open_index: Callable[[Path], Index],
-        decoder_of: Callable[[Index], Decoder],
-    ) -> None:
-        super().__init__()
-        self._folders, self._folder = folders, len(folders) - 1
-        self._open, self._decoder_of = open_index, decoder_of
-        self._decoder: Decoder | None = None
-        self._pieces: tuple[int, list[str]] = (-1, [])
-        self._filter, self._scale, self._fetching = RowFilter(), "", False
-        self.row = 0
-        self._take(open_index(folders[-1]))
+    class Grown(Message):
+        """More of a side was read, or its end was reached."""
 
-    def _take(self, index: Index) -> None:
-        self.index = index
-        self._apply_filter(
-            self._filter if self._filter.status in (None, *index.statuses) else RowFilter()
-        )
+        def __init__(self, side: int, index: Index | None, failure: UserError | None) -> None:
+            super().__init__()
+            self.side, self.index, self.failure = side, index, failure
 
-    def _apply_filter(self, wanted: RowFilter) -> bool:
-        """Applies a filter; False, and no change, if no completion passes."""
-        passing_N = self.index.passing(wanted)
-        if not passing_N.any():
-            return False
-        self._filter, self.passing_N = wanted, passing_N
-        passing = [p for p in self.index.prompts if passing_N[self.index.rows_of[p]].any()]
-        self.prompts = passing
-        self._place_of = {p: n for n, p in enumerate(passing)}
-        if self.row >= len(self.index) or not passing_N[self.row]:
-            self.row = self._first_of(self._nearest())
-        return True
+    def __init__(self, sides: list[Side]) -> None:
+        super().__init__(ansi_color=True)
+        self._sides, self._reading = sides, {side: "so far" for side in range(len(sides))}
+        self.selection = Selection([side.index for side in sides])
+        self._pieces: dict[int, tuple[int, list[str]]] = {}
+        self._scale, self._fetching, self._asked = "", False, "search"
 
-    def _nearest(self) -> str:
-        """The prompt of the current row, or the next that passes, or the last."""
-        at = min(self.row, len(self.index) - 1)
-        later = (self.index.prompt_id[n] for n in range(at, len(self.index)) if self.passing_N[n])
-        return next(later, self.prompts[-1])
-
-    def _first_of(self, prompt_id: str) -> int:
-        return next(row for row in self.index.rows_of[prompt_id] if self.passing_N[row])
+    def get_driver_class(self) -> Any:
+        driver = super().get_driver_class()
+        encoding = getattr(sys.__stderr__, "encoding", None) or "utf-8"
+        return driver if plain.is_unicode(encoding) else plain.driver(driver, encoding)
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
         with Horizontal():
             yield ListPane(self._list_line, id="list")
-            with Vertical(id="right"):
-                yield Static(id="facts")
-                yield TextPane(id="text")
+            for side in range(len(self._sides)):
+                yield SidePane(side)
         yield Static(id="legend")
-        yield Input(id="search", placeholder="search; Enter", select_on_focus=False)
+        yield Input(id="ask", select_on_focus=False)
         yield Static(keys.LINE, id="keys", markup=False)
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"
+        self.screen.set_class(len(self._sides) > 1, "pair")
+        for side in range(len(self._sides)):
+            self._read(side)
         self.call_after_refresh(self._show)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
 
-    def _list_line(self, line: int, width: int, chosen: bool) -> list[Segment]:
-        return screen.prompt_line(self.index, self.prompts[line], width, chosen)
+    @work(thread=True)
+    def _read(self, side: int) -> None:
+        """Reads the rest of a side in a thread, while its beginning is shown."""
+        snapshots, failure = self._sides[side].snapshots, None
+        try:
+            for index in snapshots:
+                if not self.is_running or snapshots is not self._sides[side].snapshots:
+                    return
+                self.post_message(self.Grown(side, index, None))
+        except UserError as error:
+            failure = error
+        self.post_message(self.Grown(side, None, failure))
 
-    def _show(self) -> None:
-        """Draws everything for the row that is shown."""
-        detail = self.index.detail(self.row)
-        at = self._place_of[detail.prompt_id]
-        self.query_one("#top", Static).update(self._title(at))
-        self.query_one("#list", ListPane).show(len(self.prompts), at)
-        facts = self.query_one("#facts", Static)
-        facts.update(screen.facts(self.index, detail, self.passing_N, max(20, facts.size.width)))
-        text = screen.text(detail, self._pieces_of(detail), self._scale or None)
-        marks = screen.places(text.text, shown(self._filter.text))
-        self.query_one("#text", TextPane).show(text, marks)
+    @on(Grown)
+    def _grow(self, event: Grown) -> None:
+        if event.index is not None:
+            self._sides[event.side].index = event.index
+            self.selection.replace(event.side, event.index, grown=True)
+        elif event.failure:
+            self._sides[event.side].failure = event.failure
+            self._reading[event.side] = "before an error"
+            self._say(f"{event.failure}; {event.failure.hint}", seconds=30)
+        else:
+            self._reading.pop(event.side, None)
+            if not self._reading and (unlike := len(self.selection.unlike)):
+                self._say(f"{unlike:,} prompts have the same id and another text or gold")
+        self._show(keep=True)
+
+    def _list_line(self, line: int, width: int) -> list[Segment]:
+        return screen.prompt_line(self.selection, line, width)
+
+    def _show(self, *, keep: bool = False) -> None:
+        """Draws everything; with `keep` a text that is shown already stays where it is scrolled."""
+        selection = self.selection
+        where = " | ".join(side.name for side in self._sides)
+        state = next(iter(self._reading.values()), "")
+        title = screen.title(selection, self.size.width, where, state)
+        self.query_one("#top", Static).update(title)
+        self.query_one("#list", ListPane).show(len(selection.shown), selection.line)
+        for number, pane in enumerate(self.query(SidePane)):
+            details = pane.show(selection, self._sides[number].name)
+            if details and not (keep and pane.row == selection.rows[number]):
+                self._show_text(pane, details)
         legend = self.query_one("#legend", Static)
         legend.display = bool(self._scale)
         if self._scale:
             legend.update(screen.legend(self._scale))
 
-    def _title(self, at: int) -> Text:
-        folder = shown(str(self._folders[self._folder]))
-        rows = int(self.passing_N.sum())
-        text = f" prompt {at + 1:,} of {len(self.prompts):,}, {rows:,} completions"
-        if words := self._filter.words():
-            text += f": {shown(', '.join(words))}"
-        room = self.size.width - len(text) - 3
-        folder = folder if len(folder) <= room else "…" + folder[1 - room :] if room > 8 else ""
-        return Text(f"{text}  {folder}", no_wrap=True, overflow="ellipsis", end="")
+    def _show_text(self, pane: SidePane, detail: Detail) -> None:
+        row = pane.row = self.selection.rows[pane.side]
+        assert row is not None
+        text = screen.text(detail, self._pieces_of(pane.side, row, detail), self._scale or None)
+        pane.text.show(text, screen.places(text.text, shown(self.selection.filter.text)))
 
-    def _pieces_of(self, detail: Detail) -> list[str] | None:
+    def _pieces_of(self, side: int, row: int, detail: Detail) -> list[str] | None:
         """The text of each token, decoded when it is first wanted."""
-        if not self._scale or detail.token_ids is None or self._scale not in detail.values:
+        decoder = self._sides[side].decoder
+        if detail.token_ids is None or self._scale not in detail.values or decoder is None:
             return None
-        if self._pieces[0] != self.row:
-            assert self._decoder is not None
-            self._pieces = self.row, pieces.decode(self._decoder, detail.token_ids)
-        return self._pieces[1]
+        if self._pieces.get(side, (-1, []))[0] != row:
+            self._pieces[side] = row, pieces.decode(decoder, detail.token_ids)
+        return self._pieces[side][1]
 
     def action_prompt(self, by: int) -> None:
-        at = self._place_of[self.index.prompt_id[self.row]] + by
-        if 0 <= at < len(self.prompts):
-            self._go(self._first_of(self.prompts[at]))
+        self.selection.step(by)
+        self._show()
 
     def action_edge(self, end: int) -> None:
-        self._go(self._first_of(self.prompts[end]))
+        self.selection.go(self.selection.shown[end])
+        self._show()
 
     def action_sample(self, by: int) -> None:
-        rows = [r for r in self.index.rows_of[self.index.prompt_id[self.row]] if self.passing_N[r]]
-        at = rows.index(self.row) + by
-        if 0 <= at < len(rows):
-            self._go(rows[at])
+        if self.selection.sample(by):
+            self._show()
 
     def action_row(self, by: int) -> None:
-        rows = np.flatnonzero(self.passing_N)
-        at = int(np.searchsorted(rows, self.row)) + by
-        if 0 <= at < len(rows):
-            self._go(int(rows[at]))
-
-    def _go(self, row: int) -> None:
-        self.row = row
+        self.selection.row(by)
         self._show()
+
+    def action_side(self) -> None:
+        if self.selection.other_side():
+            self._show(keep=True)
 
     @on(ListPane.Chosen)
     def _clicked(self, event: ListPane.Chosen) -> None:
-        self._go(self._first_of(self.prompts[event.line]))
+        self.selection.go(self.selection.shown[event.line])
+        self.action_listing(False)
+        self._show()
+
+    def action_listing(self, wanted: bool | None = None) -> None:
+        """Shows the list of prompts alone where it had no room, or hides it where it had."""
+        is_whole = self.query(SidePane).first().size.width == 0
+        if wanted is None or is_whole:
+            self.screen.toggle_class("listing")
+            self.call_after_refresh(self._show)
 
     def action_scroll(self, by: int) -> None:
-        pane = self.query_one("#text", TextPane)
+        pane = list(self.query(SidePane))[self.selection.active].text
         pane.scroll_relative(y=by * max(1, pane.size.height - 1), animate=False)
 
     def action_folder(self, by: int) -> None:
         """Another evaluation of the same run, at the same prompt and sample if it has them."""
-        at = self._folder + by
-        if not 0 <= at < len(self._folders):
-            return self._say("there is no other evaluation that way")
+        active = self.selection.active
+        side = self._sides[active]
         try:
-            index = self._open(self._folders[at])
+            if not side.move(by):
+                return self._say("there is no other evaluation that way")
         except UserError as error:
             return self._say(str(error))
-        prompt_id, sample = self.index.prompt_id[self.row], self.index.sample_N[self.row]
-        self._folder, self._decoder, self._pieces = at, None, (-1, [])
-        alike = [r for r in index.rows_of.get(prompt_id, []) if index.sample_N[r] == sample]
-        self.row = alike[0] if alike else 0
-        scale, self._scale = self._scale, ""
-        self._take(index)
-        self._show()
-        if scale:
-            self._fetch(scale)
+        self._pieces.pop(active, None)
+        self.selection.replace(active, side.index)
+        self._choose(without_status(self.selection.filter, self.selection.indexes))
+        if self._scale:
+            self._fetch(self._scale)
 
-    def action_search(self) -> None:
-        field = self.query_one("#search", Input)
-        field.display = True
-        field.value = self._filter.text
+    def action_ask(self, what: str) -> None:
+        field = self.query_one("#ask", Input)
+        self._asked, field.placeholder, field.display = what, keys.ASKED[what], True
+        field.value = self.selection.filter.text if what == "search" else ""
         field.focus()
 
     @on(Input.Submitted)
-    def _search(self, event: Input.Submitted) -> None:
+    def _answer(self, event: Input.Submitted) -> None:
         self.action_leave()
-        self._choose(dataclasses.replace(self._filter, text=event.value))
+        if self._asked == "search":
+            if event.value and sum(map(len, self.selection.indexes)) > LONG_SEARCH:
+                self._say("searching …")
+            self._search(dataclasses.replace(self.selection.filter, text=event.value))
+        elif event.value.strip() and not self.selection.jump(event.value):
+            self._say(f"no prompt has the id or number {event.value}")
+        else:
+            self._show()
+
+    @work(thread=True, exclusive=True, group="search")
+    def _search(self, wanted: RowFilter) -> None:
+        """Looks through the texts in a thread, as it may take long, then filters by them."""
+        if wanted.text:
+            for index in self.selection.indexes:
+                index.holding(wanted.text)
+        self.call_later(self._choose, wanted)
 
     def action_leave(self) -> None:
-        field = self.query_one("#search", Input)
-        field.display = False
+        self.query_one("#ask", Input).display = False
         self.set_focus(None)
 
     def action_verdict(self) -> None:
-        self._cycle("verdict", self._filter.verdict, [None, *VERDICTS])
+        self._cycle("verdict", self.selection.filter.verdict, [None, *VERDICTS])
 
     def action_truncated(self) -> None:
-        self._cycle("truncated", self._filter.truncated, [None, True, False])
+        self._cycle("truncated", self.selection.filter.truncated, [None, True, False])
 
     def action_status(self) -> None:
-        self._cycle("status", self._filter.status, [None, *self.index.statuses])
+        known = dict.fromkeys(s for index in self.selection.indexes for s in index.statuses)
+        self._cycle("status", self.selection.filter.status, [None, *known])
+
+    def action_group(self) -> None:
+        self._cycle("group", self.selection.filter.group, [None, *self.selection.groups])
 
     def action_clear(self) -> None:
         self._choose(RowFilter())
 
     def _cycle(self, name: str, value: Any, ring: list[Any]) -> None:
-        """The next value in the ring that some completion passes; at last the current one."""
-        for _ in ring:
-            value = ring[(ring.index(value) + 1) % len(ring)]
-            if self._choose(dataclasses.replace(self._filter, **{name: value})):
-                return
+        """The next value in the ring that some completion passes; says so if there is no other."""
+        at, before = ring.index(value), self.selection.filter
+        for wanted in [*ring[at + 1 :], *ring[:at]]:
+            if self.selection.choose(dataclasses.replace(before, **{name: wanted})):
+                return self._show()
+        self._say(f"no other {name} is among these completions")
 
     def _choose(self, wanted: RowFilter) -> bool:
         """Changes the filter, or reports that no completion would be left."""
-        if not self._apply_filter(wanted):
+        if not self.selection.choose(wanted):
             self._say(f"no completion is {', '.join(wanted.words())}")
             return False
         self._show()
         return True
 
+    def action_sort(self) -> None:
+        orders = self.selection.orders
+        order = orders[(orders.index(self.selection.order) + 1) % len(orders)]
+        self.selection.sort(order, down=False)
+        self._show()
+
+    def action_turn(self) -> None:
+        self.selection.sort(self.selection.order, down=not self.selection.down)
+        self._show()
+
     def action_colour(self) -> None:
-        known = [s for s in SCALES if s in self.index.detail(self.row).values]
+        active = self.selection.active
+        index, row = self.selection.indexes[active], self.selection.rows[active]
+        values = {} if row is None else index.detail(row).values
+        known = [scale for scale in SCALES if scale in values]
+        if self.no_color:
+            return self._say("NO_COLOR is set, so tokens have no colours")
         if not known:
             return self._say("no log-probs of these tokens: `rlvr logprob` computes them")
         ring = ["", *known]
         wanted = ring[(ring.index(self._scale) + 1) % len(ring)] if self._scale in ring else ""
-        if wanted and self._decoder is None:
+        if wanted and any(side.decoder is None for side in self._sides if not side.is_foreign):
             self._fetch(wanted)
         else:
             self._colour(wanted)
@@ -239,20 +280,19 @@ class Viewer(App[None]):
         if not self._fetching:
             self._fetching = True
             self._say("reading the tokenizer …")
-            self._fetch_decoder(scale)
+            self._fetch_decoders(scale)
 
     @work(thread=True)
-    def _fetch_decoder(self, scale: str) -> None:
-        """Reads the tokenizer in a thread, as it takes seconds, then colours by a scale."""
-        index = self.index
+    def _fetch_decoders(self, scale: str) -> None:
+        """Reads the tokenizers in a thread, as it takes seconds, then colours by a scale."""
         try:
-            decoder = self._decoder_of(index)
+            for side in self._sides:
+                if not side.is_foreign and side.decoder is None:
+                    side.read_decoder()
         except UserError as error:
-            self.call_from_thread(self._say, f"{error}; {error.hint}")
+            self.call_later(self._say, f"{error}; {error.hint}")
         else:
-            if index is self.index:
-                self._decoder = decoder
-                self.call_from_thread(self._colour, scale)
+            self.call_later(self._colour, scale)
         finally:
             self._fetching = False
 
@@ -261,7 +301,7 @@ class Viewer(App[None]):
         self._show()
 
     def action_help(self) -> None:
-        self.push_screen(keys.Help())
+        self.push_screen(keys.Help(pair=len(self._sides) > 1))
 
-    def _say(self, text: str) -> None:
-        self.notify(shown(text), timeout=4, markup=False)
+    def _say(self, text: str, seconds: float = 4) -> None:
+        self.notify(shown(text), timeout=seconds, markup=False)

@@ -1,20 +1,29 @@
-"""The two panes: a list of prompts and a text, both drawn line by line as they become visible."""
+"""The panes: a list of prompts and a text, drawn line by line as they become visible; a side."""
 
 from collections.abc import Callable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widgets import Static
 
+from rlvr_cli.viewer import screen
+from rlvr_cli.viewer.index import Detail
+from rlvr_cli.viewer.selection import Selection
 from rlvr_cli.viewer.styled import Styled, lines
+
+_PLAIN = Style.null()  # no style at all is what NO_COLOR's filter cannot take
 
 
 class ListPane(ScrollView, can_focus=False):
-    """Lines that `draw` returns as they become visible, one of them chosen."""
+    """Lines that `draw` returns as they become visible."""
 
     class Chosen(Message):
         """A line was clicked."""
@@ -23,13 +32,13 @@ class ListPane(ScrollView, can_focus=False):
             super().__init__()
             self.line = line
 
-    def __init__(self, draw: Callable[[int, int, bool], list[Segment]], *, id: str) -> None:
+    def __init__(self, draw: Callable[[int, int], list[Segment]], *, id: str) -> None:
         super().__init__(id=id)
-        self._draw, self._count, self._chosen = draw, 0, 0
+        self._draw, self._count = draw, 0
 
     def show(self, count: int, chosen: int) -> None:
         """Shows `count` lines and scrolls to the chosen one."""
-        self._count, self._chosen = count, chosen
+        self._count = count
         self.virtual_size = Size(self.size.width, count)
         top, height = round(self.scroll_y), max(1, self.size.height)
         if not top <= chosen < top + height:
@@ -39,9 +48,9 @@ class ListPane(ScrollView, can_focus=False):
     def render_line(self, y: int) -> Strip:
         line = y + round(self.scroll_y)
         if line >= self._count:
-            return Strip.blank(self.size.width)
+            return Strip.blank(self.size.width, _PLAIN)
         width = self.size.width
-        return Strip(self._draw(line, width, line == self._chosen)).adjust_cell_length(width)
+        return Strip(self._draw(line, width)).adjust_cell_length(width, _PLAIN)
 
     def on_click(self, event: events.Click) -> None:
         line = event.y + round(self.scroll_y)
@@ -52,8 +61,8 @@ class ListPane(ScrollView, can_focus=False):
 class TextPane(ScrollView, can_focus=False):
     """A styled text, folded to the pane's width."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
+    def __init__(self, *, id: str, classes: str) -> None:
+        super().__init__(id=id, classes=classes)
         self._text, self._lines = Styled(), [(0, 0)]
         self._marks: list[tuple[int, int]] = []
 
@@ -81,7 +90,40 @@ class TextPane(ScrollView, can_focus=False):
         line = y + round(self.scroll_y)
         width = self.size.width
         if line >= len(self._lines):
-            return Strip.blank(width)
+            return Strip.blank(width, _PLAIN)
         start, end = self._lines[line]
         drawn = self._text.segments(start, end, self._marks) if end > start else []
-        return Strip(drawn).adjust_cell_length(width, Style.null())
+        return Strip(drawn).adjust_cell_length(width, _PLAIN)
+
+
+class SidePane(Vertical):
+    """A completion of one side: its facts above, its text below."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__(classes="side")
+        self.side = side
+        self.row: int | None = None  # of the completion whose text is shown
+        self._heading = Static(id=f"heading-{side}", classes="heading")
+        self._facts = Static(id=f"facts-{side}", classes="facts")
+        self.text = TextPane(id=f"text-{side}", classes="text")
+
+    def compose(self) -> ComposeResult:
+        yield self._heading
+        yield self._facts
+        yield self.text
+
+    def show(self, selection: Selection, name: str) -> Detail | None:
+        """Shows what is above the text; the completion, None where this side lacks the prompt."""
+        self.set_class(self.side != selection.active, "inactive")
+        width = max(20, self._facts.size.width)
+        self._heading.update(screen.heading(selection, self.side, name, width))
+        index, row = selection.indexes[self.side], selection.rows[self.side]
+        if row is None:
+            self._facts.update(Text("this prompt is not on this side", "dim"))
+            self.text.show(Styled())
+            self.row = None
+            return None
+        detail = index.detail(row)
+        passing = selection.passing[self.side]
+        self._facts.update(screen.facts(index, row, detail, passing, width))
+        return detail

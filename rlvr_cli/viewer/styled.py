@@ -88,6 +88,9 @@ def _folded(paragraph: str, width: int) -> Iterator[tuple[int, int]]:
 
 def _cuts(text: str, start: int, end: int, width: int) -> Iterator[int]:
     """Where to cut a word that is longer than a line."""
+    if text.isascii():  # every character takes one cell
+        yield from range(start + width, end, width)
+        return
     used = 0
     for at in range(start, end):
         size = get_character_cell_size(text[at])

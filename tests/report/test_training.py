@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from rlvr_cli.report import figures, training
+from rlvr_cli.report.drawing import SERIES
 from rlvr_cli.report.figures import Line, Mark
 from rlvr_cli.report.sources import RunLog
 
@@ -17,7 +18,7 @@ def test_a_step_without_an_interval_leaves_a_gap_in_the_band():
     told = [f"{value:g}" for value in made.value]
 
     def svg(*ends: list[float | None] | None) -> str:
-        line = Line("kl", made.step, made.value, Mark("var(--c0)"), told, *ends)
+        line = Line("kl", made.step, made.value, Mark(SERIES[0]), told, *ends)
         return figures.lines([line], x_label="step", x_word="step").svg
 
     with_band = svg(made.low, made.high)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr_cli.storage import lineage
-from rlvr_cli.viewer import start
-from rlvr_cli.viewer.index import Index
+from rlvr_cli.viewer.start import Side
 
 
 class Screen:
@@ -23,45 +21,68 @@ class Screen:
         await self.pilot.pause()
 
     async def type(self, text: str) -> None:
-        await self.press("slash")
-        field = self.app.query_one("#search")
-        field.value = text
+        """Searches for a text."""
+        await self.ask("slash", text)
+
+    async def ask(self, key: str, text: str) -> None:
+        await self.press(key)
+        self.app.query_one("#ask").value = text
         await self.press("enter")
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Waits for what is done in threads, such as a search."""
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
 
     def text(self, name: str) -> str:
-        pane = self.app.query_one(name)
-        if name in ("#list", "#text"):
+        pane = self._pane(name)
+        if name.startswith(("#list", "#text")):
             lines = (pane.render_line(y) for y in range(pane.size.height))
             return "\n".join(line.text.rstrip() for line in lines).rstrip()
         return str(pane.content)
 
+    def _pane(self, name: str):
+        alone = name in ("#facts", "#text")
+        return self.app.query_one(f"{name}-0" if alone else name)
+
+    def is_shown(self, name: str) -> bool:
+        return self._pane(name).size.width > 0
+
     def styles(self, name: str) -> list[tuple[str, object]]:
-        pane = self.app.query_one(name)
+        pane = self._pane(name)
         lines = (pane.render_line(y) for y in range(pane.size.height))
         return [(s.text, s.style) for line in lines for s in line if s.text.strip()]
 
     @property
+    def said(self) -> list[str]:
+        return [note.message for note in self.app._notifications]
+
+    @property
     def key(self) -> tuple[str, int]:
-        index = self.app.index
-        return index.prompt_id[self.app.row], int(index.sample_N[self.app.row])
+        """The prompt, and the sample of the active side."""
+        chosen = self.app.selection
+        row = chosen.rows[chosen.active]
+        return chosen.names[chosen.at], int(chosen.indexes[chosen.active].sample_N[row])
 
 
 @pytest.fixture
 def view():
-    """Opens a directory and hands its screen to an async function."""
+    """Opens a directory, files or two of them, and hands the screen to an async function."""
 
-    def run(path: Path, act: Callable, *, size=(80, 24), model: str | None = None) -> None:
+    def run(
+        path: Path | list[Path], act: Callable, *, size=(80, 24), model: str | None = None
+    ) -> None:
         from rlvr_cli.viewer.app import Viewer
 
         async def drive() -> None:
-            app = Viewer(
-                start.folders_of(path),
-                lambda folder: Index(lineage.find(folder)),
-                lambda index: start.decoder(index, path, model),
-            )
+            paths = path if isinstance(path, list) else [path]
+            app = Viewer([Side(one, model, {}) for one in paths])
             async with app.run_test(size=size) as pilot:
+                screen = Screen(app, pilot)
                 await pilot.pause()
-                await act(Screen(app, pilot))
+                await screen.settle()
+                await act(screen)
 
         with contextlib.closing(asyncio.new_event_loop()) as loop:
             loop.run_until_complete(drive())

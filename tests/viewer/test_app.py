@@ -84,8 +84,7 @@ def test_a_search_without_a_match_changes_nothing_and_says_so(view, imported):
         await screen.press("down")
         await screen.type("zzz")
         assert screen.key == ("b", 0) and "9 completions  " in screen.text("#top")
-        said = [note.message for note in screen.app._notifications]
-        assert said == ["no completion is “zzz”"]
+        assert screen.said == ["no completion is “zzz”"]
 
     view(imported(TEXTS), act)
 
@@ -130,8 +129,7 @@ def test_tokens_are_coloured_and_make_up_the_completion(view, chain, rlvr, tmp_p
 def test_text_without_tokens_cannot_be_coloured_and_says_why(view, imported):
     async def act(screen):
         await screen.press("c")
-        (note,) = screen.app._notifications
-        assert note.message == "no log-probs of these tokens: `rlvr logprob` computes them"
+        assert screen.said == ["no log-probs of these tokens: `rlvr logprob` computes them"]
 
     view(imported(TEXTS), act)
 
@@ -196,7 +194,7 @@ def test_long_and_wide_texts_fit_any_terminal(view, imported, size):
 
     async def act(screen):
         for _ in range(3):
-            pane = screen.app.query_one("#text")
+            pane = screen.app.query_one("#text-0")
             lines = [pane.render_line(y) for y in range(pane.size.height)]
             assert {line.cell_length for line in lines} == {pane.size.width}
             await screen.press("space", "space", "b", "right")
@@ -222,3 +220,223 @@ def test_a_click_chooses_a_prompt(view, imported):
         assert screen.key == ("c", 0)
 
     view(imported(TEXTS), act)
+
+
+ROWS = [
+    {"id": name, "prompt": f"{name}?", "answer": "gold", "completion": text, "correct": correct}
+    for name, texts in TEXTS.items() for text, correct in texts
+]  # fmt: skip
+OTHER = [dict(row, correct=row["id"] == "b", completion=row["completion"] + "!") for row in ROWS]
+
+
+def test_a_file_of_another_tool_is_read_as_it_lies_there(view, jsonl):
+    async def act(screen):
+        assert screen.text("#list").split() == ["a", "1/3", "b", "1/2", "c", "0/3"]
+        assert screen.text("#text") == "── prompt ──\na?\n\n── completion ──\none"
+        assert "gold gold" in screen.text("#facts") and "3 characters" in screen.text("#facts")
+        assert "so far" not in screen.text("#top")
+
+    view(jsonl(*ROWS), act)
+
+
+def test_o_sorts_and_capital_o_turns_the_order_round(view, jsonl):
+    async def act(screen):
+        await screen.press("o")
+        assert "by pass rate ↑" in screen.text("#top") and screen.key == ("c", 0)
+        await screen.press("O")
+        assert "by pass rate ↓" in screen.text("#top") and screen.key == ("b", 0)
+
+    view(jsonl(*ROWS), act)
+
+
+@pytest.mark.slow
+def test_a_colon_goes_to_a_prompt_and_says_if_there_is_none(view, jsonl):
+    async def act(screen):
+        await screen.ask("colon", "#3")
+        assert screen.key == ("c", 0)
+        await screen.ask("colon", "B")
+        assert screen.key == ("b", 0)
+        await screen.ask("colon", "nope")
+        assert screen.key == ("b", 0) and screen.said == ["no prompt has the id or number nope"]
+
+    view(jsonl(*ROWS), act)
+
+
+def test_two_runs_stand_side_by_side(view, jsonl):
+    async def act(screen):
+        assert screen.text("#list").split() == [
+            "a",
+            "1/3",
+            "0/3",
+            "b",
+            "1/2",
+            "3/3",
+            "c",
+            "0/3",
+            "0/3",
+        ]
+        assert screen.text("#heading-0").split()[:2] == ["A", "1/3"]
+        assert screen.text("#heading-1").split()[:4] == ["B", "0/3", "-33", "points"]
+        assert screen.text("#text-0").endswith("one") and screen.text("#text-1").endswith("one!")
+        await screen.press("tab", "right")
+        assert screen.text("#text-0").endswith("one") and screen.text("#text-1").endswith("two!")
+        await screen.press("o", "O")
+        assert "by difference ↓" in screen.text("#top") and screen.key[0] == "b"
+
+    view([jsonl(*ROWS), jsonl(*OTHER, name="other.jsonl")], act, size=(120, 24))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("width", "first", "after_p"),
+    [(120, [True, True, True], [False, True, True]),
+     (80, [False, True, True], [True, False, False]),
+     (40, [False, True, False], [True, False, False])],
+)  # fmt: skip
+def test_two_runs_fit_any_width_and_p_shows_the_list(view, jsonl, width, first, after_p):
+    async def act(screen):
+        def seen():
+            return [screen.is_shown(name) for name in ("#list", "#text-0", "#text-1")]
+
+        assert seen() == first
+        await screen.press("p")
+        assert seen() == after_p
+        await screen.press("p", "tab")
+        assert seen() == (first if width > 60 else [False, False, True])
+
+    view([jsonl(*ROWS), jsonl(*OTHER, name="other.jsonl")], act, size=(width, 24))
+
+
+@pytest.mark.slow
+def test_the_same_id_with_another_prompt_is_called_so(view, jsonl):
+    other = [row | {"prompt": "something else"} for row in OTHER]
+
+    async def act(screen):
+        assert screen.said == ["3 prompts have the same id and another text or gold"]
+        assert "another text or gold!" in screen.text("#heading-1")
+        assert "points" not in screen.text("#heading-1")
+
+    view([jsonl(*ROWS), jsonl(*other, name="other.jsonl")], act, size=(120, 24))
+
+
+def test_a_directory_and_a_file_of_the_same_rows_are_the_same_prompts(view, imported, jsonl):
+    folder = imported(TEXTS)
+
+    async def act(screen):
+        assert screen.said == [] and screen.text("#heading-1").split()[2:4] == ["+0", "points"]
+        assert screen.text("#text-0") == screen.text("#text-1")
+
+    view([folder, jsonl(*ROWS, name="same.jsonl")], act, size=(120, 24))
+
+
+@pytest.mark.slow
+def test_what_cannot_be_read_later_is_said_and_the_rows_before_stay(view, jsonl):
+    path = jsonl(*ROWS * 40)
+    with path.open("a") as file:
+        file.write("{broken\n")
+
+    async def act(screen):
+        assert "completions before an error" in screen.text("#top")
+        assert "line 361 is not JSON" in screen.said[0]
+        (side,) = screen.app._sides
+        assert side.failure is not None and len(side.index) == 256
+
+    view(path, act)
+
+
+@pytest.mark.parametrize("key", ["c", "o", "m", "s", "t", "v", "p", "tab", "left_square_bracket"])
+@pytest.mark.slow
+def test_every_key_is_safe_where_nothing_is_known(view, jsonl, key):
+    async def act(screen):
+        await screen.press(*[key] * 9)
+        assert screen.key == ("a", 0)
+
+    view(jsonl({"id": "a"}, {"id": "b", "completion": None}), act)
+
+
+@pytest.mark.slow
+def test_content_parts_are_shown_as_text(view, jsonl):
+    parts = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {"url": "u"}}]
+    row = {**ROWS[0], "prompt": [{"role": "user", "content": parts}]}
+
+    async def act(screen):
+        assert screen.text("#text").splitlines()[:3] == ["── user ──", "one", "[image_url u]"]
+
+    view(jsonl(row), act)
+
+
+@pytest.mark.slow
+def test_prompts_with_letters_of_any_alphabet_are_found(view, imported):
+    async def act(screen):
+        await screen.type("é?")
+        assert "prompt 1 of 1" in screen.text("#top") and screen.key == ("É", 0)
+
+    view(imported({"a": [("x", True)], "É": [("y", True)]}), act)
+
+
+def test_no_color_leaves_letters_in_the_terminals_own_colour(view, jsonl, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def act(screen):
+        styles = {(s.color, s.bgcolor) for _, s in screen.styles("#text")}
+        drawn = [s.style for strip in screen.app.screen._compositor.render_strips() for s in strip]
+        colours = {c.name for s in drawn if s for c in (s.color, s.bgcolor) if c}
+        assert colours <= {"default"} and len(styles) >= 1
+        await screen.press("c")
+        assert screen.said == ["NO_COLOR is set, so tokens have no colours"]
+
+    view(jsonl(*ROWS), act)
+
+
+@pytest.mark.slow
+def test_a_filter_that_can_be_no_other_is_said_once(view, jsonl):
+    async def act(screen):
+        await screen.press("v")
+        assert screen.said == [] and "completions: no verdict" in screen.text("#top")
+        await screen.press("t", "s")
+        assert screen.said == ["no other status is among these completions"]
+
+    view(jsonl({"id": "a", "completion": "x"}), act)
+
+
+@pytest.mark.slow
+def test_a_long_gold_shows_its_end_above_and_itself_below(view, jsonl):
+    gold = "First they sell\nthen they buy\n#### 57,500"
+
+    async def act(screen):
+        assert screen.text("#facts").splitlines()[1].endswith("#### 57,500")
+        assert screen.text("#text").endswith("── gold ──\n" + gold)
+
+    view(jsonl({"id": "a", "completion": "x", "answer": gold}), act)
+
+
+@pytest.mark.slow
+def test_the_title_counts_the_completions_of_the_prompts_that_are_shown(view, jsonl):
+    async def act(screen):
+        await screen.press("m")
+        assert "prompt 1 of 2, 6 completions: partly right" in screen.text("#top")
+
+    view(jsonl(*ROWS), act)
+
+
+@pytest.mark.slow
+def test_the_list_shows_mean_rewards_where_there_are_no_verdicts(view, jsonl):
+    rewards = {"a": [0.25, 0.5], "b": [1, 1]}
+    rows = [
+        {"id": i, "completion": "x", "reward": r} for i, found in rewards.items() for r in found
+    ]
+
+    async def act(screen):
+        assert screen.text("#list").split() == ["a", "0.38", "b", "1.00"]
+
+    view(jsonl(*rows), act)
+
+
+@pytest.mark.parametrize("keys", [["q"], ["ctrl+c"], ["slash", "ctrl+c"]])
+@pytest.mark.slow
+def test_it_is_left_by_q_or_control_c(view, jsonl, keys):
+    async def act(screen):
+        await screen.pilot.press(*keys)
+        assert screen.app._exit
+
+    view(jsonl(*ROWS), act)

@@ -90,3 +90,14 @@ def test_marks_are_found_in_either_case_and_bounded():
     assert screen.places("Ab ab AB", "ab") == [(0, 2), (3, 5), (6, 8)]
     assert screen.places("a.c abc", "a.c") == [(0, 3)] and screen.places("abc", "") == []
     assert len(screen.places("a" * 20_000, "a")) == screen.MOST_MARKS
+
+
+def test_of_a_very_long_text_the_middle_is_left_out_and_counted():
+    from rlvr_cli.viewer.index import Detail
+
+    long = "a" * 300_000 + "b" * 9_000_000 + "c" * 300_000
+    detail = Detail(0, [], None, long, None, None, None, 1, None, None, None, None, {})
+    made = screen.text(detail, None, None).text
+    assert "… 9,200,000 characters are left out here …" in made and "b" not in made
+    assert made.count("a") >= 200_000 and made.endswith("c" * 200_000)
+    assert len(lines(made, 40)) > 10_000
