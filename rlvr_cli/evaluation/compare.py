@@ -13,11 +13,12 @@ import numpy as np
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k, verdicts
-from rlvr_cli.evaluation.load import is_directory, refuse_columns
+from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.metrics import contrast, intervals
 from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
 from rlvr_cli.evaluation.sides import Side, is_run, load, paired
 from rlvr_cli.evaluation.tallies import Tally, drawn
+from rlvr_cli.interop.names import refuse_columns
 
 MOST_KS = 4096
 AT_EQUAL_N = (

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation.load import is_directory, refuse_columns, refuse_graded
+from rlvr_cli.evaluation.load import is_directory, refuse_graded
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
 from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, write_metrics
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
+from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import common
 from rlvr_cli.storage.shards import Shards

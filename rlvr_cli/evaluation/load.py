@@ -1,7 +1,7 @@
 """Tallies of scores directories, and of what other tools wrote."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.pairing import Asked
 from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop.completions import Batch, Columns, Stream
+from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.stages import common
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
@@ -60,17 +61,6 @@ def refuse_graded(stream: Stream) -> None:
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
     return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
-
-
-def refuse_columns(path: Path, columns: Columns | None) -> None:
-    """An error for options that say how to read files of other tools."""
-    given = [f for f in fields(Columns) if columns and getattr(columns, f.name) != f.default]
-    if given:
-        flag = str(given[0].metadata["flag"] or given[0].name).replace("_", "-")
-        raise UsageError(
-            f"--{flag} is for files of other tools, and `{path}` is a directory of rlvr",
-            f"leave --{flag} out",
-        )
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:

@@ -1,7 +1,11 @@
 """The names under which tools write the columns that are read, and how ids are written."""
 
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+from rlvr_cli.config import Columns
+from rlvr_cli.errors import UsageError
 from rlvr_cli.interop import finish, readers
 
 KNOWN = {
@@ -43,3 +47,14 @@ def id_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def refuse_columns(path: Path, columns: Columns | None) -> None:
+    """An error for options that say how to read files of other tools."""
+    given = [f for f in fields(Columns) if columns and getattr(columns, f.name) != f.default]
+    if given:
+        flag = str(given[0].metadata["flag"] or given[0].name).replace("_", "-")
+        raise UsageError(
+            f"--{flag} is for files of other tools, and `{path}` is a directory of rlvr",
+            f"leave --{flag} out",
+        )

@@ -80,7 +80,7 @@ class Side:
 
             return files.snapshots(folder, config.make(config.Columns, self._named))
         if any(value is not None for value in self._named.values()):
-            from rlvr_cli.evaluation.load import refuse_columns
+            from rlvr_cli.interop.names import refuse_columns
 
             refuse_columns(folder, config.make(config.Columns, self._named))
         from rlvr_cli.storage import lineage

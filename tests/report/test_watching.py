@@ -25,11 +25,13 @@ def early(trained, tmp_path):
     """A run after its first of two steps, and what lets it take the second."""
     run = shutil.copytree(trained, tmp_path / "run")
     last = shutil.move(run / "eval" / "000002", tmp_path / "later")
+    step = shutil.move(run / "steps" / "000002", tmp_path / "step")
     log = run / "metrics.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:-1]))
 
     def go_on() -> None:
+        shutil.move(step, run / "steps" / "000002")
         with log.open("a") as file:
             file.write(lines[-1])
         shutil.move(last, run / "eval" / "000002")

@@ -142,7 +142,7 @@ def test_what_was_cut_is_known_by_the_words_of_servers(opened, word):
     rows = [{"id": "a", "completion": "x", "finish_reason": w} for w in (word, "stop", None)]
     index = opened(*rows)
     assert index.cut_N.tolist() == [True, False, False]
-    assert [index.detail(n).finish_reason for n in range(3)] == [word, "stop", None]
+    assert [index.detail(n).finish_reason for n in range(3)] == ["length", "stop", None]
 
 
 def test_a_search_looks_into_everything_in_either_case(opened):
