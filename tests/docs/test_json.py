@@ -198,12 +198,14 @@ def test_every_key_has_a_description_and_no_other_key_is_allowed(path):
     for part in parts_of(schema):
         if "$ref" in part:
             assert part["$ref"].removeprefix("common.json#/$defs/") in shared, part
+        for keyword in ("additionalProperties", "unevaluatedProperties"):  # as ajv's strict mode
+            assert keyword not in part or part["type"] == "object", part
         if part.get("type") != "object" or "properties" not in part:
             continue
         closed = part.get("additionalProperties") is False
         closed |= part.get("unevaluatedProperties") is False
         assert closed or part in opened, f"{path.name} allows any key: {sorted(part['properties'])}"
-        assert set(part.get("required", ())) <= part["properties"].keys() | {"required"}
+        assert set(part.get("required", ())) <= part["properties"].keys()
         for key, value in part["properties"].items():
             target = shared.get(str(value.get("$ref")).rpartition("/")[2], {})
             described = value.get("description") or target.get("description")
