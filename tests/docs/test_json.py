@@ -108,20 +108,21 @@ def complaints(command: str, made: dict) -> list[str]:
     common = Resource.from_contents(schemas("common"))
     stem = command.replace(" ", "-")
     registry = Registry().with_resource("common.json", common)
-    said = []
+    said = {}  # by the place in the schema: once for all entries of a list or table
     validator = jsonschema.Draft202012Validator(schemas(stem), registry=registry)
     for error in validator.iter_errors(made):
         where = ".".join(map(str, error.absolute_path))
         if error.validator in ("additionalProperties", "unevaluatedProperties"):
             for key in sorted(error.instance.keys() - described(error.schema)):
                 name = f"{where}.{key}".lstrip(".")
-                said.append(
+                said[*error.schema_path, key] = (
                     f"`{name}` of `rlvr {command} --json` is not described: do it in "
                     f"docs/schemas/{stem}.json, or in common.json for all that have it"
                 )
         else:
-            said.append(f"`{where}` of `rlvr {command} --json`: {error.message[:200]}")
-    return said
+            text = f"`{where}` of `rlvr {command} --json`: {error.message[:200]}"
+            said[tuple(error.schema_path)] = text
+    return [*said.values()]
 
 
 def loaded(ran) -> dict:
