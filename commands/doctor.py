@@ -55,5 +55,5 @@ def command(
         findings = doctor.of_data(source, model, run, columns)
     else:
         findings = doctor.of_machine(model, run, nproc)
-    console.findings(findings, as_json=json)
+    console.findings(findings, source, as_json=json)
     doctor.conclude(findings, source)

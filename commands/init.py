@@ -44,6 +44,7 @@ def command(
     request = init.Request(
         model, data, heldout, out, split, heldout_split, verifier, columns, slurm, docker
     )
+    console.reads(*filter(None, (data, heldout)))
     init.check_files(request, force=force)
     target = init.machine(nodes, gpus, gpu_memory, slurm=slurm)
     summary = init.write(init.propose(request, target))

@@ -36,4 +36,5 @@ def command(
     console.remark("track", *done.remarks())
     if not once and not following.is_complete(run, done.last):
         console.say(f"track: the run does not run now, it is at step {done.last}")
-    console.result(run, {"sent": done.sent, "known": done.known, "last": done.last}, as_json=json)
+    last = done.last if done.last >= 0 else None
+    console.result(run, {"sent": done.sent, "known": done.known, "last": last}, as_json=json)

@@ -5,9 +5,12 @@ made by the function of that name here; tests/docs/ holds every page to it.
 """
 
 import ast
+import contextlib
 import importlib.util
 import inspect
+import io
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -33,6 +36,18 @@ FAMILIES = {
     "dapo-iac-dlc": "DAPO with IAC and DLC",
     "grpo-n": "two-stage training",
 }
+
+EXAMPLE = {  # verdicts on four completions of each prompt, by file
+    "before.jsonl": {"a": [1, 0, 0, 0], "b": [0, 0, 0, 0], "c": [1, 1, 0, 1]},
+    "after.jsonl": {"a": [1, 0, 1, 0], "b": [0, 1, 0, 0], "c": [1, 1, 1, 1]},
+}
+EXAMPLE_QUESTIONS = {"6 * 7 = ?": "42", "1 / 3 = ?": "0.333"}
+EXAMPLE_COMMANDS = (
+    "prompts questions.jsonl --verifier number",
+    "doctor prompts",
+    "eval-passk after.jsonl --k 1,4",
+    "compare before.jsonl after.jsonl",
+)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -266,6 +281,113 @@ def first_hour() -> str:
     return str(module.table())
 
 
+# docs/json.md
+
+
+def schema_of(path: str) -> dict[str, Any]:
+    """The JSON Schema of a command's `--json`, by the command as in `lab sharpening`."""
+    return dict(json.loads((DOCS / "schemas" / f"{path.replace(' ', '-')}.json").read_text()))
+
+
+def json_command_paths() -> list[str]:
+    """The commands that have --json."""
+    signatures = {path: inspect.signature(command_module(path).command) for path in command_paths()}
+    return [path for path, signature in signatures.items() if "json" in signature.parameters]
+
+
+def json_commands() -> str:
+    return "\n\n".join(_json_object(path, schema_of(path)) for path in json_command_paths())
+
+
+def _json_object(path: str, shape: dict[str, Any]) -> str:
+    own = {k: v for k, v in shape["properties"].items() if k not in ("command", "inputs")}
+    lines = [f"### rlvr {path}", shape["description"], _keys(shape | {"properties": own})]
+    shared = [f"[{_shared(one)}](#{_shared(one)})" for one in shape.get("allOf", [])]
+    if shared:
+        lines.append(f"And the keys of {' and '.join(shared)}.")
+    return "\n\n".join(lines)
+
+
+def json_shared() -> str:
+    made = []
+    for name, shape in schema_of("common")["$defs"].items():
+        made += [f"### {name}", f"{shape['description']} Type: {_json_type(shape)}."]
+        made += [_keys(shape)] if [*_key_rows(shape)] else []
+    return "\n\n".join(made)
+
+
+def _keys(shape: dict[str, Any]) -> str:
+    return table(["key", "type", "always", "meaning"], _key_rows(shape))
+
+
+def _key_rows(shape: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str, str, str]]:
+    """The keys of an object, and those of the objects in it that are described there."""
+    for name, value in shape.get("properties", {}).items():
+        always = "yes" if name in shape.get("required", []) else ""
+        described = value.get("description") or _target(value)["description"]
+        yield f"`{prefix}{name}`", _json_type(value), always, described
+        inner, key = value, f"{prefix}{name}"
+        while "properties" not in inner:
+            more = inner.get("additionalProperties")
+            if isinstance(more, dict):
+                inner, key = more, f"{key}.NAME"
+            elif isinstance(inner.get("items"), dict):
+                inner, key = inner["items"], f"{key}[]"
+            else:
+                break
+        yield from _key_rows(inner, f"{key}.")
+
+
+def _json_type(shape: dict[str, Any]) -> str:
+    """A type in words, as in `list of text`; a shared one as a link to where it is described."""
+    if choices := shape.get("anyOf"):
+        return " or ".join(map(_json_type, choices))
+    if shared := shape.get("$ref") or shape.get("allOf"):
+        name = _shared(shape if isinstance(shared, str) else shared[0])
+        return f"[{name}](#{name})"
+    if values := shape.get("enum"):
+        return ", ".join(f"`{value}`" for value in values)
+    kinds = shape.get("type", "any")
+    words = {"string": "text", "array": "list", "boolean": "true or false"}
+    shown = [words.get(kind, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+    entry = shape.get("items") or shape.get("additionalProperties")
+    if isinstance(entry, dict) and entry and "properties" not in entry:
+        of = _json_type(entry)
+        shown = [f"{k} of {of}" if k in ("list", "object") else k for k in shown]
+    return " or ".join(shown)
+
+
+def _shared(shape: dict[str, Any]) -> str:
+    """The name of the definition that a schema refers to."""
+    return str(shape["$ref"]).rpartition("/")[2]
+
+
+def _target(shape: dict[str, Any]) -> dict[str, Any]:
+    return dict(schema_of("common")["$defs"][_shared(shape)])
+
+
+def json_examples() -> str:
+    """Commands on a small file, and what they print: each key on a line, numbers rounded."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        files: dict[str, list[dict[str, Any]]] = {
+            name: [{"id": i, "correct": c} for i, marks in verdicts.items() for c in marks]
+            for name, verdicts in EXAMPLE.items()
+        }
+        questions = [{"prompt": q, "answer": a} for q, a in EXAMPLE_QUESTIONS.items()]
+        for name, rows in (files | {"questions.jsonl": questions}).items():
+            Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return "\n\n".join(map(_json_example, EXAMPLE_COMMANDS))
+
+
+def _json_example(words: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        assert app.run([*words.split(), "--json"]) == 0, words
+    made = json.loads(out.getvalue(), parse_float=lambda number: float(f"{float(number):.4g}"))
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in made.items()]
+    return f"```sh\nrlvr {words} --json\n```\n\n```json\n{{\n" + ",\n".join(lines) + "\n}\n```"
+
+
 # README.md
 
 
@@ -311,6 +433,7 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "cli.md": (command_list, commands),
     "config.md": (tables, recipe_examples),
     "first-hour.md": (first_hour,),
+    "json.md": (json_examples, json_commands, json_shared),
     "metrics.md": (report_glossary,),
     "objectives.md": (objectives, modifiers, terms, grpo),
     "shards.md": (kinds, manifest, metadata),

@@ -91,7 +91,8 @@ def test_the_wheel_holds_the_same_modules_and_data_as_the_checkout(wheel):
 @pytest.mark.slow
 def test_the_wheels_command_lists_what_it_holds(wheel, tmp_path):
     made = json.loads(run(wheel / "bin" / "rlvr", "list", "--json", cwd=tmp_path, path=wheel))
-    assert {"grpo", "quatro"} <= set(made["objectives"]) and made["verifiers"]
+    lists = made["lists"]
+    assert {"grpo", "quatro"} <= set(lists["objectives"]) and lists["verifiers"]
 
 
 @pytest.mark.slow

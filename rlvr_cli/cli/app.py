@@ -124,7 +124,8 @@ def _load(name: str) -> Any:
     module = importlib.import_module(".".join(["rlvr_cli.commands", *parts]))
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
-    command = options.trusts(console.results_alone()(module.command))
+    command = options.announced(name.replace("/", " "), module.command)
+    command = options.trusts(console.results_alone()(command))
     single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 

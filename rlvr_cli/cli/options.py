@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
+from typer.models import ArgumentInfo
 
 from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
@@ -255,6 +256,24 @@ def trusts(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
+def announced(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose JSON says its name, and its arguments as what it reads."""
+    parameters = inspect.signature(command).parameters.values()
+    kinds = {p.name: get_args(p.annotation)[1] for p in parameters if get_args(p.annotation)[1:]}
+    arguments = [name for name, kind in kinds.items() if isinstance(kind, ArgumentInfo)]
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> Any:
+        given = [values[name] for name in arguments if values[name] is not None]
+        inputs = [
+            str(one) for value in given for one in (value if type(value) is list else [value])
+        ]
+        with console.origin(name, inputs):
+            return command(**values)
+
+    return wrapper
+
+
 def source(given: str | None) -> Path:
     """The path that was given, or the one that the command before in the pipe printed."""
     if given not in (None, "-"):
@@ -268,6 +287,7 @@ def source(given: str | None) -> Path:
             f"stdin holds {len(paths)} lines, the path of one directory was expected",
             "look at what the command before printed on stderr",
         )
+    console.reads(paths[0])
     return Path(paths[0])
 
 
@@ -279,12 +299,14 @@ def files(given: list[str] | None) -> Path:
         raise UsageError("no directory was given", "name one or files, or pipe rows in")
     lines = stdin.lines()
     if lines is None:
+        console.reads(stdin.DASH)
         return stdin.DASH
     if len(lines) != 1:
         raise UsageError(
             f"stdin holds {len(lines)} lines, the path of one directory or rows were expected",
             "look at what the command before printed on stderr",
         )
+    console.reads(lines[0])
     return Path(lines[0])
 
 

@@ -79,6 +79,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
 def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> None:
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
+    console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
     config, said = setup.settled(config)
     policy = policies.resolve(config.train.model)
     console.remark("train", *said, *setup.prompt_remarks(config, policy))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY_S = 10.0
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
+_ORIGIN: ContextVar[dict[str, Any] | None] = ContextVar("origin", default=None)
 
 
 @functools.cache
@@ -47,6 +48,28 @@ def _results() -> TextIO:
     return _RESULTS.get() or sys.stdout
 
 
+@contextlib.contextmanager
+def origin(command: str, inputs: Sequence[str]) -> Iterator[None]:
+    """Says in every JSON result meanwhile which command made it and what that was given to read."""
+    token = _ORIGIN.set({"command": command, "inputs": list(inputs)})
+    try:
+        yield
+    finally:
+        _ORIGIN.reset(token)
+
+
+def reads(*inputs: object) -> None:
+    """Names what the command reads, where its arguments are something else or stdin names it."""
+    if (known := _ORIGIN.get()) is not None:
+        known["inputs"] = [str(one) for one in inputs]
+
+
+def _write_json(path: Path | None, summary: dict[str, Any]) -> None:
+    """One object on one line of stdout; docs/schemas describes that of each command."""
+    whole = {**(_ORIGIN.get() or {}), "path": None if path is None else str(path), **summary}
+    document(json.dumps(whole, allow_nan=False) + "\n")
+
+
 def say(text: str) -> None:
     stderr().print(text, markup=False)
 
@@ -73,10 +96,9 @@ def _escape(text: str) -> str:
 def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
     """The one thing on stdout: the path of the output, or its summary as JSON."""
     if as_json:
-        _results().write(json.dumps({"path": str(path), **summary}, allow_nan=False) + "\n")
+        _write_json(path, summary)
     else:
-        _results().write(f"{path}\n")
-    _results().flush()
+        document(f"{path}\n")
 
 
 def document(text: str) -> None:
@@ -246,8 +268,7 @@ def evaluation(
     if "estimator" in summary:
         target.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
     if as_json:
-        paths = {} if shards is None else {"path": str(shards.path)}
-        _results().write(json.dumps({**paths, **summary}, allow_nan=False) + "\n")
+        _write_json(None if shards is None else shards.path, summary)
     elif shards is not None:
         result(shards.path, {}, as_json=False)
 
@@ -282,12 +303,10 @@ def reading(read: dict[str, Any]) -> list[str]:
     return lines
 
 
-def findings(items: Sequence[Any], *, as_json: bool) -> None:
-    """The findings of an examination, on stdout: a line each, with its hint below."""
+def findings(items: Sequence[Any], path: Path | None, *, as_json: bool) -> None:
+    """The findings of an examination of `path`, or of the machine: a line each and its hint."""
     if as_json:
-        listed = {"findings": [vars(finding) for finding in items]}
-        _results().write(json.dumps(listed, allow_nan=False) + "\n")
-        return
+        return _write_json(path, {"findings": [vars(finding) for finding in items]})
     styles = {"ok": "green", "note": "yellow", "problem": "red"}
     width = max(len(finding.subject) for finding in items)
     for finding in items:
@@ -309,8 +328,8 @@ def listing(sections: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) ->
     A terminal gets lines of its width; elsewhere an entry's summary is one line.
     """
     if as_json:
-        _results().write(json.dumps(sections, allow_nan=False) + "\n")
-        return
+        reads()  # its arguments are names
+        return _write_json(None, {"lists": sections})
     for heading, entries in sections.items():
         stdout().print(f"[bold]{heading}[/bold]")
         indent = max(map(len, entries)) + 4

@@ -51,7 +51,8 @@ def test_a_prompt_of_messages_needs_a_chat_template(refused, jsonl, tmp_path):
 
 def test_json_is_one_object_with_the_path(rlvr, known, tmp_path):
     summary = json.loads(rlvr("import", known / "rows.jsonl", "--out", tmp_path, "--json").out)
-    assert summary == {"path": str(tmp_path / "scores"), "prompts": 2, "rollouts": 8, "scores": 8}
+    assert summary["path"] == str(tmp_path / "scores")
+    assert (summary["prompts"], summary["rollouts"], summary["scores"]) == (2, 8, 8)
 
 
 def test_the_directory_is_called_imported_unless_named(rlvr, known, tmp_path, monkeypatch):

@@ -56,16 +56,15 @@ def test_recipes_show_their_first_line_and_their_objective(rlvr):
 
 
 def test_json_is_one_object_of_all_there_is(rlvr):
-    summary = json.loads(rlvr("list", "--json").out)
+    summary = json.loads(rlvr("list", "--json").out)["lists"]
     assert tuple(summary) == FOLDERS
     assert all(entry["summary"] for entries in summary.values() for entry in entries.values())
     assert tuple(summary["recipes"]) == tuple(run_config.recipes())
 
 
 def test_json_has_defaults_and_choices_with_their_types(rlvr):
-    options = json.loads(rlvr("list", "objectives", "--json").out)["objectives"]["quatro"][
-        "options"
-    ]
+    lists = json.loads(rlvr("list", "objectives", "--json").out)["lists"]
+    options = lists["objectives"]["quatro"]["options"]
     assert options["delta"] == {"default": 0.1}
     assert options["detach"] == {"default": True}
     assert options["ratio"]["choices"] == ["sequence", "length-normalized"]
@@ -73,7 +72,7 @@ def test_json_has_defaults_and_choices_with_their_types(rlvr):
 
 
 def test_json_has_a_recipe_whole(rlvr):
-    summary = json.loads(rlvr("list", "recipes", "--json").out)["recipes"]["apmpo"]
+    summary = json.loads(rlvr("list", "recipes", "--json").out)["lists"]["recipes"]["apmpo"]
     assert summary["options"]["rollout"]["num_generations"] == 8
     assert summary["options"]["train_step"]["learning_rate"] == 1e-6
     assert objective.canonical(summary["spec"]).startswith("apmpo:gamma=0.8,clip_low=0.2,e_min=0.2")

@@ -374,7 +374,7 @@ def test_the_list_shows_what_packages_offer_and_which(here, installed, rlvr):
     out = rlvr("list", "objectives").out
     assert "  own-build     GRPO with one clip for both sides. (ownpkg==1.0)\n" in out
     assert "own-build:from=ownpkg==1.0,clip=0.2,tags=none" in out
-    shown = json.loads(rlvr("list", "--json").out)
+    shown = json.loads(rlvr("list", "--json").out)["lists"]
     for kind, name in KINDS.items():
         assert shown[kind][f"own-{name}"]["from"] == "ownpkg==1.0"
     assert shown["tasks"]["own-task"]["options"]["numbers"] == {"default": [5, 6]}

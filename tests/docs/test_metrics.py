@@ -12,6 +12,7 @@ from rlvr_cli.storage.shards import Shards
 
 PLACEHOLDERS = {"K": r"\d+", "N": r"\d+", "NAME": r".+"}
 SMALL = ["--steps=1", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=1"]
+IN_EVERY_OBJECT = {"command", "inputs", "path"}
 ONLY_WITH_VLLM = {"sync_weights"}
 VARIANTS = {
     "grpo": ["--model=builtin", "--prompts={root}/train", "--heldout={root}/heldout"],
@@ -141,14 +142,14 @@ def test_every_figure_of_a_stage_is_on_the_page_and_occurs(
         assert ran.code == 0, ran.err
         found.append(json.loads(ran.out))
     described = documented(f"rlvr {stage}")
-    assert all_names(described, *found) - {"path"} == described
+    assert all_names(described, *found) - IN_EVERY_OBJECT == described
 
 
 def test_every_figure_of_a_run_is_on_the_page(documented, rlvr, trained, tmp_path):
     words = ["--steps=2", "--prompts-per-step=4", "-n4", "--max-new-tokens=16", "--eval-every=1"]
     out = shutil.copytree(trained, tmp_path / "run")
     ran = rlvr("train", *words, "--eval-num-generations=2", "--out", out, "--json")
-    assert json.loads(ran.out).keys() - {"path"} == documented("rlvr train")
+    assert json.loads(ran.out).keys() - IN_EVERY_OBJECT == documented("rlvr train")
 
 
 @pytest.mark.parametrize(
@@ -167,20 +168,20 @@ def test_every_figure_of_an_evaluation_is_on_the_page_and_occurs(
     assert rlvr("logprob", "rollouts").code == 0
     summary = json.loads(rlvr(command, *words, "--json").out)
     own, common = documented(f"rlvr {command}"), documented("Of every evaluation")
-    found = all_names(own, summary, summary["metrics"])
+    found = all_names(own, summary, summary["metrics"]) - IN_EVERY_OBJECT
     assert own <= found <= own | common
     assert command == "coverage" or common <= found
 
 
 def test_every_figure_of_a_comparison_is_on_the_page(documented, rlvr, trained):
     summary = json.loads(rlvr("compare", trained, trained, "--json").out)
-    assert summary.keys() - {"path"} == documented("rlvr compare")
+    assert summary.keys() - IN_EVERY_OBJECT == documented("rlvr compare")
 
 
 def test_every_figure_of_a_report_is_on_the_page(documented, rlvr, trained, tmp_path):
     pytest.importorskip("jinja2")
     summary = json.loads(rlvr("report", trained, "--out", tmp_path / "r.html", "--json").out)
-    assert summary.keys() - {"path"} == documented("rlvr report")
+    assert summary.keys() - IN_EVERY_OBJECT == documented("rlvr report")
 
 
 def test_every_figure_of_the_lab_is_on_the_page(documented, rlvr, tmp_path):
@@ -194,5 +195,5 @@ def test_every_figure_of_the_lab_is_on_the_page(documented, rlvr, tmp_path):
     ran = rlvr("lab", "two-stage", *words, "--seeds=1", "--jobs=1", "--out", tmp_path, "--json")
     summary = json.loads(ran.out)
     (outcome,) = summary["outcomes"].values()
-    assert summary.keys() - {"path"} == documented("rlvr lab") - {"checks"}
+    assert summary.keys() - IN_EVERY_OBJECT == documented("rlvr lab") - {"checks"}
     assert outcome.keys() == documented("In `outcomes`")
