@@ -289,16 +289,36 @@ def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
     return [list(map(finite, row)) for row in value_PM.tolist()]
 
 
+def over_files(tallied: Tally, measures: Measures) -> Measures:
+    """Each prompt's mean over the files that are kept apart, as they have the same prompts.
+
+    Those of several runs or steps are not independent: a prompt is one draw, however many have it.
+    """
+    labels = sorted(tallied.read.get("apart", ()), key=len, reverse=True)
+    if not labels:
+        return measures
+    number: dict[tuple[str, str], int] = {}
+    code_P = np.empty(len(tallied.ids), dtype=np.int64)
+    for place, (source, prompt_id) in enumerate(zip(tallied.source, tallied.ids, strict=True)):
+        label = next(name for name in labels if f"{source}/".startswith(f"{name}/"))
+        code_P[place] = number.setdefault(((source or "")[len(label) :], prompt_id), len(number))
+    sum_UM = np.zeros((len(number), len(measures.names)))
+    np.add.at(sum_UM, code_P, measures.value_PM)
+    mean_UM = sum_UM / np.bincount(code_P)[:, None]
+    return Measures([prompt_id for _, prompt_id in number], measures.names, mean_UM)
+
+
 def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:
     """Counts, the `estimates` of each metric, and [mean, low, high] by source."""
+    pooled = over_files(tallied, measures)
     return {
-        "prompts": len(tallied.prompt_id),
+        "prompts": len(pooled.prompt_id),
         "n": [int(tallied.n_P.min()), int(tallied.n_P.max())],
         "excluded": int(tallied.excluded_P.sum()),
         "repeated": tallied.repeated,
         "left_out": tallied.left_out,
         "left_out_for": enough.left_out_for(tallied),
-        **measures.estimates(),
+        **pooled.estimates(),
         "sources": by_source(tallied, measures),
         "read": tallied.read,
     }

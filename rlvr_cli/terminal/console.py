@@ -297,8 +297,8 @@ def reading(read: dict[str, Any]) -> list[str]:
     if files := read.get("apart"):
         named = ", ".join(f"`{name}`" for name in files[:4]) + (", ..." if files[4:] else "")
         lines.append(
-            f"the {len(files)} files have prompts in common and are sources ({named}): --merge "
-            "counts the rows of a prompt as its samples"
+            f"the {len(files)} files have prompts in common and are sources ({named}); above, a "
+            "prompt is its mean over them; --merge counts its rows as its samples"
         )
     return lines
 

@@ -118,7 +118,7 @@ def test_files_that_are_sources_are_named_with_the_flag_that_merges_them(rlvr, j
         (tmp_path / "dump").mkdir(exist_ok=True)
         jsonl(*rows, name=f"dump/{step}.jsonl")
     out = rlvr("eval-passk", tmp_path / "dump").out
-    assert "the 2 files have prompts in common and are sources (`0`, `50`): --merge" in out
+    assert "the 2 files have prompts in common and are sources (`0`, `50`)" in out
     assert "`0`, 2 prompts" in out and "`50`, 2 prompts" in out and "correct by `score`" in out
     assert "2 prompts, 2 completions each" in rlvr("eval-passk", tmp_path / "dump", "--merge").out
 
@@ -155,3 +155,28 @@ def test_prompts_of_two_tasks_stay_two_when_they_are_imported(rlvr, jsonl, tmp_p
     ]  # fmt: skip
     scores = pq.read_table(tmp_path / "made" / "scores").to_pylist()
     assert [(s["prompt_id"], s["correct"]) for s in scores] == [("a/0", True), ("b/0", False)]
+
+
+def test_a_prompt_of_several_runs_is_one_draw(rlvr, tmp_path):
+    rows = [{"id": i, "correct": i % 3 > 0} for i in range(30)]
+    for name in ("one", "two", "three"):
+        path = tmp_path / "runs" / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    alone = json.loads(rlvr("eval-passk", tmp_path / "runs" / "one.jsonl", "--json").out)
+    runs = json.loads(rlvr("eval-passk", tmp_path / "runs", "--json").out)
+    assert runs["prompts"] == alone["prompts"] == 30
+    assert runs["metrics"] == alone["metrics"]
+    assert {source: one["prompts"] for source, one in runs["sources"].items()} == {
+        "one": 30, "two": 30, "three": 30
+    }  # fmt: skip
+
+
+def test_runs_of_a_prompt_are_averaged_before_prompts_are(rlvr, tmp_path):
+    verdicts = {"one": {"a": 1, "b": 0}, "two": {"a": 0, "b": 0, "c": 1}}
+    for name, of in verdicts.items():
+        rows = "".join(json.dumps({"id": i, "correct": c}) + "\n" for i, c in of.items())
+        (tmp_path / f"{name}.jsonl").write_text(rows)
+    summary = json.loads(rlvr("eval-passk", tmp_path, "--json").out)
+    assert summary["prompts"] == 3
+    assert summary["metrics"]["pass@1"][0] == (0.5 + 0 + 1) / 3
