@@ -7,7 +7,7 @@ function rowsOf(data) {
   return data.rows.map(([key, id, source, text, block, place, compared, counts]) => {
     const rates = counts.map((c) => (c && c[1] ? c[0] / c[1] : null));
     const diff = compared && rates[0] !== null && rates[last] !== null ? rates[last] - rates[0] : null;
-    const share = counts.map((c) => (c ? c[4] / c[2] : null));
+    const share = counts.map((c) => (c && c[4] !== null ? c[4] / c[2] : null));
     return {
       key: key || id, id, source: data.sources[source] ?? "", text, block, place, counts, rates, diff,
       clusters: counts[last] ? counts[last][3] : null, cut: share[last], share,

@@ -22,7 +22,7 @@ class PromptCounts:
     judged: int  # completions with a verdict
     n: int
     clusters: int  # different right solutions
-    cut: int
+    cut: int | None  # None where nothing says which were cut
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,13 @@ def _counts(subject: Subject) -> dict[str, PromptCounts]:
         return counted
 
     every_N = np.ones(len(code_N), dtype=bool)
+    is_known = rows.unknown_ends < len(code_N)
     counts = zip(
         count(rows.verdict_N == RIGHT),
         count(rows.verdict_N != UNKNOWN),
         count(every_N),
         (len(set(rows.clusters.get(prompt_id, np.zeros(0)).tolist())) for prompt_id in ids),
-        count(rows.cut_N),
+        count(rows.cut_N) if is_known else [None] * len(ids),
         strict=True,
     )
     return {prompt_id: PromptCounts(*values) for prompt_id, values in zip(ids, counts, strict=True)}

@@ -185,5 +185,6 @@ def notes(subject: Subject) -> list[str]:
         remarks.append(f"There is no entropy; rlvr logprob {lineage.rollouts.path} computes it.")
     if columns := (read := subject.scores.summary.get("read", {})).get("correct"):
         above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"
-        remarks.append(f"What is correct is what the files say: {', '.join(columns)}{above}.")
+        named = ", ".join(f"`{name}`" for name in columns)
+        remarks.append(f"What is correct is what the imported files say: {named}{above}.")
     return remarks

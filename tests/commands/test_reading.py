@@ -143,7 +143,7 @@ def test_a_report_of_what_was_imported_says_what_is_correct(rlvr, jsonl, tmp_pat
     made, page = tmp_path / "made", tmp_path / "report.html"
     assert rlvr("import", path, "--out", made, "--correct-above", "0.4").code == 0
     assert rlvr("report", made / "scores", "--out", page).code == 0
-    assert "What is correct is what the files say: score above 0.4." in page.read_text()
+    assert "What is correct is what the imported files say: `score` above 0.4." in page.read_text()
 
 
 def test_prompts_of_two_tasks_stay_two_when_they_are_imported(rlvr, jsonl, tmp_path):

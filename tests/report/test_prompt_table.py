@@ -87,6 +87,10 @@ def test_it_shows_every_prompt_with_its_rates_as_far_as_one_looks(desk):
     assert desk.run("document.getElementById('more').hidden")
 
 
+def test_a_share_that_nothing_says_is_no_share(desk):
+    assert set(column(desk, HEADS.index("truncated"))) == {"–"}
+
+
 def test_a_heading_sorts_all_of_it_and_again_the_other_way(desk):
     desk.click("[data-key=diff] button")
     sort = "document.querySelector('[data-key=diff]').ariaSort"
