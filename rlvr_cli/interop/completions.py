@@ -46,10 +46,10 @@ class Stream:
         wanted: set[str],
         rows: bool = False,
         checks: bool = True,
-        rows_per_batch: int = ROWS_PER_BATCH,
+        rows_per_batch: int | None = None,
     ) -> None:
         self.path = path
-        self._rows_per_batch = rows_per_batch
+        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
@@ -197,7 +197,8 @@ class Stream:
             for candidate in better:
                 if candidate not in there and candidate.partition(".")[0] not in there:
                     continue
-                if name in ("sample", *COMPARED) and candidate in taken:
+                is_guessed = not self._given[name]
+                if is_guessed and name in ("sample", *COMPARED) and candidate in taken:
                     continue
                 if parquet_columns.has_value(part, candidate):
                     if used in candidates and name not in COMPARED:
