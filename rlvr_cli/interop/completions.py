@@ -149,7 +149,7 @@ class Stream:
         if is_parquet and not self._rows and not self._where.conditions:
             header = parquet_columns.header(file)
             self.header = header
-            names = parquet_columns.plain(file, {n: self._candidates(n) for n in self._wanted})
+            names = parquet_columns.plain(file, {n: self.candidates(n) for n in self._wanted})
             if names is not None and format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
@@ -174,7 +174,8 @@ class Stream:
                 if self._where.keeps(made):
                     yield number, made
 
-    def _candidates(self, name: str) -> tuple[str, ...]:
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """The names that a column may have: the one given, else those that tools use."""
         if given := self._given[name]:
             return (given,)
         # A format's reader says which is the prompt and the gold, if any is.
@@ -190,7 +191,7 @@ class Stream:
         at_hand = [] if is_batch else ["completion"]
         there = set(part.schema.names) if is_batch else set().union(*part)
         for name in dict.fromkeys([*self._wanted, *at_hand]):
-            candidates = self._candidates(name)
+            candidates = self.candidates(name)
             used = self.has.get(name)
             better = candidates[: candidates.index(used)] if used in candidates else candidates
             taken = {v for n, v in self.has.items() if n not in (name, "prompt", "gold")}
@@ -247,7 +248,7 @@ class Stream:
 
     def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
         try:
-            return spoken.unpacked(row, self._candidates("completion"))
+            return spoken.unpacked(row, self.candidates("completion"))
         except spoken.Unreadable as error:
             raise self._unreadable(number, "", error) from error
 

@@ -26,6 +26,7 @@ from rlvr_cli.viewer.spill import Spill
 
 _ROWS_PER_BATCH = 256  # few, so that the first ones are soon on the screen
 _FIRST = 64
+_Named = tuple[str, str | None]  # a column and its value
 # Columns of known tools that hold what their readers made prompts and completions of.
 _RAW = {
     *("resps", "filtered_resps", "arguments", "completions", "responses", "solutions"),
@@ -162,8 +163,8 @@ class _Store:
             place += 1
             if row is not before:
                 before, place = row, 0
-                prompt_name, prompt = self._found(row, readers.PROMPT)
-                answer_name, answer = self._found(row, readers.ANSWER)
+                prompt_name, prompt = self._look_up(row, "prompt", readers.PROMPT)
+                answer_name, answer = self._look_up(row, "gold", readers.ANSWER)
                 pair = prompt, _plain(answer)
                 key = _hash(pair[0]), _hash(pair[1])
                 if key not in self._numbers:
@@ -184,13 +185,19 @@ class _Store:
         made = {"asked": asked, "rest": rows, "place": places}
         return {name: np.array(values, np.int32) for name, values in made.items()}
 
-    def _found(self, row: dict[str, Any], known: tuple[str, ...]) -> tuple[str, str | None]:
+    def _look_up(self, row: dict[str, Any], what: str, known: tuple[str, ...]) -> _Named:
         """The name of a row's prompt or gold, and its value as JSON; `solution` may be neither."""
-        said = readers.look_up(row, self.stream.has.get("completion", ""))
-        for name in known:
+        columns, completion = self.stream.columns, self.stream.has.get("completion", "")
+        said = readers.look_up(row, completion)
+        if given := getattr(columns, what):
+            names: tuple[str, ...] = () if given == columns.NO_COLUMN else (given,)
+        else:
+            names = (*self.stream.candidates(what), *known)
+        for name in names:
             value = readers.look_up(row, name)
-            if value is not None and value != said:
-                return name, json.dumps(value, default=str)
+            if value is None or name == completion or (name == "solution" and value == said):
+                continue
+            return name, json.dumps(value, default=str)
         return "", None
 
     def _rest_of(self, row: dict[str, Any], shown: tuple[str, str]) -> str | None:
