@@ -46,10 +46,10 @@ class Stream:
         wanted: set[str],
         rows: bool = False,
         checks: bool = True,
-        rows_per_batch: int = ROWS_PER_BATCH,
+        rows_per_batch: int | None = None,
     ) -> None:
         self.path = path
-        self._rows_per_batch = rows_per_batch
+        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
@@ -90,6 +90,14 @@ class Stream:
         if not has_rows:
             raise self._where.nothing(self.path, self.header) or readers.no_rows(self.path)
         self._require(self.path, self.header)
+
+    def require_completions(self) -> None:
+        """An error if what was read has no completions."""
+        if "completion" not in self.has:
+            raise DataError(
+                f"`{self.path}` has no completions; it has {', '.join(self.header)}",
+                "name their column with --completion-column",
+            )
 
     def facts(self) -> dict[str, Any]:
         """How the files were read: what says what is correct, and which files are sources."""

@@ -7,7 +7,7 @@ import pytest
 
 from rlvr_cli.storage import lineage
 from rlvr_cli.viewer import screen
-from rlvr_cli.viewer.index import Index
+from rlvr_cli.viewer.directories import DirectoryIndex
 
 
 def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
@@ -117,7 +117,7 @@ def test_a_file_without_reasons_has_unknown_ones_in_all_that_reads_them(rlvr, js
     assert rlvr("report", scores, "--out", page).code == 0
     assert "0 (2 unknown) of 2 truncated" in page.read_text()
     assert "cut or not is unknown" in rlvr("doctor", scores).out
-    index = Index(lineage.find(scores))
+    index = DirectoryIndex(lineage.find(scores))
     assert "end unknown" in screen.facts(index, index.detail(0), np.ones(2, bool), 80).plain
     assert rlvr("export", scores, "--out", tmp_path / "out.jsonl").code == 0
 
