@@ -157,11 +157,7 @@ def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
         names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
         for row in _completions(batch, reads_reasons):
             content.update(json.dumps([row[name] for name in names]).encode())
-    if "completion" not in stream.has:
-        raise DataError(
-            f"`{source}` has no completions; it has {', '.join(stream.header)}",
-            "name them with --completion-column",
-        )
+    stream.require_completions()
     scan.prompt_N = np.concatenate(codes)
     scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
     scan.graded = stream.graded
