@@ -126,11 +126,11 @@ class Stream:
         for part in self._parts(file):
             self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
             source_rows: list[dict[str, Any]] = []
-            found = None
+            plain = None
             if isinstance(part, pa.RecordBatch) and "id" in self.has:
-                found = parquet_columns.columns(part, self.has)
-            if found is not None:
-                columns, row_N = found
+                plain = parquet_columns.columns(part, self.has)
+            if plain is not None:
+                columns, row_N = plain
                 row_N = row_N + rows + 1
             else:
                 if isinstance(part, pa.RecordBatch):
@@ -176,19 +176,19 @@ class Stream:
                 self._is_format = read is not None
             if not self._where.may_keep(row):
                 continue
-            for made in read(row) if read else [self._unpacked(row, number)]:
-                if NAMES in made:
-                    self._names |= made.pop(NAMES)
-                if self._where.keeps(made):
-                    yield number, made
+            for fields in read(row) if read else [self._unpacked(row, number)]:
+                if NAMES in fields:
+                    self._names |= fields.pop(NAMES)
+                if self._where.keeps(fields):
+                    yield number, fields
 
     def candidates(self, name: str) -> tuple[str, ...]:
         """The names that a column may have: the one given, else those that tools use."""
         if given := self._given[name]:
             return (given,)
         # A format's reader says which is the prompt and the gold, if any is.
-        made = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
-        return made.get(name, KNOWN[name])
+        of_format = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
+        return of_format.get(name, KNOWN[name])
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.

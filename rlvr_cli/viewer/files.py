@@ -80,13 +80,13 @@ class FileIndex(Index):
         return len(np.unique(self._asked_N[self.rows_of(prompt)])) > 1
 
     def detail(self, row: int) -> Detail:
-        found = self._store.texts.row(row)
+        texts = self._store.texts.row(row)
         asked = self._store.asked.row(int(self._asked_N[row]))
         reward, prompt = float(self._reward_N[row]), asked["prompt"]
         return Detail(
             int(self.sample_N[row]), None if prompt is None else turns(json.loads(prompt)),
-            asked["answer"], found["completion"], None, found["finish"], None,
-            int(self.verdict_N[row]), None if np.isnan(reward) else reward, found["extracted"],
+            asked["answer"], texts["completion"], None, texts["finish"], None,
+            int(self.verdict_N[row]), None if np.isnan(reward) else reward, texts["extracted"],
             None, None, {}, self._others(row),
         )  # fmt: skip
 
@@ -170,8 +170,8 @@ class _Store:
                 if key not in self._numbers:
                     self._numbers[key] = len(self._numbers)
                     new.append(pair)
-                    told = None if pair[0] is None else fingerprint(json.loads(pair[0]))
-                    self.asked_U.append((told, key[1]))
+                    said_hash = None if pair[0] is None else fingerprint(json.loads(pair[0]))
+                    self.asked_U.append((said_hash, key[1]))
                 number = self._numbers[key]
                 rest.append(self._rest_of(row, (prompt_name, answer_name)))
             asked.append(number)
@@ -182,8 +182,8 @@ class _Store:
             said = ["\n".join(s for _, s in turns(json.loads(p or "null"))) for p in prompts]
             self.asked.add(prompt=prompts, said=said, answer=answers)
         self.rest.add(rest=rest)
-        made = {"asked": asked, "rest": rows, "place": places}
-        return {name: np.array(values, np.int32) for name, values in made.items()}
+        numbers = {"asked": asked, "rest": rows, "place": places}
+        return {name: np.array(values, np.int32) for name, values in numbers.items()}
 
     def _look_up(self, row: dict[str, Any], what: str, known: tuple[str, ...]) -> _Named:
         """The name of a row's prompt or gold, and its value as JSON; `solution` may be neither."""
