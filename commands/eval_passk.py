@@ -42,9 +42,7 @@ def command(
     judge = voting.equality_judge(tallied, scores, equality, decisive)
     with console.Parts("eval-passk", 1, judge.answers, "answers") as progress:
         tallied, majority = judge.count(progress.advance)
-    measures = pass_at_k.joined(
-        pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
-    )
+    measures = pass_at_k.outcome_measures(tallied, ks)
     parts = console.Parts("eval-passk", 1)
     how = {"equality": majority["equality"]} if majority else {}
     params = {"k": ks} | enough.params(min_n) | how

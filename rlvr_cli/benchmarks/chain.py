@@ -218,9 +218,7 @@ def _evaluate(
         tallied, scores, None, voting.deciding(tallied, max(ks, default=0))
     )
     tallied, majority = judge.count()
-    measures = pass_at_k.joined(
-        pass_at_k.pass_measures(tallied, ks), pass_at_k.majority_measures(tallied, ks)
-    )
+    measures = pass_at_k.outcome_measures(tallied, ks)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
     written = pass_at_k.write(paths[0], "eval-passk", scores, tallied, measures, params, passk)
     how: dict[str, Any] = {"linkage": "single", "similarity": "tfidf"}

@@ -49,9 +49,9 @@ def say(out: Path, measured: list[Measured]) -> None:
         console.say(f"the first prompts alone, which is not the benchmark: {', '.join(cut)}")
     for one in measured:
         if count := one.figures["excluded"]:
-            lost = one.figures["left_out"]
-            whole = f", so that {lost} prompts count in no figure" if lost else ""
-            console.say(f"{one.name}: {count} completions have no verdict{whole}")
+            left_out = one.figures["left_out"]
+            effect = f", so that {left_out} prompts count in no figure" if left_out else ""
+            console.say(f"{one.name}: {count} completions have no verdict{effect}")
     others = sorted(
         path.parent
         for path in out.absolute().parent.glob(f"*/{measured[0].name}/scores/{MANIFEST}")

@@ -63,7 +63,6 @@ PromptsPerStep = Annotated[
 ]
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
-Algo = Annotated[str, typer.Option(help="objective and modifiers, as in quatro:delta=0.05+kl")]
 StageAlgo = Annotated[
     str | None, typer.Option("--algo", help="as in quatro:delta=0.05+kl \\[default: grpo]")
 ]

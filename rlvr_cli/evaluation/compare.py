@@ -68,8 +68,7 @@ def over_common_prompts(a: Measures, b: Measures) -> tuple[Measures, Measures]:
     """Both, over the prompts that both have, in the order of the first."""
     in_b = set(b.prompt_id)
     common = [prompt_id for prompt_id in a.prompt_id if prompt_id in in_b]
-    restricted = (Measures(common, m.names, _values(m, m.names, common)) for m in (a, b))
-    return next(restricted), next(restricted)
+    return a.only(a.names, common), b.only(b.names, common)
 
 
 def difference(a: Measures, b: Measures, title: str) -> Comparison:
@@ -81,20 +80,13 @@ def difference(a: Measures, b: Measures, title: str) -> Comparison:
             "compare runs over the same held-out prompts",
         )
     names = [name for name in a.names if name in b.names]
-    value_a = _values(a, names, a.prompt_id)
-    value_b = _values(b, names, a.prompt_id)
-    made = intervals.of_differences(names, value_b, value_a)
-    first, second, deltas = a.intervals(), b.intervals(), as_cells(made)
+    value_a, value_b = (side.only(names, a.prompt_id).value_PM for side in (a, b))
+    estimate = intervals.of_differences(names, value_b, value_a)
+    first, second, deltas = a.intervals(), b.intervals(), as_cells(estimate)
     rows = {name: [first[name], second[name], deltas[m]] for m, name in enumerate(names)}
-    method = dict(zip(names, made.method_M, strict=True))
-    chance = dict(zip(names, map(finite, made.chance_M.tolist()), strict=True))
+    method = dict(zip(names, estimate.method_M, strict=True))
+    chance = dict(zip(names, map(finite, estimate.chance_M.tolist()), strict=True))
     return judged([Comparison(title, rows, method, chance)])[0]
-
-
-def _values(measures: Measures, names: list[str], prompt_ids: list[str]) -> np.ndarray:
-    row_of = {prompt_id: row for row, prompt_id in enumerate(measures.prompt_id)}
-    columns = [measures.names.index(name) for name in names]
-    return measures.value_PM[[row_of[p] for p in prompt_ids]][:, columns]
 
 
 @dataclass(frozen=True)
@@ -163,10 +155,10 @@ def contrasts(
     sides, remarks = paired(loaded, pair_by)
     enough.require_ks(np.min([side.tally.n_P for side in sides], axis=0), ks)
     remarks += [text for side in loaded if (text := enough.short(side.tally, str(side.path)))]
-    made = [_contrast(sides[0], other, ks) for other in sides[1:]]
-    metrics = judged([one.metrics for one in made])
-    judged_ones = [replace(one, metrics=own) for one, own in zip(made, metrics, strict=True)]
-    return sides, judged_ones, remarks
+    contrasts = [_contrast(sides[0], other, ks) for other in sides[1:]]
+    metrics = judged([one.metrics for one in contrasts])
+    contrasts = [replace(one, metrics=own) for one, own in zip(contrasts, metrics, strict=True)]
+    return sides, contrasts, remarks
 
 
 def summary(
@@ -221,10 +213,7 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
 
 def _measures(side: Side, equal: Tally, ks: list[int], given: Sequence[int]) -> Measures:
     """Pass@k and Maj@k of all completions, what depends on n of as many as the other side has."""
-    measures = [
-        pass_at_k.pass_measures(side.tally, ks),
-        pass_at_k.majority_measures(side.tally, ks),
-    ]
+    measures = [pass_at_k.outcome_measures(side.tally, ks)]
     if equal.texts is not None:
         measures.append(pass_at_k.ucc_measures(equal, ks if given else ks[-1:]))
     if side.tokens:

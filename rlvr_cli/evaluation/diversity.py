@@ -110,11 +110,7 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     if completions.has_answers:
         refuse_graded(stream)  # correct answers are one class of the entropy
     completions.read, completions.repeated = stream.facts(), stream.repeated
-    if "completion" not in stream.has:
-        raise DataError(
-            f"`{path}` has no completions; it has {', '.join(stream.header)}",
-            "name their column with --completion-column",
-        )
+    stream.require_completions()
     return completions
 
 

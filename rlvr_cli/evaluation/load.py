@@ -64,18 +64,15 @@ def is_directory(path: Path) -> bool:
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:
-    header = ", ".join(stream.header)
     if not stream.verdicts:
+        header = ", ".join(stream.header)
         raise DataError(
             f"`{stream.path}` does not say which completions are correct; it has {header}",
             "name the column with --correct-column, or score it: rlvr import, then rlvr score",
         )
     refuse_graded(stream)
-    if texts and "completion" not in stream.has:
-        raise DataError(
-            f"`{stream.path}` has no completions; it has {header}",
-            "name their column with --completion-column",
-        )
+    if texts:
+        stream.require_completions()
 
 
 def of_scores(scores: Shards, *, texts: bool = False, answers: bool = True) -> Tally:

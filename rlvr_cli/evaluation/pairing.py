@@ -69,9 +69,11 @@ class Match:
 
 @dataclass
 class Asked:
-    """Collects what a file says of its prompts, batch after batch; long texts as hashes."""
+    """Collects what a file says of its prompts, batch after batch; long texts as hashes.
 
-    where: object
+    The batches' `Stream` has held the rows of a prompt to one text and one gold.
+    """
+
     by: Sequence[str] = FIELDS
     facts: dict[Key, Facts] = field(default_factory=dict)
 
@@ -95,14 +97,7 @@ class Asked:
                 (source, prompt_id), {"id": prompt_id, "source": source, "text": None, "gold": None}
             )
             for name, value in new.items():
-                if value is not None and known[name] not in (None, value):
-                    raise DataError(
-                        f"`{self.where}` has two {name}s for the id `{prompt_id}`",
-                        "name a column that tells its prompts apart with --id-column or "
-                        f"--source-column, or compare without the {name}: "
-                        f"--pair-by {','.join(f for f in FIELDS if f != name)}",
-                    )
-                known[name] = known[name] if value is None else value
+                known[name] = value if known[name] is None else known[name]
 
     def of(self, tallied: Tally, own_name: str) -> Prompts:
         """Those of a tally; a source that is only the file's own name says nothing."""

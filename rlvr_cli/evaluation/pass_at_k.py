@@ -45,26 +45,33 @@ class Measures:
 
     def estimates(self) -> dict[str, dict[str, Any]]:
         """The `intervals` (metrics), the methods that made them, and each mean's standard error."""
-        made = intervals.of_means(self.names, self.value_PM)
-        errors = map(finite, made.error_M.tolist())
+        estimate = intervals.of_means(self.names, self.value_PM)
+        errors = map(finite, estimate.error_M.tolist())
         return {
-            "metrics": dict(zip(self.names, as_cells(made), strict=True)),
+            "metrics": dict(zip(self.names, as_cells(estimate), strict=True)),
             "standard_error": dict(zip(self.names, errors, strict=True)),
-            "interval": dict(zip(self.names, made.method_M, strict=True)),
+            "interval": dict(zip(self.names, estimate.method_M, strict=True)),
         }
 
     def of(self, rows: list[int]) -> "Measures":
         """Those of some of the prompts, by their place."""
         return Measures([self.prompt_id[p] for p in rows], self.names, self.value_PM[rows])
 
+    def only(self, names: Sequence[str], prompt_ids: Sequence[str]) -> "Measures":
+        """Some of the metrics, of some of the prompts by their names, in these orders."""
+        row_of = {prompt_id: row for row, prompt_id in enumerate(self.prompt_id)}
+        columns = [self.names.index(name) for name in names]
+        value_PM = self.value_PM[[row_of[p] for p in prompt_ids]][:, columns]
+        return Measures(list(prompt_ids), list(names), value_PM)
+
 
 def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def as_cells(made: intervals.Intervals) -> list[list[float | None]]:
+def as_cells(estimate: intervals.Intervals) -> list[list[float | None]]:
     """[mean, low, high] of each metric, None where there is none."""
-    rows = np.stack([made.mean_M, made.low_M, made.high_M], 1).tolist()
+    rows = np.stack([estimate.mean_M, estimate.low_M, estimate.high_M], 1).tolist()
     return [list(map(finite, row)) for row in rows]
 
 
@@ -102,6 +109,11 @@ def majority_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
     known = {case: answers.maj_at_k(*case, ks) for case in set(cases)}
     names = [f"maj@{k}" for k in ks]
     return Measures(tallied.prompt_id, names, np.stack([known[case] for case in cases]))
+
+
+def outcome_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
+    """The `pass_measures`, and the `majority_measures` where answers were extracted."""
+    return joined(pass_measures(tallied, ks), majority_measures(tallied, ks))
 
 
 def ucc_measures(

@@ -72,7 +72,7 @@ def load(
         return _of_run(path, evaluations[-1].parent.parent, min_n)
     if is_run(path):
         raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
-    asked = pairing.Asked(path, by)
+    asked = pairing.Asked(by)
     tallied, scores = pass_at_k.tally(
         path,
         columns=None if is_directory(path) else columns,

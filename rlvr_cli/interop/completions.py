@@ -91,6 +91,14 @@ class Stream:
             raise self._where.nothing(self.path, self.header) or readers.no_rows(self.path)
         self._require(self.path, self.header)
 
+    def require_completions(self) -> None:
+        """An error if what was read has no completions."""
+        if "completion" not in self.has:
+            raise DataError(
+                f"`{self.path}` has no completions; it has {', '.join(self.header)}",
+                "name their column with --completion-column",
+            )
+
     def facts(self) -> dict[str, Any]:
         """How the files were read: what says what is correct, and which files are sources."""
         return {
@@ -118,11 +126,11 @@ class Stream:
         for part in self._parts(file):
             self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
             source_rows: list[dict[str, Any]] = []
-            found = None
+            plain = None
             if isinstance(part, pa.RecordBatch) and "id" in self.has:
-                found = parquet_columns.columns(part, self.has)
-            if found is not None:
-                columns, row_N = found
+                plain = parquet_columns.columns(part, self.has)
+            if plain is not None:
+                columns, row_N = plain
                 row_N = row_N + rows + 1
             else:
                 if isinstance(part, pa.RecordBatch):
@@ -149,7 +157,7 @@ class Stream:
         if is_parquet and not self._rows and not self._where.conditions:
             header = parquet_columns.header(file)
             self.header = header
-            names = parquet_columns.plain(file, {n: self._candidates(n) for n in self._wanted})
+            names = parquet_columns.plain(file, {n: self.candidates(n) for n in self._wanted})
             if names is not None and format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
@@ -168,18 +176,19 @@ class Stream:
                 self._is_format = read is not None
             if not self._where.may_keep(row):
                 continue
-            for made in read(row) if read else [self._unpacked(row, number)]:
-                if NAMES in made:
-                    self._names |= made.pop(NAMES)
-                if self._where.keeps(made):
-                    yield number, made
+            for fields in read(row) if read else [self._unpacked(row, number)]:
+                if NAMES in fields:
+                    self._names |= fields.pop(NAMES)
+                if self._where.keeps(fields):
+                    yield number, fields
 
-    def _candidates(self, name: str) -> tuple[str, ...]:
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """The names that a column may have: the one given, else those that tools use."""
         if given := self._given[name]:
             return (given,)
         # A format's reader says which is the prompt and the gold, if any is.
-        made = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
-        return made.get(name, KNOWN[name])
+        of_format = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
+        return of_format.get(name, KNOWN[name])
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
@@ -190,7 +199,7 @@ class Stream:
         at_hand = [] if is_batch else ["completion"]
         there = set(part.schema.names) if is_batch else set().union(*part)
         for name in dict.fromkeys([*self._wanted, *at_hand]):
-            candidates = self._candidates(name)
+            candidates = self.candidates(name)
             used = self.has.get(name)
             better = candidates[: candidates.index(used)] if used in candidates else candidates
             taken = {v for n, v in self.has.items() if n not in (name, "prompt", "gold")}
@@ -248,7 +257,7 @@ class Stream:
 
     def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
         try:
-            return spoken.unpacked(row, self._candidates("completion"))
+            return spoken.unpacked(row, self.candidates("completion"))
         except spoken.Unreadable as error:
             raise self._unreadable(number, "", error) from error
 

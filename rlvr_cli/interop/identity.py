@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop.names import MAYBE_SAMPLE, id_text
+from rlvr_cli.interop.spoken import MODEL
 
 Key = tuple[str | None, str]  # source and id of a prompt
-_MODEL = ("assistant", "gpt", "model", "bot", "chatbot")
 _HINTS = {
     "prompt": (
         "two texts",
@@ -88,7 +88,7 @@ def _plain(value: Any) -> str:
     """A value as text; of messages those before the model's first."""
     if isinstance(value, list):
         turns = [m for m in value if isinstance(m, dict)]
-        said = [str(m.get("role", m.get("from"))).lower() in _MODEL for m in turns]
+        said = [str(m.get("role", m.get("from"))).lower() in MODEL for m in turns]
         if len(turns) == len(value) and any(said):
             value = value[: said.index(True)]
     if isinstance(value, dict | list):

@@ -71,15 +71,17 @@ class Verdicts:
         """An error for a value that is no verdict, and for one in other words than the others."""
         first_U = _first(index_N, len(value_U))
         for at in sorted(range(len(value_U)), key=lambda u: first_U[u]):
-            found = parsed[at]
-            if first_U[at] < 0 or (found and (found[0] in self._seen or math.isnan(found[1]))):
+            written = parsed[at]
+            if first_U[at] < 0 or (
+                written and (written[0] in self._seen or math.isnan(written[1]))
+            ):
                 continue
-            if found and found[0] != GRADED:
-                self._together(found[0], str(value_U[at])[:40], place, first_U[at])
-            if found and found[1] in (0, 1, -1):
+            if written and written[0] != GRADED:
+                self._together(written[0], str(value_U[at])[:40], place, first_U[at])
+            if written and written[1] in (0, 1, -1):
                 continue
             shown = f"{place(first_U[at])} has `{self._name}` = `{str(value_U[at])[:40]}`"
-            if found:
+            if written:
                 raise DataError(f"{shown}, neither right nor wrong", f"{ABOVE}--correct-column")
             raise DataError(
                 f"{shown}, which is no verdict",

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlvr_cli.interop.readers import look_up
 
-_MODEL = ("assistant", "gpt", "model", "bot", "chatbot", "ai")
+MODEL = ("assistant", "gpt", "model", "bot", "chatbot", "ai")
 _OTHERS = (
     *("user", "human", "system", "developer", "tool", "function", "environment", "ipython"),
     *("observation", "tool_response", "tool_result"),
@@ -63,7 +63,7 @@ def _is_one(items: list[Any]) -> bool:
     if not items or not all(isinstance(item, dict) for item in items):
         return False
     if all(_role(item) is not None for item in items):
-        return len(items) == 1 or any(_role(item) not in _MODEL for item in items)
+        return len(items) == 1 or any(_role(item) not in MODEL for item in items)
     return all(_is_part(item) for item in items) or (len(items) == 1 and _is_turn(items[0]))
 
 
@@ -105,9 +105,9 @@ def _text(value: Any) -> str | None:
 def _conversation(messages: list[dict[str, Any]]) -> str:
     """The assistant's turns, those without text left out."""
     for message in messages:
-        if _role(message) not in (*_MODEL, *_OTHERS):
+        if _role(message) not in (*MODEL, *_OTHERS):
             raise Unreadable(f"a message of the role `{_role(message)}`")
-    said = [_message(message) for message in messages if _role(message) in _MODEL]
+    said = [_message(message) for message in messages if _role(message) in MODEL]
     if not said:
         roles = ", ".join(dict.fromkeys(str(_role(message)) for message in messages))
         raise Unreadable(f"a conversation without a turn of the assistant, of {roles}")

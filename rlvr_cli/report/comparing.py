@@ -57,8 +57,8 @@ class SubjectPair:
 
 def judged(pairs: Sequence[SubjectPair | str]) -> list[SubjectPair | str]:
     """The pairs with the verdicts that hold for all of them together."""
-    made = [pair for pair in pairs if isinstance(pair, SubjectPair)]
-    verdicts = iter(compare.judged([pair.comparison for pair in made]))
+    comparisons = [pair.comparison for pair in pairs if isinstance(pair, SubjectPair)]
+    verdicts = iter(compare.judged(comparisons))
     return [p if isinstance(p, str) else replace(p, comparison=next(verdicts)) for p in pairs]
 
 
@@ -87,7 +87,7 @@ def pair(first: Subject, second: Subject) -> SubjectPair | str:
         and not (name == "length" and first.rows.unit != second.rows.unit)
     ]
     comparison = compare.difference(
-        _only(first.measures, names, same), _only(second.measures, names, same), ""
+        first.measures.only(names, same), second.measures.only(names, same), ""
     )
     a_P, b_P = (t.correct_P / t.n_P for t in (drawn(a, n_P), drawn(b, n_P)))
     return SubjectPair(
@@ -127,13 +127,6 @@ def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _only(measures: Measures, names: list[str], prompts: list[str]) -> Measures:
-    row_of = {prompt_id: row for row, prompt_id in enumerate(measures.prompt_id)}
-    columns = [measures.names.index(name) for name in names]
-    value_PM = measures.value_PM[[row_of[p] for p in prompts]][:, columns]
-    return Measures(prompts, names, value_PM)
 
 
 def _buckets(a_P: np.ndarray, b_P: np.ndarray) -> list[DifficultyBucket]:

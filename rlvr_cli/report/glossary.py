@@ -1,6 +1,6 @@
 """What every figure of a report is: a name, a line, and where it comes from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,15 @@ ENTRIES = {
         "has none and is excluded, never counted as wrong.",
     ),
 }
+
+
+def entries(threshold: float) -> dict[str, Entry]:
+    """All entries, with the threshold of UCC@k written out."""
+    shown = f"{threshold:g}"
+    return {
+        key: replace(entry, more=entry.more.replace("{threshold:g}", shown))
+        for key, entry in ENTRIES.items()
+    }
 
 
 def of_metric(name: str) -> str:

@@ -70,12 +70,6 @@ def make(
     ]
     comparisons = comparing.judged([comparing.pair(subjects[0], s) for s in subjects[1:]])
     pairs = [pair for pair in comparisons if isinstance(pair, SubjectPair)]
-    chosen = []
-    if subjects and most_examples:
-        last = pairs[-1] if pairs else None
-        focus = last.second if last else subjects[-1]
-        chosen = examples.choose(focus, last, most_examples)
-        examples.fill(chosen, [last.first, last.second] if last else [focus])
     palette = Palette(subjects, sources)
     packing = _packing(subjects, pairs, palette, Setter(most_set), max_mb)
     name = shown(title or " and ".join(source.name for source in sources))
@@ -96,12 +90,9 @@ def make(
         status=tables.status(subjects),
         by_source=[t for s in subjects if (t := tables.by_source(s))],
         flips=[tables.flips(pair) for pair in pairs],
-        examples=chosen,
+        examples=_examples(subjects, pairs, most_examples),
         lines=[tables.line(source) for source in sources],
-        glossary={
-            key: (e.title, e.line, e.more.replace("{threshold:g}", f"{threshold:g}"))
-            for key, e in glossary.ENTRIES.items()
-        },
+        glossary=glossary.entries(threshold),
     )
     return Report(html, _figures(subjects, pairs))
 
@@ -125,6 +116,19 @@ def _packing(
     rows = prompts.rows(subjects, pairs)
     most_bytes = max(0, int(1e6 * max_mb) - 500_000)
     return Packing(subjects, rows, palette, setter, most_bytes=most_bytes)
+
+
+def _examples(
+    subjects: Sequence[Subject], pairs: Sequence[SubjectPair], most: int
+) -> list[examples.Example]:
+    """Of the last pair, or of the only subject."""
+    if not subjects or not most:
+        return []
+    last = pairs[-1] if pairs else None
+    focus = last.second if last else subjects[-1]
+    chosen = examples.choose(focus, last, most)
+    examples.fill(chosen, [last.first, last.second] if last else [focus])
+    return chosen
 
 
 def _formulas_note() -> str:

@@ -19,8 +19,6 @@ from rlvr_cli.storage.lineage import Lineage
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 ENTROPY_BIN = 0.1  # nats
 
-_ROLLOUT_COLUMNS = ["prompt_id", "sample_index", "completion", "token_ids", "finish_reason"]
-
 
 @dataclass
 class ScoredRows:

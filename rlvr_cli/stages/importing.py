@@ -97,17 +97,7 @@ def bring_in(
         rows, out / "prompts", params={"imported": _name(source)}
     )
     directories = [made]
-    params = {
-        "tokenizer": policy.digest if policy else None,
-        "completions": len(scan.prompt_N),
-        "content": scan.digest,
-    }
-    if reads_reasons:
-        params[_FINISH] = "read"
-    if known:
-        params["answers"] = prompts.content_hash(
-            [scan.names[key] for key in scan.first], scan.prompt_N.tolist()
-        )
+    params = _params(scan, policy, reads_reasons=reads_reasons, has_prompts=bool(known))
     part_P, sizes = scan.cuts()
 
     def parts(missing: list[int], table: Any) -> Iterator[tuple[int, pa.Table]]:
@@ -142,6 +132,24 @@ def bring_in(
     return directories
 
 
+def _params(
+    scan: _Scan, policy: Policy | None, *, reads_reasons: bool, has_prompts: bool
+) -> dict[str, Any]:
+    """What decides the rollouts and scores that are made of the files."""
+    params: dict[str, Any] = {
+        "tokenizer": policy.digest if policy else None,
+        "completions": len(scan.prompt_N),
+        "content": scan.digest,
+    }
+    if reads_reasons:
+        params[_FINISH] = "read"
+    if has_prompts:
+        params["answers"] = prompts.content_hash(
+            [scan.names[key] for key in scan.first], scan.prompt_N.tolist()
+        )
+    return params
+
+
 def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
     stream = Stream(source, columns, wanted=WANTED, rows=True)
     scan, codes, content = _Scan(), [], hashlib.sha256()
@@ -157,11 +165,7 @@ def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
         names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
         for row in _completions(batch, reads_reasons):
             content.update(json.dumps([row[name] for name in names]).encode())
-    if "completion" not in stream.has:
-        raise DataError(
-            f"`{source}` has no completions; it has {', '.join(stream.header)}",
-            "name them with --completion-column",
-        )
+    stream.require_completions()
     scan.prompt_N = np.concatenate(codes)
     scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
     scan.graded = stream.graded

@@ -26,6 +26,7 @@ from rlvr_cli.viewer.spill import Spill
 
 _ROWS_PER_BATCH = 256  # few, so that the first ones are soon on the screen
 _FIRST = 64
+_Named = tuple[str, str | None]  # a column and its value
 # Columns of known tools that hold what their readers made prompts and completions of.
 _RAW = {
     *("resps", "filtered_resps", "arguments", "completions", "responses", "solutions"),
@@ -79,13 +80,13 @@ class FileIndex(Index):
         return len(np.unique(self._asked_N[self.rows_of(prompt)])) > 1
 
     def detail(self, row: int) -> Detail:
-        found = self._store.texts.row(row)
+        texts = self._store.texts.row(row)
         asked = self._store.asked.row(int(self._asked_N[row]))
         reward, prompt = float(self._reward_N[row]), asked["prompt"]
         return Detail(
             int(self.sample_N[row]), None if prompt is None else turns(json.loads(prompt)),
-            asked["answer"], found["completion"], None, found["finish"], None,
-            int(self.verdict_N[row]), None if np.isnan(reward) else reward, found["extracted"],
+            asked["answer"], texts["completion"], None, texts["finish"], None,
+            int(self.verdict_N[row]), None if np.isnan(reward) else reward, texts["extracted"],
             None, None, {}, self._others(row),
         )  # fmt: skip
 
@@ -162,15 +163,15 @@ class _Store:
             place += 1
             if row is not before:
                 before, place = row, 0
-                prompt_name, prompt = self._found(row, readers.PROMPT)
-                answer_name, answer = self._found(row, readers.ANSWER)
+                prompt_name, prompt = self._look_up(row, "prompt", readers.PROMPT)
+                answer_name, answer = self._look_up(row, "gold", readers.ANSWER)
                 pair = prompt, _plain(answer)
                 key = _hash(pair[0]), _hash(pair[1])
                 if key not in self._numbers:
                     self._numbers[key] = len(self._numbers)
                     new.append(pair)
-                    told = None if pair[0] is None else fingerprint(json.loads(pair[0]))
-                    self.asked_U.append((told, key[1]))
+                    said_hash = None if pair[0] is None else fingerprint(json.loads(pair[0]))
+                    self.asked_U.append((said_hash, key[1]))
                 number = self._numbers[key]
                 rest.append(self._rest_of(row, (prompt_name, answer_name)))
             asked.append(number)
@@ -181,16 +182,22 @@ class _Store:
             said = ["\n".join(s for _, s in turns(json.loads(p or "null"))) for p in prompts]
             self.asked.add(prompt=prompts, said=said, answer=answers)
         self.rest.add(rest=rest)
-        made = {"asked": asked, "rest": rows, "place": places}
-        return {name: np.array(values, np.int32) for name, values in made.items()}
+        numbers = {"asked": asked, "rest": rows, "place": places}
+        return {name: np.array(values, np.int32) for name, values in numbers.items()}
 
-    def _found(self, row: dict[str, Any], known: tuple[str, ...]) -> tuple[str, str | None]:
+    def _look_up(self, row: dict[str, Any], what: str, known: tuple[str, ...]) -> _Named:
         """The name of a row's prompt or gold, and its value as JSON; `solution` may be neither."""
-        said = readers.look_up(row, self.stream.has.get("completion", ""))
-        for name in known:
+        columns, completion = self.stream.columns, self.stream.has.get("completion", "")
+        said = readers.look_up(row, completion)
+        if given := getattr(columns, what):
+            names: tuple[str, ...] = () if given == columns.NO_COLUMN else (given,)
+        else:
+            names = (*self.stream.candidates(what), *known)
+        for name in names:
             value = readers.look_up(row, name)
-            if value is not None and value != said:
-                return name, json.dumps(value, default=str)
+            if value is None or name == completion or (name == "solution" and value == said):
+                continue
+            return name, json.dumps(value, default=str)
         return "", None
 
     def _rest_of(self, row: dict[str, Any], shown: tuple[str, str]) -> str | None:

@@ -100,7 +100,9 @@ def facts(index: Index, row: int, detail: Detail, passing: np.ndarray, width: in
     lines.append("\nread ", "dim").append(_short(detail.extracted, width // 2 - 6))
     lines.append("  gold ", "dim").append(_ending(detail.answer, width // 2 - 6))
     lines.append(f"\n{_size(detail)}", "dim")
-    for word in (detail.finish_reason, detail.status):
+    is_of_directory = detail.token_ids is not None or detail.status is not None
+    ended = detail.finish_reason or ("end unknown" if is_of_directory else None)
+    for word in (ended, detail.status):
         lines.append(f", {_short(word, width)}" if word else "", "dim")
     lines.append(f": {_short(detail.reason, width)}" if detail.reason else "", "dim")
     for name, value_T in detail.values.items():

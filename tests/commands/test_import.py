@@ -119,8 +119,7 @@ def test_a_file_without_reasons_has_unknown_ones_in_all_that_reads_them(rlvr, js
     assert "0 (2 unknown) of 2 truncated" in page.read_text()
     assert "cut or not is unknown" in rlvr("doctor", scores).out
     index = DirectoryIndex(lineage.find(scores))
-    facts = screen.facts(index, 0, index.detail(0), np.ones(2, bool), 80).plain
-    assert "stop" not in facts and "length" not in facts
+    assert "end unknown" in screen.facts(index, 0, index.detail(0), np.ones(2, bool), 80).plain
     assert rlvr("export", scores, "--out", tmp_path / "out.jsonl").code == 0
 
 

@@ -64,7 +64,7 @@ LAYOUTS = [
     (CODET, "HumanEval/0", 1, ([("prompt", "def f():\n")], None, "    1", UNKNOWN, None)),
     (LM_EVAL, "3", 0, ([("prompt", "Q: Q?\nA:")], "18", "It is 18.", RIGHT, "18")),
     (LM_EVAL, "3", 1, ([("prompt", "Q: Q?\nA:")], "18", "19", WRONG, "19")),
-    (VERL, None, 0, ([("prompt", "user\n1+1?")], None, "2", RIGHT, None)),
+    (VERL, None, 0, ([("prompt", "user\n1+1?")], "2", "2", RIGHT, None)),
     (TRL, None, 0, ([("user", "1+1?")], None, "2", RIGHT, None)),
     (EVALPLUS, "HumanEval/0", 0, (None, None, "def f(): 1", WRONG, None)),
     (EVALPLUS, "HumanEval/0", 1, (None, None, "def f(): 2", RIGHT, None)),
@@ -204,3 +204,28 @@ def test_reading_can_be_left_at_any_time(tmp_path):
     snapshots = files.snapshots(path)
     next(snapshots)
     snapshots.close()
+
+
+ROW = {"id": 1, "prompt": "template", "q": "1+1?", "answer": "so it is 2", "ref": "2",
+       "completion": "2", "correct": True}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("named", "asked", "answer", "others"),
+    [
+        ({}, [("prompt", "template")], "so it is 2", {"q", "ref"}),
+        ({"prompt": "q", "gold": "ref"}, [("prompt", "1+1?")], "2", {"prompt", "answer"}),
+        ({"prompt": "none", "gold": "none"}, None, None, {"prompt", "q", "answer", "ref"}),
+    ],
+)
+def test_the_named_columns_are_shown_as_prompt_and_gold(opened, named, asked, answer, others):
+    detail = opened(ROW, **named).detail(0)
+    assert (detail.turns, detail.answer, set(detail.others)) == (asked, answer, others)
+
+
+def test_a_gold_is_shown_under_every_name_that_tools_use(opened):
+    assert opened({"id": 1, "expected_answer": "7", "completion": "7"}).detail(0).answer == "7"
+
+
+def test_a_gold_that_equals_the_completion_is_shown(opened):
+    assert opened({"id": 1, "answer": "7", "completion": "7"}).detail(0).answer == "7"

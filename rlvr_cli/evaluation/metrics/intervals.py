@@ -54,9 +54,9 @@ def of_means(names: Sequence[str], values_PM: ArrayLike) -> Intervals:
     One prompt has no interval; raises DataError without prompts.
     """
     value_PM = np.asarray(values_PM, dtype=np.float64)
-    made = _without(value_PM)
+    estimate = _without(value_PM)
     if len(value_PM) == 1:
-        return made
+        return estimate
     bounded_M = bounded(names, value_PM)
     exact_M = bounded_M & np.all((value_PM == 0) | (value_PM == 1), axis=0)
     for chosen_M, method, ends in (
@@ -65,8 +65,8 @@ def of_means(names: Sequence[str], values_PM: ArrayLike) -> Intervals:
         (~bounded_M & _varied(value_PM), RESAMPLED, _resampled),
     ):
         if chosen_M.any():
-            _fill(made, chosen_M, method, ends(value_PM[:, chosen_M]))
-    return made
+            _fill(estimate, chosen_M, method, ends(value_PM[:, chosen_M]))
+    return estimate
 
 
 def of_differences(names: Sequence[str], a_PM: ArrayLike, b_PM: ArrayLike) -> Intervals:
@@ -84,25 +84,25 @@ def of_differences(names: Sequence[str], a_PM: ArrayLike, b_PM: ArrayLike) -> In
             hint="compare two runs over the same prompts",
         )
     gap_PM = a_PM - b_PM
-    made, prompts = _without(gap_PM), len(gap_PM)
+    estimate, prompts = _without(gap_PM), len(gap_PM)
     if prompts == 1:
-        return made
+        return estimate
     bounded_M = bounded(names, a_PM) & bounded(names, b_PM)
     if bounded_M.any():
         own_PM = gap_PM[:, bounded_M]
         low_M, high_M = gaffke.interval((own_PM + 1) / 2)
-        _fill(made, bounded_M, BOUNDED, (2 * low_M - 1, 2 * high_M - 1))
+        _fill(estimate, bounded_M, BOUNDED, (2 * low_M - 1, 2 * high_M - 1))
         if 2 * 0.5**prompts < 0.05:
-            made.chance_M[bounded_M] = gaffke.chance_of_none(own_PM)
+            estimate.chance_M[bounded_M] = gaffke.chance_of_none(own_PM)
     student_M = ~bounded_M & _varied(gap_PM)
     if student_M.any():
         from scipy.special import stdtr, stdtrit
 
-        mean_M, error_M = made.mean_M[student_M], made.error_M[student_M]
+        mean_M, error_M = estimate.mean_M[student_M], estimate.error_M[student_M]
         half_M = stdtrit(prompts - 1, 0.975) * error_M
-        _fill(made, student_M, STUDENT, (mean_M - half_M, mean_M + half_M))
-        made.chance_M[student_M] = 2 * stdtr(prompts - 1, -np.abs(mean_M) / error_M)
-    return made
+        _fill(estimate, student_M, STUDENT, (mean_M - half_M, mean_M + half_M))
+        estimate.chance_M[student_M] = 2 * stdtr(prompts - 1, -np.abs(mean_M) / error_M)
+    return estimate
 
 
 def _without(value_PM: np.ndarray) -> Intervals:
@@ -119,14 +119,14 @@ def _without(value_PM: np.ndarray) -> Intervals:
 
 
 def _fill(
-    made: Intervals, chosen_M: np.ndarray, method: str, ends: tuple[np.ndarray, np.ndarray]
+    estimate: Intervals, chosen_M: np.ndarray, method: str, ends: tuple[np.ndarray, np.ndarray]
 ) -> None:
     """The ends of the chosen metrics; rounding must not put a mean outside of them."""
-    mean_M = made.mean_M[chosen_M]
-    made.low_M[chosen_M] = np.minimum(ends[0], mean_M)
-    made.high_M[chosen_M] = np.maximum(ends[1], mean_M)
+    mean_M = estimate.mean_M[chosen_M]
+    estimate.low_M[chosen_M] = np.minimum(ends[0], mean_M)
+    estimate.high_M[chosen_M] = np.maximum(ends[1], mean_M)
     for at in np.flatnonzero(chosen_M):
-        made.method_M[at] = method
+        estimate.method_M[at] = method
 
 
 def _varied(value_PM: np.ndarray) -> np.ndarray:
@@ -155,5 +155,5 @@ def _clopper_pearson(value_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _resampled(value_PM: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    made = bootstrap.mean_interval(value_PM)
-    return made.low_M, made.high_M
+    estimate = bootstrap.mean_interval(value_PM)
+    return estimate.low_M, estimate.high_M
