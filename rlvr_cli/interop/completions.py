@@ -24,7 +24,7 @@ from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
 TEXTS = ("completion", "extracted", "source")
-COMPARED = ("prompt", "gold", "step")  # what all rows of a prompt must say alike
+COMPARED = ("prompt", "gold", "step", "model")  # what all rows of a prompt must say alike
 
 
 class Stream:
@@ -222,11 +222,7 @@ class Stream:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
                 values["completion"] = self._spoken(values["completion"], number)
-            lists = {
-                name: value
-                for name, value in values.items()
-                if name not in PER_ROW and isinstance(value, list)
-            }
+            lists = self._lists(values)
             self._check(values, lists, number)
             if not lists:
                 for name, value in values.items():
@@ -244,6 +240,16 @@ class Stream:
             source_rows += [row] * size
             row_N += [number] * size
         return columns, source_rows, np.array(row_N, dtype=np.int64)
+
+    def _lists(self, values: dict[str, Any]) -> dict[str, list[Any]]:
+        """The columns that hold a list with a value for each completion of the row."""
+        per_row = set(PER_ROW) - ({"source"} if self._given["source"] else set())
+        lists = {n: v for n, v in values.items() if n not in per_row and isinstance(v, list)}
+        if "model" in lists and len(lists) > 1:
+            others = {len(value) for name, value in lists.items() if name != "model"}
+            if others != {len(lists["model"])}:  # not those of the completions
+                del lists["model"]
+        return lists
 
     def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
         try:
@@ -318,7 +324,7 @@ class Stream:
         """Holds the rows of a prompt to one text, gold and step; the rows to keep, None for all."""
         compared = [name for name in COMPARED if name in columns]
         if self.columns.merge:
-            compared = [name for name in compared if name != "step"]
+            compared = [name for name in compared if name not in ("step", "model")]
         if not compared and batch.sample is None:
             return None
         code_N = self.prompts.codes(*parquet_columns.keys(batch.source, batch.prompt_id))
