@@ -70,6 +70,7 @@ class Stream:
         self._wanted = [name for name in KNOWN if name in asked - none]
         self._asked = wanted
         self._names: dict[str, str] = {}  # of columns that a format's reader made
+        self._made: dict[str, None] = {}  # the columns that a format's reader gives, as a set
         self._judge = labels.Judge(columns)
         self._samples: Samples | None = None
         self._is_format = False
@@ -171,6 +172,8 @@ class Stream:
             for made in read(row) if read else [self._unpacked(row, number)]:
                 if NAMES in made:
                     self._names |= made.pop(NAMES)
+                if read and number == 1:
+                    self._made |= dict.fromkeys(map(str, made))
                 if self._where.keeps(made):
                     yield number, made
 
@@ -338,8 +341,10 @@ class Stream:
         header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
+                made = ", ".join(name for name in self._made if name not in names)
                 raise DataError(
-                    f"`{where}` has no column `{given}`; it has {header}",
+                    f"`{where}` has no column `{given}`; it has {header}"
+                    + (f"; what is read from them are {made}" if made else ""),
                     f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:

@@ -56,6 +56,18 @@ def methods(method_of: Mapping[str, str]) -> str:
     return "95% intervals: " + ", ".join(listed if len(named) > 1 else named)
 
 
+def notes(of: Mapping[str, Sequence[str]]) -> list[str]:
+    """What is to be said of each side: with its name, or once where it holds for all of them."""
+    lines: dict[str, list[str]] = {}
+    for side, said in of.items():
+        for line in filter(None, said):
+            lines.setdefault(line, []).append(side)
+    return [
+        line if len(sides) == len(of) else f"{', '.join(f'`{side}`' for side in sides)}: {line}"
+        for line, sides in lines.items()
+    ]
+
+
 def benchmarks_table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
     """One row a benchmark: prompts x completions, each metric at 1 or n, and what went wrong.
 
