@@ -4,10 +4,11 @@
     python -P benchmarks/pass_at_k_agreement.py FILE...
 
 The files are read as `rlvr eval-passk --merge` reads them, and each tool's own function gets the
-verdicts: lm-eval's `_pass_at_k` of its task cruxeval, the metric `PassAtK` of lighteval with a document and
-a response that hold the verdicts as texts, and `estimate_pass_at_k` of EvalPlus. lighteval's metric
-is one object for all prompts, as in its own runs. Three more sets of completions follow where the
-tools may part: prompts with different numbers of completions, and a k above that number.
+verdicts: lm-eval's `_pass_at_k` of its task cruxeval, the metric `PassAtK` of lighteval with a
+document and a response that hold the verdicts as texts, and `estimate_pass_at_k` of EvalPlus.
+lighteval's metric is one object for all prompts, as in its own runs. Three more sets of completions
+follow where the tools may part: prompts with different numbers of completions, and a k above that
+number.
 """
 
 import importlib.util

@@ -348,9 +348,11 @@ class Stream:
                     f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:
+            text = next((name for name in KNOWN["prompt"] if name in names), "")
+            text = text and f", or the text: --id-column {text}"
             raise DataError(
                 f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
-                "name the right one with --id-column",
+                f"name the right one with --id-column{text}",
             )
 
 

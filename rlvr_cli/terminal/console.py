@@ -266,9 +266,7 @@ def _notes(summary: dict[str, Any]) -> str:
     notes = f"{summary['prompts']} prompts, {each}, {summary['excluded']} excluded"
     if ids := summary["left_out"]:
         few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
-        notes += (
-            f", {len(ids)} prompt{'s' * (len(ids) > 1)} {summary['left_out_for']} left out ({few})"
-        )
+        notes += f", {len(ids)} prompts {summary['left_out_for']} left out ({few})"
     if summary.get("equal_texts"):
         notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
     if summary["repeated"]:

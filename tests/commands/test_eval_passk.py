@@ -309,3 +309,14 @@ def test_prompts_with_few_completions_end_the_default_k_and_the_output_says_so(r
     assert said not in rlvr("eval-passk", source, "--k", "1").out
     longer = rlvr("eval-passk", source, "--min-n", "8").out
     assert said not in longer and "pass@8" in longer
+
+
+@pytest.mark.parametrize("command", ["eval-passk", "ucc", "diversity"])
+def test_a_folder_that_holds_scores_is_refused_with_one_of_them(rlvr, jsonl, tmp_path, command):
+    made = tmp_path / "run" / "eval" / "000003"
+    source = jsonl(*({**row, "completion": "x"} for row in ROWS))
+    for out in (made, tmp_path / "run" / "steps" / "000003"):
+        assert rlvr("import", source, "--out", out).code == 0
+    ran = rlvr(command, tmp_path / "run")
+    assert ran.code == 2 and f"`{tmp_path / 'run'}` is no scores directory, but holds 2" in ran.err
+    assert f"hint: name one, as in `{made / 'scores'}`" in ran.err

@@ -326,3 +326,11 @@ def test_a_list_of_models_says_which_wrote_each_completion(file):
     assert counts(path, merge=True) == {"0": (2, 1), "1": (2, 2)}
     judges = file(row(0, [True, False], models=["x", "y", "z"]), name="judges")
     assert counts(judges) == {"0": (2, 1)}
+
+
+def test_without_ids_the_text_is_offered_as_one(file):
+    path = file({"question": "1+1?", "correct": True}, {"question": "2+2?", "correct": False})
+    with pytest.raises(DataError, match="has none of the columns prompt_id") as error:
+        counts(path)
+    assert error.value.hint.endswith(", or the text: --id-column question")
+    assert counts(path, id="question") == {"1+1?": (1, 1), "2+2?": (1, 0)}

@@ -58,5 +58,5 @@ def test_a_status_of_null_is_no_verdict(store):
 
 def test_a_column_that_is_none_is_refused_with_those_that_are_read(store):
     path = store("r_eval_results.json", results(HumanEval_0=old("ppf", "ppf")))
-    with pytest.raises(DataError, match="has no column `base_status`; it has date.*base_correct"):
+    with pytest.raises(DataError, match=r"has no column `base_status`; it has date.*base_correct"):
         tally(path, columns=Columns(correct="base_status"))
