@@ -46,10 +46,10 @@ class Stream:
         wanted: set[str],
         rows: bool = False,
         checks: bool = True,
-        rows_per_batch: int = ROWS_PER_BATCH,
+        rows_per_batch: int | None = None,
     ) -> None:
         self.path = path
-        self._rows_per_batch = rows_per_batch
+        self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
         self.header: list[str] = []
         self.graded = False
@@ -344,7 +344,7 @@ class Stream:
                 made = ", ".join(name for name in self._made if name not in names)
                 raise DataError(
                     f"`{where}` has no column `{given}`; it has {header}"
-                    + (f"; what is read from them are {made}" if made else ""),
+                    + (f"; its completions have {made}" if made else ""),
                     f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:
