@@ -44,6 +44,8 @@ def tally(
         tallying.add(batch)
         if asked:
             asked.add(batch)
+    if asked and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
+        asked.step = int(step)
     _require_columns(stream, texts=texts is True)
     tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None

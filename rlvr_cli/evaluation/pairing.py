@@ -74,6 +74,7 @@ class Asked:
     where: object
     by: Sequence[str] = FIELDS
     facts: dict[Key, Facts] = field(default_factory=dict)
+    step: int | None = None  # of the policy, where all of the file are of one
 
     @property
     def wanted(self) -> set[str]:

@@ -55,6 +55,7 @@ class Stream:
         self.graded = False
         self.apart: list[str] = []  # the names of the files, where each is a source
         self.verdicts: list[str] = []  # the files' own names of what says what is correct
+        self.steps: set[Any] = set()  # of the policy, where a column says them
         self.completions = 0
         self.repeated = 0
         self.prompts = Prompts()
@@ -326,6 +327,10 @@ class Stream:
     ) -> np.ndarray | None:
         """Holds the rows of a prompt to one text, gold and step; the rows to keep, None for all."""
         compared = [name for name in COMPARED if name in columns]
+        if "step" in columns:
+            values = columns["step"]
+            self.steps |= set(values.unique().to_pylist() if isinstance(values, pa.Array)
+                              else map(str, values))  # fmt: skip
         if self.columns.merge:
             compared = [name for name in compared if name not in ("step", "model")]
         if not compared and batch.sample is None:
