@@ -231,7 +231,7 @@ def evaluation(
         print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
     target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True, markup=False)
-    low, high = summary["n"]
+    low, high = summary.get("n", (0, 0))
     if low < high and {f"pass@{low}", f"ucc@{low}"} & summary["metrics"].keys():
         text = (
             f"k ends at {low}, the fewest completions of a prompt: --min-n leaves such prompts out"

@@ -44,9 +44,10 @@ def metrics_table(
 
 
 def methods(method_of: Mapping[str, str]) -> str:
-    """How the intervals were made, as in `95% intervals: Gaffke (pass@1), none (kl)`."""
+    """How the intervals were made, as in `95% intervals: Gaffke (pass@1)`, or why none is."""
+    why = {"none": "none: too few prompts differ"}
     named = {
-        method: [name for name, own in method_of.items() if own == method]
+        why.get(method, method): [name for name, own in method_of.items() if own == method]
         for method in dict.fromkeys(method_of.values())
     }
     listed = (
