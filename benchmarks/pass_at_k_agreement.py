@@ -3,11 +3,12 @@
     pip install --no-deps lm-eval==0.4.13 lighteval==0.13.0 evalplus==0.3.1 sacrebleu portalocker
     python -P benchmarks/pass_at_k_agreement.py FILE...
 
-The files are read as `rlvr eval-passk` reads them, and each tool's own function gets the verdicts:
-lm-eval's `_pass_at_k` of its task cruxeval, the metric `PassAtK` of lighteval with a document and
-a response that hold the verdicts as texts, and `estimate_pass_at_k` of EvalPlus. lighteval's metric
-is one object for all prompts, as in its own runs. Three more sets of completions follow where the
-tools may part: prompts with different numbers of completions, and a k above that number.
+The files are read as `rlvr eval-passk --merge` reads them, and each tool's own function gets the
+verdicts: lm-eval's `_pass_at_k` of its task cruxeval, the metric `PassAtK` of lighteval with a
+document and a response that hold the verdicts as texts, and `estimate_pass_at_k` of EvalPlus.
+lighteval's metric is one object for all prompts, as in its own runs. Three more sets of completions
+follow where the tools may part: prompts with different numbers of completions, and a k above that
+number.
 """
 
 import importlib.util
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.load import tally
 from rlvr_cli.evaluation.metrics import passk
@@ -79,7 +81,7 @@ def show(name: str, counts: Counts, k: int) -> None:
 def main() -> None:
     print(f"| completions | k | {' | '.join(TOOLS)} |\n|{'---|' * (len(TOOLS) + 2)}")
     for file in sys.argv[1:]:
-        tallied, _ = tally(Path(file), answers=False)
+        tallied, _ = tally(Path(file), columns=Columns(merge=True), answers=False)
         counts = tallied.n_P, tallied.correct_P
         for k in (1, 2, int(tallied.n_P.min())):
             show(Path(file).name.partition(".")[0], counts, k)

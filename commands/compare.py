@@ -51,8 +51,8 @@ def command(
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, markup=False, soft_wrap=True)
-    notes = [(s.path, line) for s in sides for line in (*console.reading(s.tally.read), s.remark)]
-    for line in (*remarks, *(f"`{path}`, {text}" for path, text in notes if text)):
+    notes = {str(s.path): [*console.reading(s.tally.read), s.remark] for s in sides}
+    for line in (*remarks, *tables.notes(notes)):
         out.print(line, markup=False, soft_wrap=True)
     points = compare.frontier(sides)
     out.print(tables.frontier_table(points))

@@ -48,10 +48,11 @@ def say(out: Path, measured: list[Measured]) -> None:
     if cut:
         console.say(f"the first prompts alone, which is not the benchmark: {', '.join(cut)}")
     for one in measured:
+        if lost := one.figures["left_out"]:
+            counted = f"{one.figures['prompts'] - lost} of {one.figures['prompts']} prompts"
+            console.say(f"{one.name}: over {counted}, as no completion of the others has a verdict")
         if count := one.figures["excluded"]:
-            left_out = one.figures["left_out"]
-            effect = f", so that {left_out} prompts count in no figure" if left_out else ""
-            console.say(f"{one.name}: {count} completions have no verdict{effect}")
+            console.say(f"{one.name}: {count} completions of the prompts counted have no verdict")
     others = sorted(
         path.parent
         for path in out.absolute().parent.glob(f"*/{measured[0].name}/scores/{MANIFEST}")

@@ -56,7 +56,8 @@ def prepare(definition: Definition, out: Path, place: Path | None, limit: int | 
         counts = " or ".join(map(str, definition.prompts))
         raise DataError(
             f"`{found.params['source']}` has {len(rows)} prompts, `{definition.name}` has {counts}",
-            f"{_how_to_get(definition)}; or copy its definition without `prompts`: {FOLDER}",
+            f"{_how_to_get(definition)}; or copy its definition and leave out "
+            f"`prompts`: {FOLDER / definition.name}.toml",
         )
     made = stage.make(
         replace(found, rows=rows[:limit], params=found.params | params,

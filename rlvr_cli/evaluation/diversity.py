@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation.load import is_directory, refuse_graded
+from rlvr_cli.evaluation.load import is_directory, refuse_folder, refuse_graded
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
@@ -104,6 +104,7 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
         for batch, length_N in _parts(shards, completions.rollouts):
             _add(completions, batch, length_N)
         return completions
+    refuse_folder(path)
     stream = Stream(path, columns, wanted=WANTED)
     for batch in stream:
         _add(completions, batch)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.pairing import Asked
 from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop.completions import Batch, Columns, Stream
@@ -36,6 +36,7 @@ def tally(
         refuse_columns(path, columns)
         scores = Shards.open(path, "scores")
         return of_scores(scores, texts=bool(texts), answers=answers), scores
+    refuse_folder(path)
     wanted = {"correct", "reward", "extracted"} | ({"completion"} if texts else set())
     stream = Stream(path, columns, wanted=wanted | (asked.wanted if asked else set()))
     tallying = Tallying(texts=bool(texts), answers=answers)
@@ -43,6 +44,8 @@ def tally(
         tallying.add(batch)
         if asked:
             asked.add(batch)
+    if asked and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
+        asked.step = int(step)
     _require_columns(stream, texts=texts is True)
     tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
@@ -61,6 +64,17 @@ def refuse_graded(stream: Stream) -> None:
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
     return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
+
+
+def refuse_folder(path: Path) -> None:
+    """An error for a folder that holds scores directories, such as a run of train."""
+    depths = ("", "*/", "*/*/")
+    found = [m.parent for depth in depths for m in path.glob(f"{depth}scores/{MANIFEST}")]
+    if found:
+        raise UsageError(
+            f"`{path}` is no scores directory, but holds {len(found)}",
+            f"name one, as in `{max([f for f in found if 'eval' in f.parts] or found)}`",
+        )
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:

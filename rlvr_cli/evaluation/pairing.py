@@ -76,6 +76,7 @@ class Asked:
 
     by: Sequence[str] = FIELDS
     facts: dict[Key, Facts] = field(default_factory=dict)
+    step: int | None = None  # of the policy, where all of the file are of one
 
     @property
     def wanted(self) -> set[str]:

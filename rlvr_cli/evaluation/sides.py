@@ -86,7 +86,7 @@ def load(
     tallied, majority = judge.count()
     if scores is None:
         prompts = asked.of(tallied, path.name.partition(".")[0])
-        known = Conditions()
+        known = Conditions(asked.step)
     else:
         prompts = pairing.of_scores(scores, tallied)
         known = conditions.of_scores(scores)

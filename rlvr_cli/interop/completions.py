@@ -24,7 +24,7 @@ from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
 TEXTS = ("completion", "extracted", "source")
-COMPARED = ("prompt", "gold", "step")  # what all rows of a prompt must say alike
+COMPARED = ("prompt", "gold", "step", "model")  # what all rows of a prompt must say alike
 
 
 class Stream:
@@ -55,6 +55,7 @@ class Stream:
         self.graded = False
         self.apart: list[str] = []  # the names of the files, where each is a source
         self.verdicts: list[str] = []  # the files' own names of what says what is correct
+        self.steps: set[Any] = set()  # of the policy, where a column says them
         self.completions = 0
         self.repeated = 0
         self.prompts = Prompts()
@@ -70,6 +71,7 @@ class Stream:
         self._wanted = [name for name in KNOWN if name in asked - none]
         self._asked = wanted
         self._names: dict[str, str] = {}  # of columns that a format's reader made
+        self._own: dict[str, None] = {}  # the columns that a format's reader gives, as a set
         self._judge = labels.Judge(columns)
         self._samples: Samples | None = None
         self._is_format = False
@@ -179,6 +181,8 @@ class Stream:
             for fields in read(row) if read else [self._unpacked(row, number)]:
                 if NAMES in fields:
                     self._names |= fields.pop(NAMES)
+                if read and number == 1:
+                    self._own |= dict.fromkeys(map(str, fields))
                 if self._where.keeps(fields):
                     yield number, fields
 
@@ -232,11 +236,7 @@ class Stream:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
                 values["completion"] = self._spoken(values["completion"], number)
-            lists = {
-                name: value
-                for name, value in values.items()
-                if name not in PER_ROW and isinstance(value, list)
-            }
+            lists = self._lists(values)
             self._check(values, lists, number)
             if not lists:
                 for name, value in values.items():
@@ -254,6 +254,16 @@ class Stream:
             source_rows += [row] * size
             row_N += [number] * size
         return columns, source_rows, np.array(row_N, dtype=np.int64)
+
+    def _lists(self, values: dict[str, Any]) -> dict[str, list[Any]]:
+        """The columns that hold a list with a value for each completion of the row."""
+        per_row = set(PER_ROW) - ({"source"} if self._given["source"] else set())
+        lists = {n: v for n, v in values.items() if n not in per_row and isinstance(v, list)}
+        if "model" in lists and len(lists) > 1:
+            others = {len(value) for name, value in lists.items() if name != "model"}
+            if others != {len(lists["model"])}:  # not those of the completions
+                del lists["model"]
+        return lists
 
     def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
         try:
@@ -327,8 +337,12 @@ class Stream:
     ) -> np.ndarray | None:
         """Holds the rows of a prompt to one text, gold and step; the rows to keep, None for all."""
         compared = [name for name in COMPARED if name in columns]
+        if "step" in columns:
+            values = columns["step"]
+            self.steps |= set(values.unique().to_pylist() if isinstance(values, pa.Array)
+                              else map(str, values))  # fmt: skip
         if self.columns.merge:
-            compared = [name for name in compared if name != "step"]
+            compared = [name for name in compared if name not in ("step", "model")]
         if not compared and batch.sample is None:
             return None
         code_N = self.prompts.codes(*parquet_columns.keys(batch.source, batch.prompt_id))
@@ -342,14 +356,18 @@ class Stream:
         header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
+                made = ", ".join(name for name in self._own if name not in names)
                 raise DataError(
-                    f"`{where}` has no column `{given}`; it has {header}",
+                    f"`{where}` has no column `{given}`; it has {header}"
+                    + (f"; its completions have {made}" if made else ""),
                     f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:
+            text = next((name for name in KNOWN["prompt"] if name in names), "")
+            text = text and f", or the text: --id-column {text}"
             raise DataError(
                 f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
-                "name the right one with --id-column",
+                f"name the right one with --id-column{text}",
             )
 
 

@@ -32,11 +32,16 @@ _HINTS = {
         "take one step with --where {}=STEP, all as sources with --source-column {}, or all as "
         "samples of one prompt with --merge",
     ),
+    "model": (
+        "completions of two models",
+        "take all models as sources with --source-column {}, or all completions as samples of one "
+        "prompt with --merge",
+    ),
 }
 
 
 class Prompts:
-    """What is said of each prompt: its text, its gold and its step; an error where it is two."""
+    """What is said of each prompt: its text, gold, step and model; an error where it is two."""
 
     def __init__(self) -> None:
         self._codes: dict[Key, int] = {}

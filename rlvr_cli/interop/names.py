@@ -35,6 +35,7 @@ KNOWN = {
         *("reference_answer", "correct_answer", "answer", "solution", "label"),
     ),
     "step": ("step", "global_step"),
+    "model": ("model", "model_name", "model_id", "generator", "models"),
 }
 # One value a row; the others may be one list a row.
 PER_ROW = ("id", "source", "prompt", "gold", "step")

@@ -87,6 +87,8 @@ def columns(
     arrays = {name: batch[column] for name, column in names.items() if column in batch.schema.names}
     if "id" not in arrays or arrays["id"].null_count or _is_list(arrays["id"]):
         return None
+    if "source" in arrays and _is_list(arrays["source"]):
+        return None
     lists = {n: array for n, array in arrays.items() if n not in PER_ROW and _is_list(array)}
     if not lists:
         return arrays, np.arange(len(batch))

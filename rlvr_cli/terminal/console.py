@@ -253,6 +253,12 @@ def evaluation(
         print(plot, file=target.file)
     notes = summary.get("notes") or _notes(summary)
     target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True, markup=False)
+    low, high = summary.get("n", (0, 0))
+    if low < high and {f"pass@{low}", f"ucc@{low}"} & summary["metrics"].keys():
+        text = (
+            f"k ends at {low}, the fewest completions of a prompt: --min-n leaves such prompts out"
+        )
+        target.print(text, soft_wrap=True, markup=False)
     for line in reading(summary.get("read", {})):
         target.print(line, soft_wrap=True, markup=False)
     if remark := summary.get("remark"):
@@ -277,7 +283,8 @@ def _notes(summary: dict[str, Any]) -> str:
     """How many prompts and completions there were, and what is unusual about them."""
     low, high = summary["n"]
     n = f"{low}" if low == high else f"{low} to {high}"
-    notes = f"{summary['prompts']} prompts, {n} completions each, {summary['excluded']} excluded"
+    each = f"{n} completion{'' if n == '1' else 's'} each"
+    notes = f"{summary['prompts']} prompts, {each}, {summary['excluded']} excluded"
     if ids := summary["left_out"]:
         few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
         notes += f", {len(ids)} prompts {summary['left_out_for']} left out ({few})"

@@ -44,9 +44,10 @@ def metrics_table(
 
 
 def methods(method_of: Mapping[str, str]) -> str:
-    """How the intervals were made, as in `95% intervals: Gaffke (pass@1), none (kl)`."""
+    """How the intervals were made, as in `95% intervals: Gaffke (pass@1)`, or why none is."""
+    why = {"none": "none: too few prompts differ"}
     named = {
-        method: [name for name, own in method_of.items() if own == method]
+        why.get(method, method): [name for name, own in method_of.items() if own == method]
         for method in dict.fromkeys(method_of.values())
     }
     listed = (
@@ -54,6 +55,18 @@ def methods(method_of: Mapping[str, str]) -> str:
         for method, names in named.items()
     )
     return "95% intervals: " + ", ".join(listed if len(named) > 1 else named)
+
+
+def notes(of: Mapping[str, Sequence[str]]) -> list[str]:
+    """What is to be said of each side: with its name, or once where it holds for all of them."""
+    lines: dict[str, list[str]] = {}
+    for side, said in of.items():
+        for line in filter(None, said):
+            lines.setdefault(line, []).append(side)
+    return [
+        line if len(sides) == len(of) else f"{', '.join(f'`{side}`' for side in sides)}: {line}"
+        for line, sides in lines.items()
+    ]
 
 
 def benchmarks_table(figures: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -167,3 +167,12 @@ def test_another_model_beside_it_is_compared_as_hinted(bench, rlvr, tmp_path):
 
 def test_a_model_is_needed(refused, definition):
     assert "no model is named" in refused(2, "bench", definition)
+
+
+def test_prompts_that_were_skipped_are_named_below_the_table(definition, bench, jsonl):
+    jsonl(*ROWS, {"id": "long", "problem": "1+" * 400 + "1=", "answer": "401"})
+    definition.write_text(DEFINITION.replace("prompts = 6\n", ""))
+    ran = bench("--overlong", "skip", "--json")
+    assert ran.code == 0, ran.err
+    assert "sums: over 6 of 7 prompts, as no completion of the others has a verdict" in ran.err
+    assert json.loads(ran.out)["benchmarks"]["sums"]["left_out"] == 1

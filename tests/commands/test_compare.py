@@ -1,6 +1,8 @@
 import json
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -426,3 +428,17 @@ def test_rollouts_that_are_gone_are_named(refused, known, tmp_path):
     shutil.copytree(known / "scores", tmp_path / "scores")
     err = refused(3, "compare", known / "scores", tmp_path / "scores")
     assert f"`{tmp_path / 'rollouts'}` does not exist" in err
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_files_that_name_their_step_have_it_in_the_headline(rlvr, tmp_path, ending):
+    paths = [tmp_path / f"{step}.{ending}" for step in (10, 20)]
+    for step, path in zip((10, 20), paths, strict=True):
+        rows = [{"id": i, "correct": (i + j) % 2 == 0, "step": step}
+                for i in range(4) for j in range(2)]  # fmt: skip
+        if ending == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = rlvr("compare", *paths)
+    assert f"`{paths[0]}` at step 10, then `{paths[1]}` at step 20" in ran.out

@@ -298,3 +298,39 @@ def test_rollouts_that_a_question_index_groups_have_lists_of_golds(file):
         for i, answer in enumerate(("Paris", "Lyon"))
     ]  # fmt: skip
     assert counts(file(*rows), id="question_index") == {"0": (2, 1)}
+
+
+def test_completions_of_two_models_are_not_taken_for_samples_of_one(file):
+    rows = [row(0, True, model="a"), row(0, False, model="b"), row(1, True, model="a")]
+    path = file(*rows)
+    with pytest.raises(DataError) as error:
+        counts(path)
+    assert str(error.value) == (
+        f"prompt `0` has completions of two models: `model` is `a` in `{path}` row 1 and `b` in "
+        f"`{path}` row 2"
+    )
+    assert "--source-column model," in error.value.hint
+    assert counts(path, source="model") == {"a/0": (1, 1), "b/0": (1, 0), "a/1": (1, 1)}
+    assert counts(path, where=["model=a"]) == {"0": (1, 1), "1": (1, 1)}
+    assert counts(path, merge=True) == {"0": (2, 1), "1": (1, 1)}
+    assert counts(file(*[r | {"model": "a"} for r in rows])) == {"0": (2, 1), "1": (1, 1)}
+
+
+def test_a_list_of_models_says_which_wrote_each_completion(file):
+    path = file(row(0, [True, False], models=["a", "b"]), row(1, [True, True], models=["a", "b"]))
+    with pytest.raises(DataError, match="prompt `0` has completions of two models: `models`") as e:
+        counts(path)
+    assert "--source-column models," in e.value.hint
+    apart = {"a/0": (1, 1), "b/0": (1, 0), "a/1": (1, 1), "b/1": (1, 1)}
+    assert counts(path, source="models") == apart
+    assert counts(path, merge=True) == {"0": (2, 1), "1": (2, 2)}
+    judges = file(row(0, [True, False], models=["x", "y", "z"]), name="judges")
+    assert counts(judges) == {"0": (2, 1)}
+
+
+def test_without_ids_the_text_is_offered_as_one(file):
+    path = file({"question": "1+1?", "correct": True}, {"question": "2+2?", "correct": False})
+    with pytest.raises(DataError, match="has none of the columns prompt_id") as error:
+        counts(path)
+    assert error.value.hint.endswith(", or the text: --id-column question")
+    assert counts(path, id="question") == {"1+1?": (1, 1), "2+2?": (1, 0)}

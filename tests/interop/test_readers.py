@@ -212,7 +212,7 @@ def test_ucc_at_k_of_stored_math_generations(rlvr):
 @needs("gens/gsm8k_1319x4_openai.jsonl.gz")
 def test_pass_at_k_of_stored_gsm8k_generations(rlvr):
     path = DATA / "gens" / "gsm8k_1319x4_openai.jsonl.gz"
-    words = ("--id-column", "id", "--correct-column", "correct", "--k", "4", "--json")
+    words = ("--id-column", "id", "--correct-column", "correct", "--merge", "--k", "4", "--json")
     result = json.loads(rlvr("eval-passk", path, *words).out)
     share = sum(any(row["correct"]) for row in readers.read(path)) / 1319
     assert (result["prompts"], result["n"]) == (1319, [4, 4])

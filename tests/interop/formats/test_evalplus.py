@@ -3,6 +3,7 @@
 
 import pytest
 
+from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.pass_at_k import tally
 
@@ -53,3 +54,9 @@ def test_a_status_of_null_is_no_verdict(store):
                 "plus_status": status} for status in ("pass", None)]  # fmt: skip
     tallied, _ = tally(store("r_eval_results.json", results(HumanEval_7=samples)))
     assert (tallied.n_P.tolist(), tallied.excluded_P.tolist()) == ([1], [1])
+
+
+def test_a_column_that_is_none_is_refused_with_those_that_are_read(store):
+    path = store("r_eval_results.json", results(HumanEval_0=old("ppf", "ppf")))
+    with pytest.raises(DataError, match=r"has no column `base_status`; it has date.*base_correct"):
+        tally(path, columns=Columns(correct="base_status"))
