@@ -143,7 +143,8 @@ def test_a_definition_names_what_exists(name):
     try:
         rewards.build(found.verifier)
     except UserError as error:
-        assert "rlvr[" in f"{error} {error.hint}", error
+        hint = str(error.hint)  # a package, or its data, is not on this machine
+        assert "pip install 'rlvr[" in hint or "nltk.downloader" in hint, error
 
 
 @pytest.mark.parametrize("name", benchmarks.names())
