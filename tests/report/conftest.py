@@ -10,7 +10,7 @@ from tests.report import browser
 
 HOSTILE = (
     "</script></pre><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
-    "{{ 7 * 7 }} $x_1$ &amp; \x1b[31m \x00 \u202e ]]> <!-- "
+    "{{ 12345 * 54321 }} $x_1$ &amp; \x1b[31m \x00 \u202e ]]> <!-- "
 )
 
 
