@@ -279,15 +279,8 @@ def source(given: str | None) -> Path:
         return Path(str(given))
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no directory was given", "name one, or pipe its path in")
-    lines = sys.stdin.read().split("\n")
-    paths = [line for line in lines if line.strip()]
-    if len(paths) != 1:
-        raise UsageError(
-            f"stdin holds {len(paths)} lines, the path of one directory was expected",
-            "look at what the command before printed on stderr",
-        )
-    console.reads(paths[0])
-    return Path(paths[0])
+    lines = [line for line in sys.stdin.read().split("\n") if line.strip()]
+    return _only_path(lines, "the path of one directory was expected")
 
 
 def files(given: list[str] | None) -> Path:
@@ -300,9 +293,14 @@ def files(given: list[str] | None) -> Path:
     if lines is None:
         console.reads(stdin.DASH)
         return stdin.DASH
+    return _only_path(lines, "the path of one directory or rows were expected")
+
+
+def _only_path(lines: list[str], expected: str) -> Path:
+    """The path on the one line of stdin, which is then an input of the command."""
     if len(lines) != 1:
         raise UsageError(
-            f"stdin holds {len(lines)} lines, the path of one directory or rows were expected",
+            f"stdin holds {len(lines)} lines, {expected}",
             "look at what the command before printed on stderr",
         )
     console.reads(lines[0])

@@ -356,10 +356,10 @@ class Stream:
         header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
-                made = ", ".join(name for name in self._own if name not in names)
+                own = ", ".join(name for name in self._own if name not in names)
                 raise DataError(
                     f"`{where}` has no column `{given}`; it has {header}"
-                    + (f"; its completions have {made}" if made else ""),
+                    + (f"; its completions have {own}" if own else ""),
                     f"name one of them with {_flag(name)}",
                 )
         if "id" not in self.has:

@@ -65,14 +65,12 @@ def saving() -> Iterator[Save]:
         file.result()
 
 
-def write_split(
-    save: Save, tensors: dict[str, Tensor], place: Path, file_size: int | None = None
-) -> None:
+def write_split(save: Save, tensors: dict[str, Tensor], place: Path) -> None:
     """Writes `place`, or `STEM-00001-of-0000N` beside it where its tensors are larger."""
     split = split_torch_state_dict_into_shards(
         tensors,
         filename_pattern=place.stem + "{suffix}" + place.suffix,
-        max_shard_size=file_size or FILE_SIZE,
+        max_shard_size=FILE_SIZE,
     )
     for name, keys in split.filename_to_tensors.items():
         save({key: tensors[key] for key in keys}, place.with_name(name), None)

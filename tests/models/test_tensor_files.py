@@ -66,11 +66,12 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
         save({"w": torch.zeros(3)}, tmp_path / "absent" / "file", None)
 
 
-def test_many_tensors_are_split_into_files_of_a_size(tmp_path):
+def test_many_tensors_are_split_into_files_of_a_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensor_files, "FILE_SIZE", 1200)
     tensors = {f"exp_avg.{n}": torch.randn(100) for n in range(10)}
     place = tmp_path / "adamw.safetensors"
     with tensor_files.saving() as save:
-        tensor_files.write_split(save, tensors, place, file_size=1200)
+        tensor_files.write_split(save, tensors, place)
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == [
         f"adamw-{n:05d}-of-00004.safetensors" for n in range(1, 5)
