@@ -182,8 +182,14 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
     chosen_ks = sorted(ks or {k for k in [*default, largest] if k <= largest})
     n_P = np.minimum(first.tally.n_P, second.tally.n_P)
     a, b = drawn(first.tally, n_P), drawn(second.tally, n_P)
-    pair = (_measures(first, a, chosen_ks, ks), _measures(second, b, chosen_ks, ks))
-    title = f"{len(a.prompt_id)} prompts, Pass@k up to k = {chosen_ks[-1]}, mean [95% interval]"
+    sources = first.tally if first.tally.read.get("apart") else second.tally
+    before, after = (
+        pass_at_k.over_files(sources, _measures(side, equal, chosen_ks, ks))
+        for side, equal in ((first, a), (second, b))
+    )
+    title = (
+        f"{len(before.prompt_id)} prompts, Pass@k up to k = {chosen_ks[-1]}, mean [95% interval]"
+    )
     curves = [
         contrast.curve(side.tally.n_P, side.tally.correct_P, min(largest, MOST_KS))
         for side in (first, second)
@@ -193,7 +199,7 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
     return Contrast(
         first,
         second,
-        difference(*pair, title),
+        difference(before, after, title),
         contrast.flips(a.n_P, a.correct_P, b.n_P, b.correct_P),
         _solved_only_by(b, a),
         _solved_only_by(a, b),

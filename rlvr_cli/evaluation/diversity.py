@@ -18,7 +18,7 @@ from rlvr_cli.evaluation.load import is_directory, refuse_folder, refuse_graded
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
-from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, write_metrics
+from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, over_files, write_metrics
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.interop.names import refuse_columns
@@ -85,6 +85,8 @@ class Completions:
             left_out=self.alone(),
             source=[group.source for group in groups],
             votes=[group.wrong for group in groups] if self.has_answers else None,
+            ids=[prompt_id for _, prompt_id in self.usable()],
+            read=self.read,
         )
 
     def alone(self) -> list[str]:
@@ -277,15 +279,16 @@ def summary(completions: Completions, measures: Measures) -> dict[str, Any]:
     length_N = np.concatenate([lengths(group) for group in groups])
     low, median, high = np.percentile(length_N, [5, 50, 95]).tolist()
     known = all(len(group.lengths) == len(group.texts) for group in groups)
+    pooled = over_files(completions.tally(), measures)
     return {
-        "prompts": len(groups),
+        "prompts": len(pooled.prompt_id),
         "n": [min(sizes), max(sizes)],
         "excluded": 0,
         "repeated": completions.repeated,
         "left_out": completions.alone(),
         "left_out_for": "with one completion",
         "equal_texts": sum(len(g.texts) - len(set(g.texts)) for g in groups),
-        **measures.estimates(),
+        **pooled.estimates(),
         "sources": {},
         "read": completions.read,
         "lengths": {

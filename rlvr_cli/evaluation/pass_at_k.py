@@ -317,7 +317,8 @@ def over_files(tallied: Tally, measures: Measures) -> Measures:
     sum_UM = np.zeros((len(number), len(measures.names)))
     np.add.at(sum_UM, code_P, measures.value_PM)
     mean_UM = sum_UM / np.bincount(code_P)[:, None]
-    return Measures([prompt_id for _, prompt_id in number], measures.names, mean_UM)
+    names = [f"{source}/{prompt_id}".removeprefix("/") for source, prompt_id in number]
+    return Measures(names, measures.names, mean_UM)
 
 
 def summary(tallied: Tally, measures: Measures) -> dict[str, Any]:

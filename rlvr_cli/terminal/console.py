@@ -261,6 +261,8 @@ def evaluation(
         target.print(text, soft_wrap=True, markup=False)
     for line in reading(summary.get("read", {})):
         target.print(line, soft_wrap=True, markup=False)
+    if summary.get("read", {}).get("apart"):
+        target.print("in all of them together a prompt counts once, with its mean over the files")
     if remark := summary.get("remark"):
         target.print(remark, soft_wrap=True, markup=False)
     if lengths := summary.get("lengths"):
@@ -304,8 +306,8 @@ def reading(read: dict[str, Any]) -> list[str]:
     if files := read.get("apart"):
         named = ", ".join(f"`{name}`" for name in files[:4]) + (", ..." if files[4:] else "")
         lines.append(
-            f"the {len(files)} files have prompts in common and are sources ({named}); above, a "
-            "prompt is its mean over them; --merge counts its rows as its samples"
+            f"the {len(files)} files have prompts in common and are sources ({named}): --merge "
+            "counts the rows of a prompt as its samples"
         )
     return lines
 

@@ -180,3 +180,19 @@ def test_runs_of_a_prompt_are_averaged_before_prompts_are(rlvr, tmp_path):
     summary = json.loads(rlvr("eval-passk", tmp_path, "--json").out)
     assert summary["prompts"] == 3
     assert summary["metrics"]["pass@1"][0] == (0.5 + 0 + 1) / 3
+
+
+@pytest.mark.parametrize("command", ["diversity", "compare"])
+def test_several_runs_make_no_interval_narrower(rlvr, jsonl, tmp_path, command):
+    rows = [{"id": i, "completion": f"{i} {n} {'x' * (i % 7)}", "correct": (i + n) % 3 > 0}
+            for i in range(30) for n in range(2)]  # fmt: skip
+    for place in ("a/one", "a/two", "b/one", "b/two"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        jsonl(*rows, name=f"{place}.jsonl")
+
+    def summary(*paths):
+        chosen = paths if command == "compare" else paths[:1]
+        return json.loads(rlvr(command, *(tmp_path / path for path in chosen), "--json").out)
+
+    alone, several = summary("a/one.jsonl", "b/one.jsonl"), summary("a", "b")
+    assert several["metrics"] == alone["metrics"] and several["metrics"]
