@@ -1,13 +1,12 @@
 """The `rlvr` command: it lists the folder of commands, and imports one when it runs."""
 
 import ast
-import atexit
+import contextlib
 import difflib
 import importlib
 import logging
 import os
 import shlex
-import signal
 import sys
 import time
 import warnings
@@ -20,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
 from rlvr_cli.cli import checkout, options
-from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.specs import foreign, user_code
 from rlvr_cli.terminal import console
 
@@ -80,7 +79,11 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:  # typer would make it exit code 130 without a word
-            raise errors.Interrupted("interrupted; finished parts are kept") from error
+            raise errors.Interrupted(signals.words()) from error
+        except (Exception, SystemExit) as error:
+            if signals.received() and not isinstance(error, typer.Exit | errors.Interrupted):
+                raise errors.Interrupted(signals.words()) from error  # as a library passes it on
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, ...]:
         if args[0] not in command_names() and not args[0].startswith("-"):
@@ -151,39 +154,28 @@ def _root(
     """Reinforcement learning with verifiable rewards, one command a stage."""
 
 
-def main() -> None:
-    """Runs the command line; every error is one line of what is wrong and one of what to do."""
-    ending = _Ending()
-    atexit.register(ending)
-    if distributed.is_launched():  # the process that launched this one stops it and says why
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    else:
-        signal.signal(signal.SIGTERM, _stop)
+def main(launcher: int | None = None) -> None:
+    """Runs the command line; every error is one line of what is wrong and one of what to do.
+
+    `launcher` is the pid of the process that runs the command line in several.
+    """
+    ending = distributed.Ending()
+    distributed.end_with_launcher(launcher)
+    arguments = sys.argv[1:]
+    if not distributed.is_launched():
+        signals.listen(lambda: _interrupted(signals.words(), arguments))
     if not distributed.current().is_main_process:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
     logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
-    code = run(sys.argv[1:])
-    if code == errors.DONE and distributed.is_launched():
+    try:
+        ending.code = run(arguments)
+    except KeyboardInterrupt:  # outside of a command
+        ending.code = _interrupted(signals.words(), arguments)
+    if ending.code == errors.DONE and distributed.is_launched():
         distributed.leave()
-    ending.code = code
-    sys.exit(code)
-
-
-class _Ending:
-    """Ends the process once all else that runs at its end has run, as the first to be registered.
-
-    What follows would be the destructors of libraries: pyarrow's abort at times, when a thread of
-    its pool has just been started, and those of torch take a while.
-    """
-
-    code: int | None = None
-
-    def __call__(self) -> None:
-        if self.code is not None:
-            distributed.leave(self.code)
+    sys.exit(ending.code)
 
 
 def run(arguments: list[str]) -> int:
@@ -200,8 +192,7 @@ def _run(arguments: list[str]) -> int:
             checkout.check()
             return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
     except errors.Interrupted as error:
-        console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
-        return error.exit_code
+        return _interrupted(str(error), arguments)
     except errors.UntrustedCode as error:
         again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
         _fail(str(error), f"if you trust it: `{again}`")
@@ -265,5 +256,7 @@ def _fail(message: str, hint: str) -> None:
     console.error(message, hint)
 
 
-def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
+def _interrupted(message: str, arguments: list[str]) -> int:
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        console.error(message, f"go on with `{shlex.join(['rlvr', *arguments])}`")
+    return errors.INTERRUPTED

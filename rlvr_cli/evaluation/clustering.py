@@ -7,9 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from rlvr_cli.evaluation.metrics.clusters import Clusters, of_texts
 from rlvr_cli.evaluation.metrics.ucc import Linkage
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.runtime import cores, malloc
+from rlvr_cli.runtime.pool import pool
 from rlvr_cli.storage import atomic
 
 MANY_TEXTS = 20_000
@@ -77,21 +76,13 @@ def _shared(work: Work, chunks: list[list[list[str]]], workers: int) -> list[Clu
     of the others.
     """
     takes_part = os.environ.get(malloc.BLAS_THREADS) == "1"
-    with (
-        _one_thread(),
-        ProcessPoolExecutor(
-            workers - takes_part, mp_context=get_context("spawn"), initializer=malloc.keep_freed
-        ) as pool,
-    ):
-        try:
-            futures = [pool.submit(_each, work, chunk) for chunk in reversed(chunks)]
-            clusterings: list[Clusters] = []
-            for chunk, future in zip(chunks, reversed(futures), strict=True):
-                runs_here = takes_part and future.cancel()
-                clusterings += _each(work, chunk) if runs_here else future.result()
-            return clusterings
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with _one_thread(), pool(workers - takes_part, malloc.keep_freed) as executor:
+        futures = [executor.submit(_each, work, chunk) for chunk in reversed(chunks)]
+        clusterings: list[Clusters] = []
+        for chunk, future in zip(chunks, reversed(futures), strict=True):
+            runs_here = takes_part and future.cancel()
+            clusterings += _each(work, chunk) if runs_here else future.result()
+        return clusterings
 
 
 def _each(work: Work, chunk: list[list[str]]) -> list[Clusters]:

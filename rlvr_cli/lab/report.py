@@ -16,7 +16,7 @@ from rich.text import Text
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import ledger, markdown, panels, picture, sweep
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.processes import side_by_side
+from rlvr_cli.runtime.pool import side_by_side
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.writer import write_all_shards

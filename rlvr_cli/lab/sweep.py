@@ -15,9 +15,9 @@ import pyarrow as pa
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import outcome
 from rlvr_cli.lab.bandit import Trajectories, admitted, simulate
-from rlvr_cli.lab.processes import side_by_side
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import System
+from rlvr_cli.runtime.pool import side_by_side
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_shards_streaming

@@ -3,6 +3,8 @@
 A process learns its rank from the variables that torchrun, deepspeed or srun set.
 """
 
+import atexit
+import contextlib
 import functools
 import os
 import re
@@ -12,13 +14,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from rlvr_cli.errors import Interrupted, UsageError, UserError
+from rlvr_cli.errors import FAILED, Interrupted, UsageError, UserError
+from rlvr_cli.runtime import parents, signals
 
 _NAMES = {
     "RANK": ("SLURM_PROCID",),
     "WORLD_SIZE": ("SLURM_STEP_NUM_TASKS",),  # set by srun, and not in the batch script itself
     "LOCAL_RANK": ("SLURM_LOCALID",),
 }
+_STOPPED_S = 3  # until a process that was told to end is killed
 _TIMED_OUT = re.compile(
     r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout"
 )
@@ -156,9 +160,23 @@ def leave(code: int = 0) -> None:
 
     Threads of torch's process groups that still run there may abort the process.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # its reader is gone
+            stream.flush()
     os._exit(code)
+
+
+class Ending:
+    """Ends this process once all else that runs at its end has run, if it is made before that.
+
+    What follows would be the destructors of libraries: pyarrow's abort at times, when a thread of
+    its pool has just been started, and those of torch take a while.
+    """
+
+    code = FAILED  # unless the process gets to its end
+
+    def __init__(self) -> None:
+        atexit.register(lambda: leave(self.code))
 
 
 def is_launched() -> bool:
@@ -166,10 +184,23 @@ def is_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def end_with_launcher(launcher: int | None = None) -> None:
+    """Has this process end with the one that launched it, which says why.
+
+    That is `spawn`, torchrun or deepspeed's; Slurm ends the tasks of srun itself.
+    """
+    if is_launched():
+        for number in signals.handled():
+            signal.signal(number, signal.SIG_DFL)
+    if is_launched() or "CROSS_RANK" in os.environ:
+        parents.die_with_parent(launcher)
+
+
 def spawn(processes: int, arguments: list[str]) -> int:
     """Runs an `rlvr` command line in several processes of this machine; their exit code.
 
-    The first process that fails stops the others. If a signal killed it, the error names it.
+    The first process that fails stops the others. If a signal killed it, the error names it. They
+    die with this process, and a signal that ends it ends them first.
     """
     import logging
     import uuid
@@ -190,17 +221,24 @@ def spawn(processes: int, arguments: list[str]) -> int:
         max_restarts=0,
         monitor_interval=0.2,
         logs_specs=DefaultLogsSpecs(),
+        signals_to_handle=",".join(number.name for number in signals.handled()),
+        shutdown_timeout=_STOPPED_S,
     )
-    code = "from rlvr_cli.cli.app import main; main()"
+    code = f"from rlvr_cli.cli.app import main; main({os.getpid()})"
     try:
         elastic_launch(configuration, sys.executable)("-P", "-c", code, *arguments)
     except SignalException as error:
-        raise Interrupted("interrupted; finished parts are kept") from error
+        raise Interrupted(signals.words(error.sigval)) from error
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode > 0:
             return failure.exitcode
         name = signal.Signals(-failure.exitcode).name
+        if -failure.exitcode in signals.STOPPING:
+            raise Interrupted(
+                f"process {rank} of {processes} was ended by {name}, and the others with it; "
+                "finished parts are kept"
+            ) from error
         raise UserError(
             f"process {rank} of {processes} was killed by {name}; the others were stopped",
             "run the same command again to resume; if it ran out of memory, use smaller batches",

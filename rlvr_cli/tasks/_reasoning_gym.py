@@ -20,7 +20,10 @@ from rlvr_cli.errors import Advice, UsageError
 
 VERSION = "0.1.25"
 INSTALL = "pip install 'rlvr[reasoning-gym]'"
-_START = "from rlvr_cli.tasks._reasoning_gym import main; main()"
+_START = (
+    "from rlvr_cli.runtime import parents; parents.die_with_parent({parent}); "
+    "from rlvr_cli.tasks._reasoning_gym import main; main()"
+)
 # Modules whose scorers hand a model's text to `eval`, of which they need the literals alone.
 _EVALUATING = (
     "algorithmic.binary_matrix",
@@ -59,7 +62,7 @@ def rows(requests: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str
     read, write = os.pipe()
     with open(read, "rb") as theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, str(write)],
+            [sys.executable, "-P", "-c", _START.format(parent=os.getpid()), str(write)],
             env={**os.environ, "PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The process that sends a run's figures while `train` runs; it ends soon after the run.
+"""The process that sends a run's figures while `train` runs; it ends with the run.
 
 It reads what the run writes, and nothing of the run waits for it or fails with it.
 """
@@ -16,12 +16,14 @@ from pathlib import Path
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
+from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.terminal import console
 from rlvr_cli.tracking import sending
 
 LOG = "track.log"
 _START = "from rlvr_cli.tracking.beside import main; main({path!r}, {spec!r}, {parent})"
 _LEFT_S = 60.0  # for what is still to be sent when the run is over
+_ORPHANED_S = 3.0  # when the run was killed
 
 
 class Beside:
@@ -52,13 +54,15 @@ class Beside:
         assert self._process.stdin
         self._process.stdin.close()
         log = self._run / LOG
+        again = sending.command(self._run, self._spec)
         try:
             code = self._process.wait(wait_s)
         except subprocess.TimeoutExpired:
-            console.say(f"train: the tracker is still sending, see `{log}`")
+            self._process.kill()
+            self._process.wait()
+            console.say(f"train: the tracker has not sent all yet; send the rest with `{again}`")
             return
         if code:
-            again = sending.command(self._run, self._spec)
             console.say(f"train: the tracker failed, see `{log}`; send the rest with `{again}`")
 
 
@@ -85,18 +89,21 @@ def check(spec: str | None) -> None:
 
 def main(path: str, spec: str, parent: int) -> None:
     """Follows the run until the process that started this one closes its end, or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ending = distributed.Ending()
     run = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: run.set())
+    for number in signals.handled():
+        signal.signal(number, lambda *_: run.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(run, parent), daemon=True).start()
     try:
         done = sending.send(Path(path), spec, is_over=run.is_set)
         console.say(f"track: {done.sent} steps sent, the last is step {done.last}")
         for remark in done.remarks():
             console.say(f"track: {remark}")
+        ending.code = 0
     except UserError as error:
         console.error(str(error), error.hint)
-        sys.exit(error.exit_code)
+        ending.code = error.exit_code
 
 
 def _watch(run: threading.Event, parent: int) -> None:
@@ -105,6 +112,10 @@ def _watch(run: threading.Event, parent: int) -> None:
         if select.select([0], [], [], 0.5)[0] and not os.read(0, 1):
             break
     run.set()
-    time.sleep(_LEFT_S)
-    print(f"the run ended {_LEFT_S:.0f} s ago: given up, `rlvr track` sends the rest", flush=True)
+    deadline = time.monotonic() + _LEFT_S
+    while time.monotonic() < deadline:
+        if os.getppid() != parent:
+            deadline = min(deadline, time.monotonic() + _ORPHANED_S)
+        time.sleep(0.1)
+    print("the run has ended: given up, `rlvr track` sends the rest", flush=True)
     os._exit(1)

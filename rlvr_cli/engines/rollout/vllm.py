@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from rlvr_cli.engines.rollout import _vllm_install
+from rlvr_cli.engines.rollout import _vllm_install, _vllm_worker
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies, stops
@@ -111,10 +111,8 @@ class VLLMEngine:
                 "pipeline_parallel is above 1",
                 "leave them out: `rlvr train --nproc N` samples on all GPUs",
             )
-        if one_process:
-            os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        else:  # `apply_model` pickles what it sends to the processes of the engine
-            os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
+        # A process that schedules for the others would outlive this one, if that is killed.
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         gpu_share = options["gpu_memory_utilization"] or (0.5 if self._colocated else 0.9)
         chosen = options | {
             "dtype": self.dtype,
@@ -122,6 +120,8 @@ class VLLMEngine:
             "enforce_eager": options["enforce_eager"] or not self._gpu,
             "enable_sleep_mode": self._colocated and self._gpu,
         }
+        if not one_process:
+            chosen["worker_extension_cls"] = f"{_vllm_worker.__name__}.Extension"
         if not self._gpu:  # per-request seeds do not work with chunked prefill there
             chosen["enable_chunked_prefill"] = False
         if self._lora:

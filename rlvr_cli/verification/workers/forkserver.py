@@ -15,17 +15,16 @@ import sys
 import time
 from typing import Any
 
-from rlvr_cli.verification.workers import ending, linux, wire, worker
+from rlvr_cli.runtime import parents, signals
+from rlvr_cli.verification.workers import ending, wire, worker
 
 _IDLE_S = 0.5  # between two looks for orphans
 
 
-def main(descriptor: int, imports: list[str]) -> None:
+def main(descriptor: int, imports: list[str], parent: int) -> None:
     """Answers `fork` with a pid and `end` with an exit status until the control socket closes."""
     control = socket.socket(fileno=descriptor)
-    linux.die_with_parent(signal.SIGTERM)
-    linux.adopt_orphans()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _end_with(parent)
     for name in imports:
         with contextlib.suppress(ImportError):  # the verifier says so where it is used
             importlib.import_module(name)
@@ -51,11 +50,28 @@ def main(descriptor: int, imports: list[str]) -> None:
             _end(pid, 0.0, workers)
 
 
+def _end_with(parent: int) -> None:
+    """Ends this process, and what it forked, with its parent; what else is told to end it is not.
+
+    A job is told as a whole at times, and a verifier that goes first would be a verdict.
+    """
+
+    def stop(*_: object) -> None:
+        if os.getppid() != parent:
+            sys.exit(0)
+
+    for number in (signal.SIGTERM, *signals.handled()):
+        signal.signal(number, stop)
+    parents.adopt_orphans()
+    parents.die_with_parent(parent, signal.SIGTERM)
+
+
 def _fork(control: socket.socket, descriptor: int, workers: set[int]) -> dict[str, Any]:
+    server = os.getpid()
     pid = os.fork()
     if not pid:
         control.close()
-        worker.main(descriptor)
+        worker.main(descriptor, server)
     os.close(descriptor)
     workers.add(pid)
     return {"pid": pid}
@@ -80,7 +96,7 @@ def _end(pid: int, grace_s: float, workers: set[int]) -> dict[str, Any]:
 
 def _bury_orphans(workers: set[int]) -> None:
     """Kills and reaps whatever came here because its own parent died."""
-    while orphans := [child for child in linux.children() if child not in workers]:
+    while orphans := [child for child in parents.children() if child not in workers]:
         for orphan in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(orphan, signal.SIGKILL)

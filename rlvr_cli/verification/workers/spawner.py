@@ -9,7 +9,10 @@ from typing import Any
 from rlvr_cli.errors import UserError
 from rlvr_cli.verification.workers import wire
 
-_START = "from rlvr_cli.verification.workers.forkserver import main; main({descriptor}, {imports})"
+_START = (
+    "from rlvr_cli.verification.workers.forkserver import main; "
+    "main({descriptor}, {imports}, {parent})"
+)
 
 
 class Forkserver:
@@ -17,7 +20,7 @@ class Forkserver:
 
     def __init__(self, imports: list[str], environment: dict[str, str]) -> None:
         self._control, theirs = socket.socketpair()
-        code = _START.format(descriptor=theirs.fileno(), imports=imports)
+        code = _START.format(descriptor=theirs.fileno(), imports=imports, parent=os.getpid())
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code],

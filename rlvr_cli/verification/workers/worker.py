@@ -12,17 +12,18 @@ from typing import Any, NoReturn
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
+from rlvr_cli.runtime import parents, signals
 from rlvr_cli.specs import user_code
-from rlvr_cli.verification.workers import linux, wire
+from rlvr_cli.verification.workers import wire
 
 TEXT = 200  # characters of an error that are stored
 
 
-def main(descriptor: int) -> NoReturn:
-    """Judges what comes over a socket, one after the other, until it closes."""
+def main(descriptor: int, server: int) -> NoReturn:
+    """Judges what comes over a socket, one after the other, until it closes or `server` ends."""
     os.setsid()
-    linux.die_with_parent()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parents.die_with_parent(server)
+    _leave_signals_to_the_command()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)  # what a verifier prints is no result
@@ -41,6 +42,21 @@ def main(descriptor: int) -> NoReturn:
         code = 0
     finally:
         os._exit(code)
+
+
+def _leave_signals_to_the_command() -> None:
+    """Drops what a whole job is sent: a verifier that goes first would be a verdict.
+
+    What a verifier starts is none the wiser.
+    """
+    for number in signals.handled():
+        signal.signal(number, lambda *_: None)
+    os.register_at_fork(after_in_child=_reset)
+
+
+def _reset() -> None:
+    for number in signals.handled():
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _judge(task: dict[str, Any]) -> Verdict | list[Verdict]:
