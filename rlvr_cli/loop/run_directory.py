@@ -23,7 +23,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop import by_source
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.models import engine_choice, policy as policies
-from rlvr_cli.storage import atomic, writer
+from rlvr_cli.storage import atomic, locks, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.verification.scoring import rewards
 
@@ -62,7 +62,7 @@ class RunDirectory:
     @contextlib.contextmanager
     def lock_and_check_config(self, config: RunConfig) -> Iterator[None]:
         """Holds the directory for this process, if it is a run of this configuration or new."""
-        with atomic.locked(self.path / "_lock"):
+        with locks.locked(self.path / "_lock", across_machines=True):
             for stale in self.path.glob("_tmp-*"):
                 atomic.remove(stale)
             text = self.require_same(config).to_toml()

@@ -10,7 +10,7 @@ from rlvr_cli.errors import DataError, Interrupted, UsageError
 from rlvr_cli.report import sources
 from rlvr_cli.report.page import Report
 from rlvr_cli.report.sources import ReportSource
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, locks
 from rlvr_cli.storage.shards import MANIFEST
 from rlvr_cli.terminal import console
 
@@ -59,7 +59,7 @@ class _Watched:
 
     def goes_on(self) -> bool:
         """Writes the report if there is something new; whether there may be more."""
-        running = {run for run in self._runs if atomic.is_locked(run / "_lock")}
+        running = {run for run in self._runs if locks.is_locked(run / "_lock")}
         self._seen |= running
         stamp = list(_stamps(self._runs))
         if stamp != self._stamp:

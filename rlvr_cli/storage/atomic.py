@@ -1,22 +1,18 @@
-"""Files that are complete or absent, and locks that die with their process."""
+"""Files that are complete or absent."""
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
 import shutil
 import stat
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UserError
-
-_GLANCE_S = 0.1  # a lock that `is_locked` takes is free again by then
 
 
 def canonical_json(value: Any) -> str:
@@ -186,63 +182,3 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise DataError(f"cannot read `{path}`: {reason}", "check the path") from error
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
-    """Holds the lock file `path`; a second holder is refused at once, or waits.
-
-    The kernel frees the lock when its process dies, so a killed run never blocks the next one.
-    """
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    descriptor = _acquire(path, mode if wait else mode | fcntl.LOCK_NB)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # the last one out removes the file
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-        os.close(descriptor)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file; asking takes the lock for a moment."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-
-
-def _acquire(path: Path, mode: int) -> int:
-    deadline = time.monotonic() + _GLANCE_S
-    while True:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise write_error(path.parent, error) from error
-        try:
-            fcntl.flock(descriptor, mode)
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass  # the holder before us removed its lock file: take a new one
-        except BlockingIOError as error:
-            os.close(descriptor)
-            if time.monotonic() < deadline:
-                time.sleep(0.005)
-                continue
-            raise UserError(
-                f"another process is writing `{path.parent}`",
-                "wait for it, or stop it; stage commands share their work with --shard i/n",
-            ) from error
-        except OSError as error:
-            os.close(descriptor)
-            raise write_error(path, error) from error
-        os.close(descriptor)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.storage import atomic, partial_completions, rehearsal
+from rlvr_cli.storage import atomic, locks, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
 
@@ -260,9 +260,9 @@ def _is_intact(path: Path, entry: dict[str, Any]) -> bool:
 @contextlib.contextmanager
 def _writing(path: Path, share: Share) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(atomic.locked(path / "_lock", shared=share.count > 1))
+        stack.enter_context(locks.locked(path / "_lock", shared=share.count > 1))
         if share.count > 1:
-            stack.enter_context(atomic.locked(path / f"_lock-{share.index}of{share.count}"))
+            stack.enter_context(locks.locked(path / f"_lock-{share.index}of{share.count}"))
         yield
 
 
@@ -270,7 +270,7 @@ def _finishing(path: Path, share: Share) -> contextlib.AbstractContextManager[No
     """One share at a time; the only share has the directory to itself anyway."""
     if share.count == 1:
         return contextlib.nullcontext()
-    return atomic.locked(path / "_lock-finish", wait=True)
+    return locks.locked(path / "_lock-finish", wait=True)
 
 
 def _sweep(path: Path, share: Share) -> None:

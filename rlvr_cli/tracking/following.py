@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import locks
 
 POLL_S = 1.0
 METRICS, CONFIG, LOCK = "metrics.jsonl", "config.toml", "_lock"
@@ -108,4 +108,4 @@ def is_complete(run: Path, step: int) -> bool:
 
 def is_running(run: Path) -> bool:
     """Whether a process trains here now."""
-    return atomic.is_locked(run / LOCK)
+    return locks.is_locked(run / LOCK)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import UserError
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, locks
 
 
 @dataclass
@@ -52,12 +52,12 @@ def opened(run: Path, tracker: str, options: dict[str, Any], name: str) -> Itera
     atomic.make_folder(folder)
     path = folder / f"{stem}-{identity[:8]}.jsonl"
     lock = path.with_suffix(".lock")
-    if atomic.is_locked(lock):
+    if locks.is_locked(lock):
         raise UserError(
             f"another process sends `{run}` to `{tracker}`",
             "wait for it, or stop it",
         )
-    with atomic.locked(lock):
+    with locks.locked(lock):
         yield _read(path)
 
 

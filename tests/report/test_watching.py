@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlvr_cli.report import page, sources, watching
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, locks
 from tests.report import browser as driver
 
 RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.cli.app import main; main()"]
@@ -73,7 +73,7 @@ def holds(out: Path, text: str) -> bool:
 def test_a_run_that_goes_on_is_shown_at_each_step_until_it_ends(early, watched, report):
     run, go_on = early
     start, out, results = watched
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         thread = start(run)
         until(lambda: holds(out, "data-reload"))
         assert "step 1" in out.read_text() and "step 2" not in out.read_text()
@@ -88,7 +88,7 @@ def test_a_run_that_goes_on_is_shown_at_each_step_until_it_ends(early, watched, 
 def test_what_did_not_change_is_not_written_again(early, watched):
     run, go_on = early
     start, out, _ = watched
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         thread = start(run)
         until(out.exists)
         first = out.stat().st_ino
@@ -104,7 +104,7 @@ def test_what_did_not_change_is_not_written_again(early, watched):
 def test_a_run_that_stopped_before_its_last_step_is_no_longer_watched(early, watched):
     run, _ = early
     start, out, results = watched
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         thread = start(run)
         until(out.exists)
     thread.join(120)
@@ -130,7 +130,7 @@ def test_a_run_without_a_step_yet_is_awaited(early, watched, tmp_path, capsys):
     log, evaluations = run / "metrics.jsonl", run / "eval"
     text = log.read_text()
     log.unlink(), evaluations.rename(tmp_path / "evaluations")
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         thread = start(run)
         until(lambda: "has no finished step yet; it is looked at again" in capsys.readouterr().err)
         assert thread.is_alive() and not out.exists()
@@ -145,7 +145,7 @@ def test_a_run_that_died_before_its_first_step_is_an_error(early, watched, capsy
     run, _ = early
     start, out, results = watched
     shutil.rmtree(run / "eval"), (run / "metrics.jsonl").unlink()
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         thread = start(run)
         until(lambda: "has no finished step yet" in capsys.readouterr().err)
     thread.join(120)
@@ -202,7 +202,7 @@ def test_a_real_run_is_watched_from_its_start_to_its_end(tmp_path):
 def test_control_c_ends_it_with_a_page_that_no_longer_loads_itself(early, tmp_path, sent):
     run, _ = early
     out = tmp_path / "r.html"
-    with atomic.locked(run / "_lock"):
+    with locks.locked(run / "_lock"):
         watch = subprocess.Popen(
             [*RLVR, "report", run, "--watch", "--interval=60", "--out", out],
             stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, locks
 from rlvr_cli.tracking import following
 from rlvr_cli.tracking.following import Metrics
 
@@ -77,7 +77,7 @@ def test_what_the_run_wrote_last_is_read_before_it_counts_as_over(file, tmp_path
 
 def test_a_run_runs_while_a_process_holds_its_lock(tmp_path):
     assert not following.is_running(tmp_path)
-    with atomic.locked(tmp_path / "_lock"):
+    with locks.locked(tmp_path / "_lock"):
         assert following.is_running(tmp_path)
     (tmp_path / "_lock").touch()  # as a killed run leaves it
     assert not following.is_running(tmp_path)
@@ -97,7 +97,7 @@ def test_asking_whether_a_run_runs_refuses_no_run_that_starts_then(tmp_path):
     asking.start()
     try:
         for _ in range(300):
-            with atomic.locked(lock):
+            with locks.locked(lock):
                 pass
             os.close(os.open(lock, os.O_CREAT))
     finally:

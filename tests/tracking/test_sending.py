@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, locks
 
 
 def steps(entries):
@@ -113,7 +113,7 @@ def test_evaluations_whose_shards_are_gone_are_sent_without_samples(rlvr, run, o
 def test_two_processes_do_not_send_a_run_to_one_tracker_at_once(refused, run, own, rlvr):
     assert rlvr("track", run, "--to", own).code == 0
     (state,) = (run / "track").glob("*.jsonl")
-    with atomic.locked(state.with_suffix(".lock")):
+    with locks.locked(state.with_suffix(".lock")):
         assert "another process sends" in refused(1, "track", run, "--to", own)
 
 
