@@ -224,3 +224,15 @@ def chat():
         yield server
         server.shutdown()
         thread.join()
+
+
+@functools.cache
+def _family():
+    return runpy.run_path(str(Path(__file__).with_name("processes.py")))["Family"]
+
+
+@pytest.fixture
+def family():
+    """All processes that come of one command: tests/processes.py; none is left after the test."""
+    with _family()() as family:
+        yield family

@@ -25,6 +25,7 @@ from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
+_ABORTED = 130  # of typer, where an interrupt comes before the command is found
 _COMMANDS = Path(__file__).parents[1] / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
@@ -190,7 +191,10 @@ def _run(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show(warnings.showwarning)
             checkout.check()
-            return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+            code = int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+            if code == _ABORTED:
+                raise errors.Interrupted(signals.words())
+            return code
     except errors.Interrupted as error:
         return _interrupted(str(error), arguments)
     except errors.UntrustedCode as error:

@@ -15,6 +15,7 @@ from rlvr_cli import config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import setup
 from rlvr_cli.runtime import distributed
+from rlvr_cli.storage import locks
 
 pytestmark = pytest.mark.slow
 
@@ -214,10 +215,38 @@ def test_a_run_that_is_told_to_stop_says_how_to_go_on(tmp_path):
     running = start(*TRAIN, "--nproc=2", "--out", out)
     while running.poll() is None and not (out / "steps/000001/rollouts").exists():
         time.sleep(0.05)
-    running.send_signal(signal.SIGTERM)
+    running.send_signal(signal.SIGUSR1)
     code, _, err = finished(running)
     assert code == 75
-    assert err.count("error:") == 1 and "rlvr train" in err
+    assert err.count("error:") == 1 and "interrupted by SIGUSR1" in err and "rlvr train" in err
+    assert "death signal" not in err
+
+
+@pytest.mark.engine("deepspeed")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_killed_run_leaves_no_process_and_goes_on_at_once(tmp_path, family):
+    """Its launcher is killed while both processes train; then one of these is told to end."""
+    lock = tmp_path / "run" / "_lock"
+    words = [sys.executable, "-P", "-c", CODE, *TRAIN, "--nproc=2", "--out", tmp_path / "run"]
+
+    def begun(before):
+        process = family.start(words, stderr=subprocess.PIPE, text=True)
+        while (held_by := locks.holder(lock)) in (None, before):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.02)
+        assert len(family.members()) >= 3
+        return process, held_by
+
+    process, held_by = begun(None)
+    process.kill()
+    process.communicate()
+    again, held_by = begun(held_by)
+    assert [m.pid for m in family.members() if m.session == process.pid] == []
+    os.kill(held_by.pid, signal.SIGHUP)
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 75
+    assert "process 0 of 2 was ended by SIGHUP" in err and "rlvr train" in err
+    assert family.left() == []
 
 
 def test_a_port_that_is_in_use_is_said():

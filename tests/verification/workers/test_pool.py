@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -163,3 +165,45 @@ def test_a_process_that_replaces_a_hanging_one_has_not_the_whole_time_of_the_fir
     with Pool(1) as pool:
         verdicts = run(pool, "say a", "sleep 9999", "sleep 9999", limits=limits)
     assert [verdict.status for verdict in verdicts] == ["ok", "timeout", "timeout"]
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGUSR1", "SIGHUP", "SIGINT"])
+def test_a_signal_to_all_processes_of_a_job_is_no_verdict(pool, number):
+    """The command ends them if it ends; what a verifier starts is ended by it all the same."""
+    kill = f"__import__('os').kill(__import__('os').get{{}}(), __import__('signal').{number})"
+    child = "(lambda p: (p.send_signal(15), p.wait())[1] == -15)"
+    child += "(__import__('subprocess').Popen(['sleep', '600']))"
+    words = [f"return {kill.format(who)} or 1" for who in ("pid", "ppid")]
+    verdicts = run(pool, *words, f"return {child}", "say a")
+    assert verdicts == [Verdict("ok", 1.0, True)] * 4
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_they_die_with_the_process_that_started_them(family, fork):
+    """Killed while a verifier sleeps; a fork of it holds its descriptors and does not matter."""
+    code = (
+        "import os, sys, time\n"
+        "from rlvr_cli.protocols import Limits\n"
+        "from rlvr_cli.specs import user_code\n"
+        "from rlvr_cli.verification.workers.pool import Pool, Task\n"
+        f"limits, spec = Limits(600.0, 1 << 30), {TOYS!r}\n"
+        f"with user_code.trusting([{str(Path(TOYS[12:].split(',')[0]))!r}]), Pool(2) as pool:\n"
+        "    tasks = [Task(spec, w, 'a', {}, limits) for w in ('say a', 'sleep', 'sleep')]\n"
+        "    for _ in pool.run(tasks):\n"
+        f"        if {fork} and not os.fork():\n"
+        "            os.setsid()\n"
+        "            time.sleep(8)\n"
+        "            os._exit(0)\n"
+        "        print('judged', flush=True)\n"
+    )
+    words = [sys.executable, "-P", "-c", code]
+    process = family.start(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "judged\n"
+    while len(family.members()) < 4 + fork:  # itself, the one that forks, two workers
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 5
+    while len(left := family.members()) > fork and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(left) == fork
