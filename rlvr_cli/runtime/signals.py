@@ -39,7 +39,7 @@ def words(number: signal.Signals | None = None) -> str:
     return f"interrupted{by}; finished parts are kept"
 
 
-def listen(last_words: Callable[[], None]) -> None:
+def listen(last_words: Callable[[], object]) -> None:
     """From now on each of the signals interrupts the main thread.
 
     If the process still runs some seconds later, it says its last words and ends.
@@ -64,7 +64,7 @@ def _interrupt(number: int, _: object) -> None:
     raise KeyboardInterrupt
 
 
-def _watch(read: int, numbers: tuple[int, ...], last_words: Callable[[], None]) -> None:
+def _watch(read: int, numbers: tuple[int, ...], last_words: Callable[[], object]) -> None:
     while os.read(read, 1)[0] not in numbers:
         pass
     time.sleep(GRACE_S)
