@@ -65,9 +65,11 @@ def _interrupt(number: int, _: object) -> None:
 
 
 def _watch(read: int, numbers: tuple[int, ...], last_words: Callable[[], object]) -> None:
-    while os.read(read, 1)[0] not in numbers:
+    global _received
+    while (number := os.read(read, 1)[0]) not in numbers:
         pass
     time.sleep(GRACE_S)
+    _received = _received or signal.Signals(number)  # the main thread may not have come to it
     saying = threading.Thread(target=last_words, daemon=True)
     saying.start()
     saying.join(_WORDS_S)
