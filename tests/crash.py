@@ -124,7 +124,7 @@ def undisturbed(name: str, scenario: Scenario, root: Path) -> list:
 
 def _until_begun(run: Path, began: int, start: float) -> float:
     while not disturbed.has_begun(run, began):
-        time.sleep(0.002)
+        time.sleep(0.01)
     return time.monotonic() - start
 
 

@@ -60,7 +60,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of an undisturbed run: until it writes its first file, and from there."""
+    """Seconds of an undisturbed run: until its first stage writes, and from there."""
 
     begins: float
     works: float
@@ -152,13 +152,13 @@ class Disturbed:
     def _until_moment(self, child: int, began: int, *, first: bool) -> int | None:
         """Waits for the next disturbance: None, or the exit code of a run that was faster.
 
-        One in six falls before the first file is written, the others within half of the rest, so
-        that most runs are disturbed more than once.
+        One in six falls before the first stage writes, the others within half of the rest, so that
+        most runs are disturbed more than once.
         """
         if first and self.chance.random() < 1 / 6:
             return _wait(child, self.chance.uniform(0, self.timing.begins))
         while first and not has_begun(self.run, began):
-            if (code := _wait(child, 0.002)) is not None:
+            if (code := _wait(child, 0.01)) is not None:
                 return code
         return _wait(child, self.chance.uniform(0, self.timing.works / 2))
 
@@ -211,8 +211,8 @@ def _wait(child: int, seconds: float) -> int | None:
 
 
 def has_begun(run: Path, began: int) -> bool:
-    """Whether a run has written anything of its own since."""
-    for path in (run / "config.toml", run / "_lock"):
+    """Whether a stage of a run has written anything since."""
+    for path in run.glob("*/0*/*"):
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_ctime_ns > began:
                 return True
