@@ -1,72 +1,75 @@
-"""Kills training runs at random moments and compares what is left with an undisturbed run.
+"""Disturbs training runs at random moments and compares what is left with an undisturbed run.
 
-    python tests/crash.py --kills 50 [--algo grpo+dlc]
+    python tests/crash.py --kills 500 --jobs 14
+    python tests/crash.py --scenario nproc --seed 3 --run 17
+    python tests/crash.py --scenario graph -- --model DIR --prompts DIR --eval-every 0 --algo nsr
 
-Each attempt is a fork of this process, which has loaded what a run of one step loads: so the kills
-fall into the loop, not into imports. They fall within half of a run's time, so that most runs are
-killed more than once, and few prompts are evaluated, so that they fall into steps as well.
+A disturbance is KILL, TERM or USR1, or STOP and then KILL or CONT; of several processes it meets
+the launcher, a rank, or all of them. Afterwards no process is left, and the run goes on. Once it is
+complete its files are those of an undisturbed run, byte by byte but for the seconds in
+metrics.jsonl, and no temporary one is among them. Words behind `--` are added to those of
+`rlvr train`. A run that fails stays where it lies, with its log.
+
+Attempts of most scenarios are forks of a process that has imported what a run imports: so the kills
+fall into the loop, not into imports. Those of `nproc` and `vllm` are real command lines.
 """
 
 import argparse
 import contextlib
-import dataclasses
-import hashlib
 import importlib
 import json
 import os
 import random
-import signal
+import shutil
 import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import disturbed
 import torch
+from disturbed import Disturbed, Scenario, Timing
 
-from rlvr_cli import config
 from rlvr_cli.cli import app
-from rlvr_cli.errors import UserError
-from rlvr_cli.loop import setup
 
 torch.set_num_threads(1)
-CONFIG = config.RunConfig(
-    train=config.RunOptions(
-        algo="quatro+kl",
-        steps=6,
-        prompts_per_step=4,
-        eval_every=2,
-        eval_num_generations=2,
-        save_every=1,
-        keep_weights=2,
-    ),
-    rollout=config.RolloutOptions(num_generations=4, max_new_tokens=16, prompts_per_part=2),
-    train_step=config.UpdateOptions(learning_rate=3e-4, mini_batch_prompts=2),
+COMMON = (
+    *("--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"),
+    *("--learning-rate", "3e-4", "--mini-batch-prompts", "2"),
+    *("--eval-num-generations", "2", "--keep-weights", "2"),
 )
+NOW_AND_THEN = ("--eval-every", "3", "--save-every", "2")
+EACH = ("--eval-every", "1", "--save-every", "1")
+SCENARIOS = {
+    "grpo": Scenario(("--algo", "grpo", "--engine", "transformers", *NOW_AND_THEN)),
+    "dlc": Scenario(("--algo", "grpo+dlc", "--engine", "graph", *NOW_AND_THEN)),
+    "evaluations": Scenario(("--algo", "quatro+kl", "--engine", "transformers", *EACH)),
+    "nproc": Scenario(("--algo", "grpo", *NOW_AND_THEN, "--nproc", "2"), forks=False),
+    "graph": Scenario(
+        ("--algo", "grpo", "--engine", "graph:rows=64,least_rows=64", *NOW_AND_THEN),
+        same_bytes=not disturbed.has_gpu(),  # see docs/limits.md
+    ),
+    "vllm": Scenario(
+        ("--algo", "grpo", "--engine", "vllm", *NOW_AND_THEN), forks=False, same_bytes=False
+    ),
+}
+BY_DEFAULT = ("grpo", "dlc", "evaluations", "nproc")
 
 
-def content(run: Path) -> dict[str, str]:
-    """A hash of every file of a run; of metrics.jsonl without its seconds."""
-    actual = {}
-    for path in sorted(run.rglob("*")):
-        if path.is_file() and path.name != "_lock":
-            data = path.read_bytes()
-            if path.name == "metrics.jsonl":
-                lines = [json.loads(line) for line in data.decode().splitlines()]
-                for line in lines:
-                    line.pop("seconds", None)
-                data = json.dumps(lines).encode()
-            actual[str(path.relative_to(run))] = hashlib.sha256(data).hexdigest()
-    return actual
+@dataclass
+class Tally:
+    """What the runs of a scenario showed."""
 
-
-def prompts(folder: Path, algo: str) -> config.RunConfig:
-    """The configuration with an objective, on prompts that are made in a folder."""
-    for split, limit in (("train", "24"), ("heldout", "6")):
-        words = ["--split", split, "--limit", limit, "--out", str(folder / split)]
-        assert app.run(["prompts", "task:expression", *words]) == 0
-    changed = {"prompts": str(folder / "train"), "heldout": str(folder / "heldout"), "algo": algo}
-    return dataclasses.replace(CONFIG, train=dataclasses.replace(CONFIG.train, **changed))
+    scenario: Scenario
+    timing: Timing = Timing(0, 0)
+    expected: dict[str, str] = field(default_factory=dict)
+    begun: int = 0
+    runs: int = 0
+    equal: int = 0
+    kills: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def load(names: list[str]) -> None:
@@ -76,66 +79,194 @@ def load(names: list[str]) -> None:
             importlib.import_module(name)
 
 
-def attempt(
-    run: Path, chosen: config.RunConfig, seconds: float | None, modules: Path | None = None
-) -> int:
-    """Runs or goes on with the run in a fork, killed after so many seconds; its exit code."""
+def forked(work, result: Path) -> int:
+    """Does the work in a fork, which writes what it returns, or why it failed; its pid."""
     child = os.fork()
-    if child == 0:
-        code = 0
-        torch.set_num_threads(1)  # alone: a fork remakes torch's pool at its first use
+    if child:
+        return child
+    try:
+        done = {"done": work()}
+    except disturbed.Broken as broken:
+        done = {"broken": str(broken)}
+    except BaseException:
+        done = {"broken": traceback.format_exc()}
+    result.write_text(json.dumps(done))
+    os._exit(0)
+
+
+def outcome(result: Path):
+    """What a fork's work returned; an error if it failed."""
+    done = json.loads(result.read_text())
+    if "broken" in done:
+        raise disturbed.Broken(done["broken"])
+    return done["done"]
+
+
+def undisturbed(name: str, scenario: Scenario, root: Path) -> list:
+    """Makes a run that nothing disturbs: its modules, seconds and content."""
+    root.mkdir()
+    modules = root / "modules.json"
+    if scenario.forks:
+        short = replace(scenario, words=(*scenario.words, "--steps", "1"))
+        if Disturbed(short, root / "short").attempt(modules):
+            raise disturbed.Broken(f"{name}: {(root / 'short.log').read_text()[-500:]}")
+        load(json.loads(modules.read_text()))
+    begins, start, began = [], time.monotonic(), time.time_ns()
+    run = Disturbed(scenario, root / "undisturbed")
+    watch = forked(lambda: _until_begun(run.run, began, start), root / "begins.json")
+    run.complete()
+    seconds = time.monotonic() - start
+    os.waitpid(watch, 0)
+    begins = outcome(root / "begins.json")
+    names = json.loads(modules.read_text()) if scenario.forks else []
+    return [names, begins, seconds - begins, disturbed.content(run.run)]
+
+
+def _until_begun(run: Path, began: int, start: float) -> float:
+    while not disturbed.has_begun(run, began):
+        time.sleep(0.01)
+    return time.monotonic() - start
+
+
+def disturb(run: Disturbed, expected: dict[str, str], steps: int) -> list:
+    """Completes a run that is disturbed, and compares it; its disturbances, whether it is equal."""
+    run.complete()
+    actual = disturbed.content(run.run)
+    other = {name for name in expected | actual if expected.get(name) != actual.get(name)}
+    if other and run.scenario.same_bytes:
+        raise disturbed.Broken(f"{len(other)} files differ: {sorted(other)[:5]}")
+    disturbed.check(run.run, steps)
+    shutil.rmtree(run.run)
+    run.log.unlink()
+    return [run.kills, not other]
+
+
+def prepare(given: argparse.Namespace, scratch: Path) -> dict[str, Tally]:
+    """The undisturbed run of each scenario, all at once; what they import is imported here too."""
+    prompts = {split: scratch / split for split in ("train", "heldout")}
+    for split, limit in (("train", "24"), ("heldout", "6")):
+        made = ["--split", split, "--limit", limit, "--out", str(prompts[split])]
+        work = forked(
+            lambda made=made: app.run(["prompts", "task:expression", *made]), scratch / "_"
+        )
+        os.waitpid(work, 0)
+        assert outcome(scratch / "_") == 0
+    common = [*COMMON, "--steps", str(given.steps), "--prompts", str(prompts["train"])]
+    common += ["--heldout", str(prompts["heldout"]), *given.words]
+    tallies, waiting = {}, {}
+    for name in given.scenario or BY_DEFAULT:
+        scenario = SCENARIOS[name]
+        scenario = replace(scenario, words=(*scenario.words, *common))
+        if given.commands:
+            scenario = replace(scenario, forks=False)
+        tallies[name] = Tally(scenario)
+        result = scratch / f"{name}.json"
+        work = lambda name=name, s=scenario: undisturbed(name, s, scratch / name)  # noqa: E731
+        waiting[name] = forked(work, result)
+    for name, child in waiting.items():
+        os.waitpid(child, 0)
+        modules, begins, works, expected = outcome(scratch / f"{name}.json")
+        load(modules)
+        tallies[name].timing, tallies[name].expected = Timing(begins, works), expected
+    return tallies
+
+
+def play(given: argparse.Namespace, tallies: dict[str, Tally], scratch: Path) -> list[str]:
+    """Runs of all scenarios, `jobs` at a time, until each has its kills; what was wrong."""
+    end = time.monotonic() + given.minutes * 60
+    memory = disturbed.gpu_memory() if given.jobs == 1 and disturbed.has_gpu() else None
+    running: dict[int, tuple[str, int, Path]] = {}
+    wrong: list[str] = []
+    while True:
+        lacking = {n: given.kills - len(t.kills) for n, t in tallies.items()}
+        if given.run is not None:
+            lacking = {n: 1000 for n, t in tallies.items() if not t.begun}
+        names = [n for n, kills in lacking.items() if kills > 0 and time.monotonic() < end]
+        if names and not wrong and len(running) < given.jobs:
+            busy = Counter(name for name, _, _ in running.values())
+            name = min(names, key=lambda n: (busy[n] * tallies[n].scenario.processes, n))
+            tally = tallies[name]
+            number = tally.begun if given.run is None else given.run
+            tally.begun += 1
+            run = Disturbed(
+                tally.scenario, scratch / name / f"run-{number}",
+                random.Random(f"{given.seed} {name} {number}"), lacking[name], tally.timing, memory,
+            )  # fmt: skip
+            result = scratch / name / f"run-{number}.json"
+            work = lambda run=run, tally=tally: disturb(run, tally.expected, given.steps)  # noqa: E731
+            running[forked(work, result)] = name, number, result
+            continue
+        if not running:
+            return wrong
+        child, _ = os.wait()
+        name, number, result = running.pop(child)
         try:
-            for _ in setup.train(run, chosen):
-                pass
-            if modules:
-                modules.write_text(json.dumps([*sys.modules]))
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            code = error.exit_code
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-        os._exit(code)
-    if seconds is not None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(0.002)
-        os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            kills, is_equal = outcome(result)
+            tallies[name].kills += kills
+            tallies[name].runs += 1
+            tallies[name].equal += is_equal
+        except disturbed.Broken as broken:
+            wrong.append(
+                f"{name}, run {number}: {broken}\n  it lies in {scratch / name}; again with "
+                f"`python tests/crash.py --scenario {name} --seed {given.seed} --run {number}`"
+            )
+
+
+def table(tallies: dict[str, Tally]) -> str:
+    """What was disturbed, how and when."""
+    signals = sorted({kill[0] for tally in tallies.values() for kill in tally.kills})
+    phases = Counter(kill[2] for tally in tallies.values() for kill in tally.kills)
+    rows = [["scenario", "kills", *signals, "runs", "files", "equal", "phases"]]
+    for name, tally in tallies.items():
+        by_signal, by_phase = (Counter(kill[i] for kill in tally.kills) for i in (0, 2))
+        files = sum(kind != "a folder" for kind in tally.expected.values())
+        said = ", ".join(f"{phase} {by_phase[phase]}" for phase in phases if by_phase[phase])
+        counts = [len(tally.kills), *(by_signal[s] for s in signals), tally.begun]
+        rows.append([name, *counts, files, tally.equal, said])
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(str(v).ljust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
+    for name, tally in tallies.items():
+        if tally.scenario.processes > 1:
+            targets = Counter(f"{signal} {target}" for signal, target, _ in tally.kills)
+            lines.append(f"{name}: " + ", ".join(f"{k} {n}" for k, n in sorted(targets.items())))
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--algo", default=CONFIG.train.algo)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add = parser.add_argument
+    add("--scenario", action="append", choices=SCENARIOS, help=f"by default {BY_DEFAULT}")
+    add("--kills", type=int, default=50, help="disturbances of each scenario")
+    add("--steps", type=int, default=6, help="of a run")
+    add("--jobs", type=int, default=1, help="runs at the same time")
+    add("--commands", action="store_true", help="no attempt is a fork: each is a command line")
+    add("--seed", type=int, default=0)
+    add("--run", type=int, help="this run alone")
+    add("--minutes", type=float, default=600.0, help="begin no run after so many")
+    add("words", nargs="*", help="of `rlvr train`")
     given = parser.parse_args()
-    chance = random.Random(given.seed)
-    kills = runs = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        chosen, modules = prompts(Path(scratch), given.algo), Path(scratch) / "modules.json"
-        short = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, steps=1))
-        assert attempt(Path(scratch) / "short", short, None, modules) == 0
-        load(json.loads(modules.read_text()))
-        start = time.monotonic()
-        assert attempt(Path(scratch) / "undisturbed", chosen, None) == 0
-        complete = time.monotonic() - start
-        expected = content(Path(scratch) / "undisturbed")
-        while kills < given.kills:
-            run, code = Path(scratch) / f"run-{runs}", 1
-            while code != 0:
-                seconds = chance.uniform(0, complete / 2) if kills < given.kills else None
-                code = attempt(run, chosen, seconds)
-                assert code in (0, -signal.SIGKILL), f"run {runs} ended with {code}"
-                kills += code != 0
-            actual = content(run)
-            other = {name for name in expected | actual if expected.get(name) != actual.get(name)}
-            assert not other, f"run {runs} differs in {sorted(other)[:5]}"
-            runs += 1
-    print(f"{kills} kills over {runs} runs of {len(expected)} files: every file equal")
+    scratch = Path(tempfile.mkdtemp(prefix="crash-"))
+    os.environ["XDG_CACHE_HOME"] = str(scratch / "cache")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
+        "1"  # a GPU that was started here is lost to forks
+    )
+    start = time.monotonic()
+    tallies = prepare(given, scratch)
+    wrong = play(given, tallies, scratch)
+    print(table(tallies))
+    if wrong:
+        sys.exit("\n".join(wrong))
+    shutil.rmtree(scratch)
+    kills, runs = (
+        sum(len(t.kills) for t in tallies.values()),
+        sum(t.runs for t in tallies.values()),
+    )
+    is_equal = all(tally.equal == tally.runs for tally in tallies.values())
+    said = "every file equal" if is_equal else "each complete, not all with equal bytes"
+    print(f"{kills} kills over {runs} runs in {time.monotonic() - start:.0f} s: {said}")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class Run:
     world: World
     objective: Objective
     sampling: RolloutOptions
+    is_pruned: bool = field(default=False, init=False)  # no checkpoint was written since
     prompts: Shards
     heldout: Shards | None
     policy: PolicyState
@@ -93,6 +94,7 @@ class Run:
                 engine=lambda: policy.trainer, syncing=self.syncing,
             )  # fmt: skip
             policy.policy = steps.checkpoint_after(update, policy.policy, save=saves)
+        self.is_pruned = self.is_pruned and not saves
         if self.memory:
             with timer("memory_step"):
                 self.memory.update(rollouts, here / "memory", save=saves, syncing=self.syncing)
@@ -132,13 +134,17 @@ class Run:
         return record
 
     def _prune(self, *, wait: bool) -> None:
-        """Removes old checkpoints; one more stays while the newest is on its way to disk."""
-        if not self.world.is_main_process:
+        """Removes old checkpoints; one more stays while the newest is on its way to disk.
+
+        It looks at every step of the run: so only where there is a checkpoint more than before.
+        """
+        if not self.world.is_main_process or self.is_pruned:
             return
         if wait:
             self.syncing.wait()
         train = self.config.train
         pruning.prune(self.directory, train.keep + self.syncing.is_pending, train.keep_weights)
+        self.is_pruned = wait
 
     def _score(self, rollouts: Shards, out: Path) -> Shards:
         limit = self.config.train.max_error_rate

@@ -38,8 +38,8 @@ def build(
 ) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
-    Down to `least_rows` as they end. `fuse` has torch.compile fuse the kernels of a decoder layer,
-    once a process; auto does so on a GPU.
+    Down to `least_rows` as they end; on a GPU also where fewer are asked for. `fuse` has
+    torch.compile fuse the kernels of a decoder layer, once a process; auto does so on a GPU.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
@@ -108,7 +108,8 @@ class GraphEngine:
     ) -> _batch.ContinuousBatch:
         longest = max(len(request.prompt_token_ids) for request in requests)
         length = -(-(longest + width) // _LENGTH_STEP) * _LENGTH_STEP
-        rows = min(self._most, 1 << (len(requests) - 1).bit_length())
+        fewest = self._least if self.supports_continuous_batching else 1
+        rows = min(self._most, max(fewest, 1 << (len(requests) - 1).bit_length()))
         models = [self._loaded.model]
         if sampling.mu:
             assert self._memory_model, "the stage gives one"

@@ -219,6 +219,14 @@ def test_the_folder_builds_it_for_a_policy(loaded):
     assert_same(sample(result, requests, sampling), sample(GraphEngine(loaded), requests, sampling))
 
 
+def test_on_a_gpu_no_fewer_rows_are_decoded_than_least_rows_however_few_requests_there_are(loaded):
+    """Another batch has other roundings there: a resumed run asks for less than it did before."""
+    engine = GraphEngine(loaded, rows=16, least_rows=16)
+    assert engine._batch(requests_of(loaded)[:2], SamplingParams(4), 4).rows == 2
+    engine.supports_continuous_batching = True  # as on a GPU
+    assert engine._batch(requests_of(loaded)[:2], SamplingParams(4), 4).rows == 16
+
+
 def test_a_number_of_rows_below_one_is_refused():
     with pytest.raises(UsageError, match="rows must be 1"):
         registry.build("rollout", "graph:rows=0")
