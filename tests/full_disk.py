@@ -114,7 +114,7 @@ def sweep(words: list[str], scratch: Path, step: int, most: int, *, inodes: bool
             line = re.sub(r"\d[\d.]* (?=GB|MB)", "N ", line)
             seen[line] = seen.get(line, 0) + 1
             assert attempts < most, f"{attempts} attempts, the disk has {limit}: {said}"
-            more, before = (2 * more if line == before else step), line
+            more, before = (4 * more if line == before else step), line
             limit = max(limit, used(disk, inodes)) + more
             resize(disk, f"{key}={limit},{other}")
         actual = crash.content(out)
