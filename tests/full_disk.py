@@ -5,7 +5,8 @@
 Each attempt must end in one line that says what could not be written, with a hint, and leave no
 half-written file; at the end every file must be equal to that of an undisturbed run. The disk is a
 tmpfs in a mount namespace of its own, so that this needs Linux and user namespaces. `{out}` stands
-for a folder on it in the arguments. With `--inodes` it is the number of files that grows.
+for a folder on it in the arguments. With `--inodes` it is the number of files that grows;
+`--checked` first does the same by steps of 1 MB, with the room for checkpoints asked for.
 
 Each attempt is a fork of this process, which has imported what the command imports.
 """
@@ -63,7 +64,7 @@ def resize(disk: Path, limits: str) -> None:
 
 @contextlib.contextmanager
 def mounted(disk: Path, limits: str) -> Iterator[None]:
-    disk.mkdir()
+    disk.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", limits, "tmpfs", str(disk)], check=True)
     try:
         yield
@@ -90,13 +91,19 @@ def check(code: int, said: str, out: Path) -> None:
     assert not left, (left, said)
 
 
-def sweep(words: list[str], scratch: Path, step: int, most: int, *, inodes: bool) -> None:
+def undisturbed(words: list[str], scratch: Path) -> dict[str, str]:
+    """What the command leaves where there is room; imports what it imported."""
     modules = scratch / "modules.json"
     whole = scratch / "whole"
     code, said = attempt([word.format(out=whole) for word in words], modules)
     assert code == 0, said
     crash.load(json.loads(modules.read_text()))
-    expected, disk = crash.content(whole), scratch / "disk"
+    return crash.content(whole)
+
+
+def sweep(
+    words: list[str], expected: dict[str, str], disk: Path, step: int, most: int, *, inodes: bool
+) -> None:
     key, start, begun = "nr_inodes" if inodes else "size", step, time.monotonic()
     other = "size=1g" if inodes else "nr_inodes=0"
     seen: dict[str, int] = {}
@@ -142,10 +149,12 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp())
     try:
         os.environ["XDG_CACHE_HOME"] = str(scratch / "cache")
-        if not given.checked:
-            os.environ["RLVR_ANY_SPACE"] = "1"
-        words = given.words or list(TRAIN)
-        sweep(words, scratch, given.step, given.most, inodes=given.inodes)
+        words, disk = given.words or list(TRAIN), scratch / "disk"
+        expected = undisturbed(words, scratch)
+        if given.checked:
+            sweep(words, expected, disk, 10**6, given.most, inodes=False)
+        os.environ["RLVR_ANY_SPACE"] = "1"
+        sweep(words, expected, disk, given.step, given.most, inodes=given.inodes)
     finally:
         shutil.rmtree(scratch)
 
