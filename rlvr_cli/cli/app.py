@@ -21,6 +21,7 @@ from rlvr_cli import __version__, errors
 from rlvr_cli.cli import checkout, options
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.specs import foreign, user_code
+from rlvr_cli.storage import disk
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -213,6 +214,9 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
             raise
+        if refused := disk.explain(error):
+            _fail(str(refused), refused.hint)
+            return refused.exit_code
         if waited := distributed.lost(error):
             _fail(str(waited), waited.hint)
             return waited.exit_code

@@ -16,7 +16,8 @@ from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
-from rlvr_cli.stages import agreement, logprob, rollout, train_step
+from rlvr_cli.stages import agreement, logprob, rollout, room, train_step
+from rlvr_cli.storage import disk
 from rlvr_cli.storage.shards import Shards
 
 _PROMPT_TOKENS = 512  # assumed where no prompts are named
@@ -53,6 +54,24 @@ def examine(
     requirements = phases.run(shape, config, device, prompt=longest, reference=reference, size=size)
     for requirement in requirements:
         yield _requirement(requirement, device)
+    yield _disk(policy, config)
+
+
+def _disk(policy: Policy, config: RunConfig) -> Finding:
+    """What the checkpoints of such a run take, where its directory would lie by default."""
+    here, run = Path("runs"), config.train
+    needs, free = room.of_run(config, policy), disk.free(here)
+    made = room.saves(run, range(1, run.steps + 1), adapters=config.train_step.lora_rank > 0)
+    most = needs.most(made)
+    known = "unknown" if free is None else f"{disk.gb(free)} free"
+    text = (
+        f"{disk.gb(most)} of {known} for checkpoints: at most {min(made, needs.whole)} at once, "
+        f"{disk.gb(needs.checkpoint)} each"
+    )
+    if free is not None and most > free:
+        hint = "free some, keep fewer with --keep, or name a larger disk with --out"
+        return Finding("note", "disk", text, hint)
+    return Finding("ok", "disk", text)
 
 
 def _requirement(requirement: phases.Requirement, device: Device) -> Finding:

@@ -9,6 +9,7 @@ from typing import Any
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import places, readers, splits
 from rlvr_cli.runtime import stdin
+from rlvr_cli.storage import disk
 
 _HUB = "hf://datasets/"
 _TIMEOUT_S = 20.0
@@ -123,6 +124,7 @@ def _load_saved(folder: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = load_from_disk(str(folder)).to_list()
     except Exception as error:
+        disk.refuse(error)
         raise _not_saved(folder, error) from error
     if not rows:
         raise readers.no_rows(folder)
@@ -172,6 +174,7 @@ def _listed(repository: str, revision: str | None) -> list[str]:
         found = HfApi().dataset_info(repository, revision=revision, timeout=_TIMEOUT_S)
         return [file.rfilename for file in found.siblings or []]
     except Exception as error:
+        disk.refuse(error)
         raise DataError(
             f"`{repository}` is no file, and the Hub does not give it as a data set: "
             f"{first_line(error)}",
@@ -195,6 +198,7 @@ def _download(repository: str, revision: str | None, names: list[str]) -> Path:
             )
         )
     except Exception as error:
+        disk.refuse(error)
         raise DataError(
             f"cannot download `{names[0]}` of `{repository}`: {first_line(error)}",
             "check the name and the connection, and run this again",

@@ -6,13 +6,15 @@ Every process of a run does each step. Stages that take a share divide their par
 processes; advantages are the main process' work; the update is everyone's.
 """
 
+import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
+from rlvr_cli.errors import UserError
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import by_source, preflight, pruning
 from rlvr_cli.loop.memory_state import MemoryState
@@ -23,6 +25,7 @@ from rlvr_cli.loop.timer import Timer
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
+from rlvr_cli.stages.room import Room
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards, Share, begun_with
@@ -54,10 +57,16 @@ class Run:
     timer: Timer
     last_step: int
     last_seconds: dict[str, float]
-    syncing: Syncing = field(default_factory=Syncing)
+    room: Room
+    syncing: Syncing
 
     def close(self) -> None:
-        """Ends the processes of verifiers, and says what their services took."""
+        """Ends the processes of verifiers, and says what their services took.
+
+        Where the run fails, a checkpoint that the disk did not take goes without another word.
+        """
+        with contextlib.suppress(UserError):
+            self.syncing.wait()
         if scorer := self.verification.scorer:
             for line in scorer.remarks():
                 console.remark("train", line)
@@ -87,6 +96,8 @@ class Run:
         with timer("advantage"):
             advantages = self._advantages(scores, here / "advantages")
         self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
+        if saves and self.world.is_main_process:
+            self.room.require(self.directory.path, step)
         with timer("train_step"):
             update = train_step.run(
                 advantages, here / "update", policy.policy, self.config.train_step,

@@ -173,8 +173,8 @@ class RunDirectory:
         }
 
     def log(self, record: dict[str, Any]) -> None:
-        with open(self.path / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
+        line = json.dumps(record, allow_nan=False) + "\n"
+        atomic.append(self.path / "metrics.jsonl", line.encode())
 
     def repair_metrics(self, last: int) -> dict[str, float]:
         """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.

@@ -20,11 +20,13 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
+from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
-from rlvr_cli.stages import advantage, logprob, prompts, rollout, score, train_step
+from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
 from rlvr_cli.storage import atomic
+from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
@@ -180,6 +182,10 @@ def load(setup: Setup, inputs: Inputs) -> Run:
         config, policy, chat.with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
+    room = rooms.of_run(config, policy, model)
+    if setup.world.is_main_process:
+        adapters = config.train_step.lora_rank > 0
+        room.check(directory.path, config.train, last_step, adapters=adapters)
     timer = Timer()
     state = PolicyState.load(setup.initial_policy, policy, config)
     memory = MemoryState.load(model, config) if model else None
@@ -190,7 +196,12 @@ def load(setup: Setup, inputs: Inputs) -> Run:
     )  # fmt: skip
     sampler = Sampler(config, state, memory, inputs.prompts, timer=timer, verification=verification)
     distributed.barrier()
+    syncing = Syncing()
+    if setup.world.is_main_process and here:  # a killed process may have left it on its way
+        for checkpoint in here.glob(f"*/{CHECKPOINT}"):
+            syncing.begin(checkpoint, is_new=False)
     return Run(
         config, directory, setup.world, setup.objective, setup.sampling, inputs.prompts,
-        inputs.heldout, state, memory, sampler, verification, timer, last_step, last_seconds,
+        inputs.heldout, state, memory, sampler, verification, timer, last_step, last_seconds, room,
+        syncing,
     )  # fmt: skip

@@ -89,5 +89,8 @@ def _remember(path: Path, known: dict[str, str | int]) -> None:
         record = _record_of(path)
         temporary = record.with_name(f"_tmp-{record.name}-{os.getpid()}")
         record.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(known) + "\n")
-        os.replace(temporary, record)
+        try:
+            temporary.write_text(json.dumps(known) + "\n")
+            os.replace(temporary, record)
+        except OSError:
+            temporary.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UserError, first_line
+from rlvr_cli.storage import disk
 
 _SMALL = ("*.json", "*.model", "*.txt", "*.jinja")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that there is
@@ -24,6 +25,7 @@ def download(name: str) -> Path:
             if any(folder.glob(kind)):
                 break
     except Exception as error:
+        disk.refuse(error)
         raise DataError(
             f"there is no directory `{name}`, and the hub gave no model of that name: "
             f"{type(error).__name__}",

@@ -9,7 +9,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, disk
 from rlvr_cli.storage.shards import Shards
 
 AUTO = "auto"  # one built from the policy's configuration
@@ -112,6 +112,7 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    disk.require(out.parent, 4 * model.num_parameters(), "a memory model")
     with atomic.whole_folder(out) as folder:
         model.save_pretrained(folder)
         for path in sorted(source.iterdir()):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import UsageError, UserError
 
 DASH = Path("-")
 NAME = "stdin"
@@ -28,6 +28,12 @@ def spool() -> Path:
     if is_terminal():
         raise UsageError("`-` is stdin, and nothing is piped in", "name a file, or pipe one in")
     if _spooled is None or _spooled[0] is not sys.stdin:
+        _spooled = sys.stdin, _kept()
+    return _spooled[1]
+
+
+def _kept() -> Path:
+    try:
         folder = Path(tempfile.mkdtemp(prefix="rlvr-stdin-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = folder / NAME
@@ -36,8 +42,12 @@ def spool() -> Path:
                 shutil.copyfileobj(binary, file)
             else:
                 file.write(sys.stdin.read().encode())
-        _spooled = sys.stdin, path
-    return _spooled[1]
+    except OSError as error:
+        raise UserError(
+            f"what is piped in cannot be kept for the while: {error.strerror}",
+            "name a folder that has room: `export TMPDIR=FOLDER`",
+        ) from error
+    return path
 
 
 def is_spooled(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import checkpoints, hub, lora, policy as policies
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, disk
 
 Dtype = Literal["bfloat16", "float32"]
 _GENERATION = "generation_config.json"
@@ -39,6 +39,9 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     generation = json.loads(loaded.generation_config.to_json_string(use_diff=True))
     generation |= {"eos_token_id": ends, "pad_token_id": tokenizer.pad_token_id}
     generation = {name: value for name, value in generation.items() if value is not None}
+    size = {"bfloat16": 2, "float32": 4}[dtype]
+    hint = "free that much there, and run the same command again"
+    disk.require(out.parent, size * plain.num_parameters(), f"the model in {dtype}", hint)
     with atomic.whole_folder(out) as folder:
         plain.save_pretrained(folder)
         (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
@@ -91,6 +94,7 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
             **options,
         )
     except Exception as error:  # a broken file may raise anything
+        disk.refuse(error)
         raise DataError(
             f"transformers cannot load `{place}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",

@@ -15,7 +15,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
-from rlvr_cli.stages import common, steps, train_step, updates
+from rlvr_cli.stages import common, room, steps, train_step, updates
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
@@ -59,6 +59,8 @@ def run(
     make_engine = engine or (lambda: trainer(policies.load(memory), options, micro_batch_tokens))
 
     def update() -> tuple[TrainingEngine, pa.Table]:
+        if save and engine is None:
+            room.require(memory, out)
         own = make_engine()
         return own, _update(own, _rows(rollouts), options, rollouts.params)
 

@@ -19,7 +19,7 @@ from rlvr_cli.models import lora, policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
-from rlvr_cli.stages import advantage, batch as batches, steps, updates
+from rlvr_cli.stages import advantage, batch as batches, room, steps, updates
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
@@ -84,6 +84,8 @@ def run(
     def update() -> tuple[TrainingEngine, pa.Table]:
         batch = batches.read(advantages, sampled, logprobs, objective, options)
         if engine is None:
+            if save and distributed.current().is_main_process:
+                room.require(policy, out, options)
             require_memory(policy, options, batch.rows)
         own = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:

@@ -1,10 +1,8 @@
 """Files that are complete or absent."""
 
 import contextlib
-import errno
 import json
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.storage import disk
+from rlvr_cli.storage.disk import write_error as write_error
 
 
 def canonical_json(value: Any) -> str:
@@ -37,9 +37,34 @@ def write_atomic(path: Path, data: bytes) -> None:
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
+        refused = write_error(path, error)  # before there is room again
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise refused from error
+
+
+def append(path: Path, data: bytes) -> None:
+    """Adds to the end of a file, all of it or nothing, and brings it to disk."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            end = os.fstat(descriptor).st_size
+            _append(descriptor, data, end)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
         raise write_error(path, error) from error
+
+
+def _append(descriptor: int, data: bytes, end: int) -> None:
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, end)
+        raise
 
 
 def sync_folder(path: Path) -> None:
@@ -63,22 +88,29 @@ class Syncing:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
-        self._folders: list[tuple[Path, Future[None]]] = []
+        self._folders: list[tuple[Path, Future[None], bool]] = []
 
-    def begin(self, folder: Path) -> None:
-        self._folders.append((folder, self._pool.submit(_sync, folder)))
+    def begin(self, folder: Path, *, is_new: bool = True) -> None:
+        """Brings a folder to disk; one that `is_new` is removed if that fails."""
+        self._folders.append((folder, self._pool.submit(_sync, folder), is_new))
 
     @property
     def is_pending(self) -> bool:
-        return not all(done.done() for _, done in self._folders)
+        """Whether one of them is not on disk yet, or could not be brought there."""
+        return any(not done.done() or done.exception() for _, done, _ in self._folders)
 
     def wait(self) -> None:
-        """Returns when all are on disk; an error where one could not be brought there."""
+        """Returns when all are on disk; an error where one could not be brought there.
+
+        What the disk did not take may be read back for a while and be gone later.
+        """
         while self._folders:
-            folder, done = self._folders.pop()
+            folder, done, is_new = self._folders.pop()
             try:
                 done.result()
             except OSError as error:
+                if is_new:
+                    shutil.rmtree(folder, ignore_errors=True)
                 raise write_error(folder, error) from error
 
 
@@ -90,8 +122,8 @@ def whole_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Ite
     """
     temporary = path.with_name(f"_tmp-{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
-    make_folder(temporary)
     try:
+        temporary.mkdir(parents=True)
         yield temporary
         _set_modes(temporary)
         if sync:
@@ -101,19 +133,13 @@ def whole_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Ite
         temporary.rename(path)
         if sync:
             sync_folder(path.parent)
-    except Exception as error:
+    except BaseException as error:
+        cause = None if isinstance(error, UserError) else disk.cause_of(error)
+        refused = cause and write_error(path, cause)  # before there is room again
         shutil.rmtree(temporary, ignore_errors=True)
-        if cause := _cause_on_disk(error):
-            raise write_error(path, cause) from error
+        if refused:
+            raise refused from error
         raise
-
-
-def _cause_on_disk(error: Exception) -> OSError | None:
-    """The error of the file system that one is or, from a library in Rust, tells of in its text."""
-    if isinstance(error, OSError):
-        return error
-    told = re.search(r"\(os error (\d+)\)", str(error))
-    return OSError(int(told[1]), os.strerror(int(told[1]))) if told else None
 
 
 def _set_modes(path: Path) -> None:
@@ -160,20 +186,6 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(path, error) from error
-
-
-def write_error(path: Path, error: OSError) -> UserError:
-    """The one line for a write that failed, by its cause."""
-    hints = {
-        errno.ENOSPC: "free some space and run the same command again; finished parts are kept",
-        errno.EDQUOT: "free some quota and run the same command again; finished parts are kept",
-        errno.EACCES: "choose another place with --out",
-        errno.EROFS: "choose another place with --out",
-        errno.EEXIST: "a file is in the way; choose another place with --out",
-        errno.ENOTDIR: "a file is in the way; choose another place with --out",
-    }
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return UserError(f"cannot write `{path}`: {reason}", hints.get(error.errno or 0, ""))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
@@ -38,7 +39,7 @@ class Beside:
         if self._process:
             return
         code = _START.format(path=str(self._run), spec=self._spec, parent=os.getpid())
-        with open(self._run / LOG, "ab") as log:
+        with self._log() as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code],
                 stdin=subprocess.PIPE,  # its end tells that this process is done, or dead
@@ -46,6 +47,13 @@ class Beside:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # ctrl-c stops the run, and then it sends the rest
             )
+
+    def _log(self) -> IO[bytes]:
+        """What it prints; lost where there is no room for it, as the run goes on without."""
+        try:
+            return open(self._run / LOG, "ab")
+        except OSError:
+            return open(os.devnull, "ab")
 
     def close(self, wait_s: float) -> None:
         """Lets it send the rest, and says what became of it."""

@@ -33,11 +33,8 @@ class Sent:
 
     def add(self, step: int, digest: str) -> None:
         self.steps[step] = digest
-        try:
-            with open(self.path, "a") as file:
-                file.write(json.dumps({"step": step, "figures": digest}) + "\n")
-        except OSError as error:
-            raise atomic.write_error(self.path, error) from error
+        line = json.dumps({"step": step, "figures": digest}) + "\n"
+        atomic.append(self.path, line.encode())
 
 
 @contextlib.contextmanager
@@ -73,8 +70,7 @@ def _read(path: Path) -> Sent:
             else:
                 sent.steps[entry["step"]] = entry["figures"]
     if lines and lines[-1]:  # torn: what follows begins a line of its own
-        with open(path, "a") as file:
-            file.write("\n")
+        atomic.append(path, b"\n")
     return sent
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import UserError
 
 ROWS_PER_PIECE = 256
 
@@ -37,9 +37,9 @@ class Spill:
                 self._file.write(data)
                 self._file.flush()
             except OSError as error:
-                raise DataError(
+                raise UserError(
                     f"`{tempfile.gettempdir()}` takes no more completions: {error.strerror}",
-                    "name a folder with room: TMPDIR=FOLDER rlvr view ...",
+                    "name a folder that has room: `export TMPDIR=FOLDER`",
                 ) from error
             self._starts.append(self.rows)
             self._places.append((self._bytes, data.size))  # last: a reader may wait for it

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import UserError
 from rlvr_cli.viewer.spill import ROWS_PER_PIECE, Spill
 
 
@@ -53,6 +53,6 @@ def test_a_full_disk_is_an_error_that_names_tmpdir(spill):
     with open("/dev/full", "wb", buffering=0) as full:
         spill._file.close()
         spill._file = full
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(UserError) as caught:
             spill.add(text=["a" * 100], other=["b"])
     assert "No space left" in str(caught.value) and "TMPDIR=" in caught.value.hint

@@ -15,6 +15,7 @@ from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
+from rlvr_cli.storage import disk
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 
@@ -248,6 +249,7 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
                 **chosen,
             )
     except (RuntimeError, ValueError, OSError) as error:
+        disk.refuse(error)
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise UserError(
             f"vLLM cannot load `{policy.path}`: {(lines or [type(error).__name__])[-1][:300]}",

@@ -1,0 +1,146 @@
+"""The room on disk that checkpoints take, known before one is begun."""
+
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlvr_cli.config import RunConfig, RunOptions, UpdateOptions
+from rlvr_cli.errors import Advice
+from rlvr_cli.memory_estimate.model_size import shape_of
+from rlvr_cli.models import lora
+from rlvr_cli.models.checkpoints import CHECKPOINT, WEIGHTS
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.runtime import device
+from rlvr_cli.storage import disk
+
+_WEIGHT = 4  # bytes, in float32
+_TRAINED = 12  # with AdamW's moments
+
+
+def of_checkpoint(policy: Policy, options: UpdateOptions = UpdateOptions()) -> int:
+    """The bytes of a policy's checkpoint once it was updated: weights, moments and small files."""
+    shape = shape_of(policy, options)
+    frozen = 0 if options.lora_rank else shape.parameters - shape.trained
+    return _TRAINED * shape.trained + _WEIGHT * frozen + _small_files(policy)
+
+
+def _of_weights(policy: Policy, options: UpdateOptions) -> int:
+    """The bytes that `--keep-weights` leaves of a checkpoint."""
+    shape = shape_of(policy, options)
+    if options.lora_rank:
+        return _WEIGHT * shape.trained + _small_files(policy)
+    return device.here().bytes_of("auto") * shape.parameters + _small_files(policy)
+
+
+def _small_files(policy: Policy) -> int:
+    files = [file for file in policy.path.iterdir() if file.suffix in (".json", ".model", ".txt")]
+    return sum(file.stat().st_size for file in files if file.name != lora.BASE)
+
+
+def require(policy: Policy, out: Path, options: UpdateOptions = UpdateOptions()) -> None:
+    """Refuses an update whose checkpoint has no room."""
+    disk.require(out, of_checkpoint(policy, options), "a checkpoint")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The bytes of a run's checkpoint and of its weights alone, and how many of them stay.
+
+    With evaluations the best one stays beside the newest `keep`.
+    """
+
+    checkpoint: int
+    weights: int
+    keep: int
+    keep_weights: int
+    evaluates: bool
+
+    @property
+    def whole(self) -> int:
+        """How many are there while another is written, that one included."""
+        return self.keep + self.evaluates + 1
+
+    def most(self, made: int) -> int:
+        """The bytes that are held at most by the time that so many were made."""
+        whole = min(made, self.whole)
+        alone = min(made - whole, self.keep_weights + 1 if self.keep_weights else 0)
+        return whole * self.checkpoint + alone * self.weights
+
+    def check(self, path: Path, train: RunOptions, last: int, *, adapters: bool) -> None:
+        """Refuses a run that has no room for its next checkpoint; warns of too little for all.
+
+        `last` is the step to resume after. A warning it is as space may be freed meanwhile.
+        """
+        left = saves(train, range(last + 1, train.steps + 1), adapters=adapters)
+        free = disk.free(path)
+        if not left or free is None:
+            return
+        whole, held = _held(path)
+        freed = max(0, held - min(whole, self.keep) * self.checkpoint)
+        disk.require(path, self.checkpoint, "a checkpoint", spare=freed)
+        most = self.most(whole + left)
+        if most > free + held:
+            warnings.warn(
+                f"the checkpoints of this run will take up to {disk.gb(most)}, each of them "
+                f"{disk.gb(self.checkpoint)}, and `{path}` has {disk.gb(free + held)} for them: "
+                f"{self._remedy(whole + left, free + held)}",
+                Advice,
+                stacklevel=2,
+            )
+
+    def _remedy(self, made: int, room: int) -> str:
+        fewer = (replace(self, keep=keep) for keep in range(self.keep - 1, 0, -1))
+        fits = next((one.keep for one in fewer if one.most(made) <= room), None)
+        change = f"keep fewer with `--keep {fits}`" if fits else "take a larger disk with --out"
+        return f"free some in time, or {change}"
+
+    def require(self, path: Path, step: int) -> None:
+        """Refuses the update of a step whose checkpoint has no room, before it is computed."""
+        room = disk.free(path)
+        lacks = disk.gb(self.checkpoint - (room or 0))
+        fewer = ", or keep fewer with `--keep 1`" if self.keep > 1 else ""
+        hint = (
+            f"free {lacks} there{fewer}, and run the same command again: it goes on from the "
+            "rollouts of this step"
+        )
+        disk.require(path, self.checkpoint, f"the checkpoint of step {step}", hint)
+
+
+def of_run(config: RunConfig, policy: Policy, memory: Policy | None = None) -> Room:
+    """What the checkpoints of a run take; with DLC those of its memory model too."""
+    train, options = config.train, config.train_step
+    return Room(
+        of_checkpoint(policy, options) + (of_checkpoint(memory) if memory else 0),
+        _of_weights(policy, options) if train.keep_weights else 0,
+        train.keep,
+        train.keep_weights,
+        train.eval_every > 0,
+    )
+
+
+def saves(train: RunOptions, steps: Iterable[int], *, adapters: bool) -> int:
+    """How many of the steps end with a checkpoint."""
+    every = train.eval_every
+    return sum(
+        adapters
+        or step % train.save_every == 0
+        or step == train.steps
+        or (every > 0 and step % every == 0)
+        for step in steps
+    )
+
+
+def _held(path: Path) -> tuple[int, int]:
+    """How many checkpoints a run has that are whole, and the bytes of all that it has of them."""
+    whole = list(path.glob(f"steps/*/update/{CHECKPOINT}"))
+    folders = [*whole, *path.glob(f"steps/*/memory/{CHECKPOINT}")]
+    folders += path.glob(f"steps/*/update/{WEIGHTS}")
+    sizes = (
+        os.path.getsize(Path(root) / name)
+        for folder in folders
+        for root, _, names in os.walk(folder)
+        for name in names
+    )
+    return len(whole), sum(sizes)
