@@ -1,15 +1,14 @@
 """What a report is about: runs of train, and directories with scores."""
 
-import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import lineage
+from rlvr_cli.storage import lineage, metrics_log, run_folders
 from rlvr_cli.storage.lineage import Lineage
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.shards import Shards
 
 MOST = 6  # lines that a reader can distinguish in one plot
 
@@ -98,25 +97,12 @@ def _run(path: Path) -> RunLog:
             f"`{path / 'config.toml'}` cannot be read: {error}",
             "name the scores of an evaluation in it",
         ) from error
-    records, torn = _records(path / "metrics.jsonl")
-    scored = sorted(path.glob(f"eval/*/scores/{MANIFEST}"))
-    evaluations = {int(m.parent.parent.name): m.parent.parent for m in scored}
+    logged = metrics_log.read(path)
+    records, torn = list(logged.records.values()), len(logged.damaged)
+    evaluations = run_folders.complete(path, "eval", "scores")
     if not records and not evaluations:
         raise NothingYet(f"`{path}` has no finished step yet", "resume its `rlvr train`")
     return RunLog(path, config, records, torn, evaluations)
-
-
-def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The records of metrics.jsonl, the last of each step, and how many lines are incomplete."""
-    by_step: dict[int, dict[str, Any]] = {}
-    torn = 0
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
-        try:
-            record = json.loads(line)
-            by_step[int(record["step"])] = record
-        except (ValueError, KeyError, TypeError):
-            torn += 1
-    return [by_step[step] for step in sorted(by_step)], torn
 
 
 def _require_scores(directories: Lineage) -> None:
@@ -150,6 +136,8 @@ def ancestors(shards: Shards) -> list[Shards]:
     queue = [shards]
     while queue:
         here = queue.pop()
+        if here.digest in by_digest:
+            continue
         by_digest[here.digest] = here
         for kind in here.manifest["parents"]:
             try:

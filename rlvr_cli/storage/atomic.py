@@ -181,7 +181,10 @@ def write_error(path: Path, error: OSError) -> UserError:
 
 
 def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; an error, and no waiting, where the path is a pipe or another thing."""
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"`{path}` is no file", "remove what is in its place")
         return path.read_bytes()
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -208,7 +211,7 @@ def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock file; asking takes the lock for a moment."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait
     except FileNotFoundError:
         return False
     try:

@@ -8,7 +8,6 @@ no other code touches shard files.
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage import atomic, manifest as manifests, schema
+from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
-MANIFEST = "_manifest.json"
+__all__ = ["ALL_PARTS", "MANIFEST", "Share", "Shards", "read_sealed", "seal"]
 _NEXT = {  # what follows a kind, and the command that writes it
     "prompts": {"rollouts": "rollout {}"},
     "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
@@ -128,7 +128,13 @@ class Shards:
         if columns is not None:
             expected = pa.schema([expected.field(name) for name in columns])
         path = self.path / entry["name"]
-        return _with_columns(_read_part(path, entry["sha256"], columns), expected, path, self.kind)
+        table = _read_part(path, entry["sha256"], columns)
+        if table.num_rows != entry["rows"]:
+            raise DataError(
+                f"`{path}` holds {table.num_rows} rows, its {MANIFEST} says {entry['rows']}",
+                manifests.made_again(self.path),
+            )
+        return _with_columns(table, expected, path, self.kind)
 
     def parts(self) -> Iterator[pa.Table]:
         return (self.part(index) for index in range(len(self)))
@@ -136,7 +142,9 @@ class Shards:
     def table(self) -> pa.Table:
         return pa.concat_tables(self.parts())
 
-    def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
+    def parent(
+        self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
+    ) -> "Shards":
         """The nearest ancestor of a kind, by its path, checked by its digest."""
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
@@ -150,8 +158,10 @@ class Shards:
                 return ancestor
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
+            if path in _below:
+                raise DataError(f"`{path}` is its own ancestor", manifests.made_again(path))
             with contextlib.suppress(LookupError):
-                return Shards.open(path, role).parent(kind, moved_to)
+                return Shards.open(path, role).parent(kind, moved_to, (*_below, path))
         raise LookupError(kind)
 
 
@@ -192,12 +202,17 @@ def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Tab
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DataError(
             f"`{path}` does not match its checksum: it was cut or changed after it was written",
-            "run the command that made the directory again; it makes just this part anew",
+            manifests.part_made_again(path),
         )
-    file = pq.ParquetFile(pa.BufferReader(data))
-    names = file.schema_arrow.names
-    wanted = None if columns is None else [name for name in columns if name in names]
-    return file.read(columns=wanted).replace_schema_metadata(None)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        names = file.schema_arrow.names
+        wanted = None if columns is None else [name for name in columns if name in names]
+        return file.read(columns=wanted).replace_schema_metadata(None)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(
+            f"`{path}` cannot be read: {first_line(error)}", manifests.made_again(path.parent)
+        ) from error
 
 
 def _with_columns(table: pa.Table, expected: pa.Schema, path: Path, kind: str) -> pa.Table:
@@ -232,26 +247,4 @@ def _incomplete(path: Path) -> DataError:
     return DataError(
         f"`{path}` is not complete: {done} of {planned} parts",
         f"finish it by running its `rlvr {stage}` command again",
-    )
-
-
-def seal(manifest: dict[str, Any]) -> bytes:
-    checksum = hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest()
-    return atomic.pretty_json({**manifest, "sha256": checksum})
-
-
-def read_sealed(path: Path) -> dict[str, Any] | None:
-    """The manifest in `path`, None if there is none; an error if it is not as it was written."""
-    if not path.exists():
-        return None
-    try:
-        manifest: dict[str, Any] = json.loads(atomic.read_bytes(path))
-        checksum = manifest.pop("sha256")
-        if hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest() == checksum:
-            return manifest
-    except (ValueError, KeyError, AttributeError):
-        pass
-    raise DataError(
-        f"`{path}` was cut or changed after it was written",
-        f"remove `{path.parent}` and run the command that made it again",
     )

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
@@ -224,8 +224,18 @@ def _stored_columns(
     """The columns of the parts that are there; None without a part that can be read."""
     for name in (part["name"] for _, manifest in listings for part in manifest["parts"]):
         with contextlib.suppress(pa.ArrowException, OSError):
-            return tuple(pq.read_schema(path / name).names)
+            if (path / name).is_file():
+                return tuple(pq.read_schema(path / name).names)
     return None
+
+
+def is_legible(path: Path) -> bool:
+    """Whether all that lists parts in a directory can be read."""
+    try:
+        _listings(path)
+    except DataError:
+        return False
+    return True
 
 
 def reopen(path: Path) -> None:
@@ -238,7 +248,8 @@ def reopen(path: Path) -> None:
         begun = {name: v for name, v in listings[0][1].items() if name != "summary"}
         _write_manifest(_partial(path, ALL_PARTS), {**begun, "parts": []})
     for child in path.iterdir() if path.exists() else ():
-        if child != _partial(path, ALL_PARTS):
+        is_ours = child.name.startswith(("_", "part-"))
+        if is_ours and child != _partial(path, ALL_PARTS):
             atomic.remove(child)
 
 
@@ -254,7 +265,7 @@ def _listed_parts(path: Path) -> dict[int, dict[str, Any]]:
 
 
 def _is_intact(path: Path, entry: dict[str, Any]) -> bool:
-    return path.exists() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
+    return path.is_file() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
 
 
 @contextlib.contextmanager
