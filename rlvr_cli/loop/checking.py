@@ -1,11 +1,12 @@
 """Whether a directory, or all of a run, is as it was written."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.loop import stored_config
-from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy, checkpoint_state
@@ -44,24 +45,34 @@ def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
     What is not complete is not damaged: a run that was stopped resumes.
     """
     damaged: list[DataError] = []
-    complete = begun = 0
-    for here in _directories(path):
-        begun += not (here / MANIFEST).exists()
+    directories = _directories(path)
+    for here in directories:
         try:
-            if (here / MANIFEST).exists():
-                complete += 1
-                directory(here)
+            directory(here)
         except DataError as error:
             damaged.append(error)
     damaged += _of_run(path)
-    return damaged, {"path": str(path), "directories": complete, "unfinished": begun}
+    return damaged, {"path": str(path), "directories": len(directories)}
 
 
 def _directories(path: Path) -> list[Path]:
-    folders = [path / "prompts"]
-    folders += [f for kind in ("eval", "steps") for f in run_folders.steps(path, kind).values()]
-    found = [stage for folder in folders if folder.is_dir() for stage in sorted(folder.iterdir())]
-    return [stage for stage in found if any(stage.glob("_*.json")) or any(stage.glob("part-*"))]
+    """All that are complete, and those that an undisturbed run had completed before others."""
+    logged: dict[int, Any] = {}
+    with contextlib.suppress(DataError):
+        logged = metrics_log.read(path).records
+    evaluated = [step for step, record in logged.items() if "eval" in record]
+    last = max([*run_folders.complete(path, "steps", "update"), *logged], default=-1)
+    found = [path / "prompts" / split for split in ("train", "heldout")]
+    due = [RunDirectory(path).of("eval", step) / name for step in evaluated for name in EVALUATION]
+    for kind, names in (("eval", EVALUATION), ("steps", OF_A_STEP)):
+        for step, folder in run_folders.steps(path, kind).items():
+            inner = sorted(stage for stage in folder.iterdir() if stage.is_dir())
+            found += inner
+            if step < last + (kind == "steps"):
+                begun = [stage for stage in inner if stage.name in ("logprobs", "memory")]
+                due += [*(folder / name for name in names), *begun]
+    complete = [stage for stage in found if (stage / MANIFEST).exists()]
+    return complete + [stage for stage in dict.fromkeys(due) if stage not in complete]
 
 
 def _of_run(path: Path) -> list[DataError]:
@@ -76,7 +87,17 @@ def _of_run(path: Path) -> list[DataError]:
             damaged.append(DataError(f"`{memory}` is not as it was written", resume))
     except DataError as error:
         damaged.append(error)
-    if lines := metrics_log.read(path).damaged:
-        where = f"line {lines[0]} of `{path / metrics_log.METRICS}`"
+    try:
+        logged = metrics_log.read(path)
+    except DataError as error:
+        return [*damaged, error]
+    last = max(run_folders.complete(path, "steps", "update"), default=-1)
+    lost = [step for step in range(last) if step not in logged.records]
+    if logged.damaged or lost:
+        of = f"line {logged.damaged[0]}" if logged.damaged else f"the line of step {lost[0]}"
+        where = f"{of} of `{path / metrics_log.METRICS}`"
         damaged.append(DataError(f"{where} is not as it was written", resume))
+    if logged.unproven and (path / stored_config.KEPT).exists():
+        where = f"`{path / metrics_log.DIGESTS}`"
+        damaged.append(DataError(f"{where} lacks step {logged.unproven[0]}", resume))
     return damaged

@@ -28,7 +28,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
 
 _INPUTS = "inputs.json"
-_OF_A_STEP = ("rollouts", "scores", "advantages", "update")
+OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 EVALUATION = ("rollouts", "scores", "logprobs")
 Record = dict[str, Any]
 
@@ -54,7 +54,7 @@ class RunDirectory:
         """The version of rlvr that began the run, as its first directory says."""
         prompts = [self.path / "prompts" / name for name in ("heldout", "train")]
         folders = [f for kind in ("eval", "steps") for f in run_folders.steps(self.path, kind).values()]
-        stages = (here / stage for here in folders for stage in _OF_A_STEP)
+        stages = (here / stage for here in folders for stage in OF_A_STEP)
         for directory in (*prompts, *stages):
             with contextlib.suppress(DataError):
                 if manifest := read_sealed(directory / MANIFEST):
@@ -207,7 +207,7 @@ class RunDirectory:
             return {}
         here = self.of("steps", step)
         rollouts, scores, advantages, update = (
-            Shards.open(here / name).summary for name in _OF_A_STEP
+            Shards.open(here / name).summary for name in OF_A_STEP
         )
         return {
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},

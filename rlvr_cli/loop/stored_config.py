@@ -15,7 +15,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import engine_choice
-from rlvr_cli.storage import atomic, manifest
+from rlvr_cli.storage import atomic, manifest, metrics_log
 from rlvr_cli.verification.scoring import rewards
 
 CONFIG, KEPT = "config.toml", "_run.json"
@@ -40,7 +40,8 @@ def kept(run: Path) -> tuple[str, dict[str, str]] | None:
         content = manifest.unsealed(run / KEPT)
     except DataError:
         return None
-    return (content["config"], content["inputs"]) if content else None
+    text, inputs = (content or {}).get("config"), (content or {}).get("inputs")
+    return (text, inputs) if isinstance(text, str) and isinstance(inputs, dict) else None
 
 
 def read(run: Path, version: Callable[[], str]) -> Tables | None:
@@ -65,8 +66,8 @@ def remarks(run: Path, version: Callable[[], str]) -> list[str]:
     """What is mended of the configuration when the run goes on, and what was changed by hand."""
     path, before = run / CONFIG, _before(run, version)
     if before is None:
-        damaged = (run / KEPT).exists()
-        return [f"`{run / KEPT}` was damaged: it is written again"] if damaged else []
+        is_lost = any((run / name).exists() for name in (KEPT, metrics_log.DIGESTS))
+        return [f"`{run / KEPT}` was damaged or gone: it is written again"] if is_lost else []
     if (tables := _whole(path, before, version)) is None:
         return [f"`{path}` was damaged or gone: it is written again as it was"]
     return [

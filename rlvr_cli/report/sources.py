@@ -28,6 +28,21 @@ class RunLog:
     evaluations: dict[int, Path]
 
     @property
+    def incomplete(self) -> list[str]:
+        """The steps that ended and whose rollouts or scores are gone, and such evaluations."""
+        whole = {
+            kind: set.intersection(
+                *(set(run_folders.complete(self.path, kind, s)) for s in ("rollouts", "scores"))
+            )
+            for kind in ("steps", "eval")
+        }
+        steps = [r["step"] for r in self.records if r["step"] and r["step"] not in whole["steps"]]
+        evaluated = [r["step"] for r in self.records if "eval" in r]
+        return [f"step {step}" for step in steps] + [
+            f"the evaluation of step {step}" for step in evaluated if step not in whole["eval"]
+        ]
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Its last finished step, and how many it is to have."""
         logged = [int(record["step"]) for record in self.records[-1:]]

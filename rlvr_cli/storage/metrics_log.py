@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ class Logged:
     """The records as they were written, by step and in order, and what else there is.
 
     `damaged` are the numbers of the lines that are not as they were written. `seconds` are those
-    of all lines that can be read.
+    of all lines that can be read. Of the steps in `unproven` there is no digest.
     """
 
-    records: dict[int, Record]
-    damaged: list[int]
-    seconds: dict[int, dict[str, float]]
+    records: dict[int, Record] = field(default_factory=dict)
+    damaged: list[int] = field(default_factory=list)
+    seconds: dict[int, dict[str, float]] = field(default_factory=dict)
+    unproven: list[int] = field(default_factory=list)
 
 
 def read(run: Path) -> Logged:
@@ -37,7 +38,7 @@ def read(run: Path) -> Logged:
     lines = _lines(run / METRICS)
     found = (_DIGEST.fullmatch(line) for line in _lines(run / DIGESTS))
     digests = {int(match[1]): match[2].decode() for match in found if match}
-    logged = Logged({}, [], {})
+    logged = Logged()
     records = {}
     for number, line in enumerate(lines, 1):
         if (record := _record(line)) is None:
@@ -47,6 +48,7 @@ def read(run: Path) -> Logged:
     for step in sorted(records):
         number, record = records[step]
         logged.seconds[step] = _seconds(record)
+        logged.unproven.extend([] if step in digests else [step])
         if digests.get(step, _digest(record)) == _digest(record):
             logged.records[step] = record
         else:

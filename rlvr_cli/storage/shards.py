@@ -21,7 +21,9 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, manifest as manifests, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
-__all__ = ["ALL_PARTS", "MANIFEST", "Share", "Shards", "read_sealed", "seal"]
+__all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Share", "Shards", "read_sealed", "seal"]
+
+METADATA_KEY = b"rlvr"  # under which a part says what it is
 _NEXT = {  # what follows a kind, and the command that writes it
     "prompts": {"rollouts": "rollout {}"},
     "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
@@ -88,13 +90,11 @@ class Shards:
 
     @property
     def params(self) -> dict[str, Any]:
-        params: dict[str, Any] = self.manifest["params"]
-        return params
+        return _Facts(self, "params")
 
     @property
     def summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = self.manifest["summary"]
-        return summary
+        return _Facts(self, "summary")
 
     @property
     def digest(self) -> str:
@@ -163,6 +163,20 @@ class Shards:
             with contextlib.suppress(LookupError):
                 return Shards.open(path, role).parent(kind, moved_to, (*_below, path))
         raise LookupError(kind)
+
+
+class _Facts(dict[str, Any]):
+    """What a manifest says; an error where it does not say what its reader asks for."""
+
+    def __init__(self, shards: Shards, part: str) -> None:
+        super().__init__(shards.manifest[part])
+        self._where, self._part = shards.path, part
+
+    def __missing__(self, name: str) -> Any:
+        raise DataError(
+            f"`{self._where / MANIFEST}` has no `{name}` in its {self._part}",
+            manifests.made_again(self._where),
+        )
 
 
 def begun_with(path: Path) -> dict[str, Any]:
@@ -234,10 +248,21 @@ def _with_columns(table: pa.Table, expected: pa.Schema, path: Path, kind: str) -
         ) from error
 
 
+def has_parts(path: Path) -> bool:
+    """Whether a folder holds parts that rlvr wrote, whatever became of their manifest."""
+    first = next((part for part in sorted(path.glob("part-*.parquet")) if part.is_file()), None)
+    with contextlib.suppress(pa.ArrowException, OSError):
+        return first is not None and METADATA_KEY in (pq.read_schema(first).metadata or {})
+    return False
+
+
 def _incomplete(path: Path) -> DataError:
     if not path.exists():
         return DataError(f"`{path}` does not exist", "check the path")
     partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
+    if not partials and has_parts(path):
+        hint = manifests.made_again(path)
+        return DataError(f"`{path}` has parts, and lost the {MANIFEST} that lists them", hint)
     if not partials:
         data = path.is_file() or not (path / "config.toml").exists()
         hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"

@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, METADATA_KEY, Shards, Share, read_sealed, seal
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
-_METADATA_KEY = b"rlvr"
 _LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", partial_completions.PATTERN)
 _LIBRARIES = (
     *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
@@ -193,7 +192,7 @@ def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str
     origin["versions"] = _versions()
     table = table.select(plan.schema.names).cast(plan.schema)
     table = table.replace_schema_metadata(
-        {_METADATA_KEY: atomic.canonical_json(origin).encode()}
+        {METADATA_KEY: atomic.canonical_json(origin).encode()}
     ).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -221,11 +220,10 @@ def resume(path: Path, plan: Plan) -> Plan:
 def _stored_columns(
     path: Path, listings: list[tuple[str, dict[str, Any]]]
 ) -> tuple[str, ...] | None:
-    """The columns of the parts that are there; None without a part that can be read."""
-    for name in (part["name"] for _, manifest in listings for part in manifest["parts"]):
-        with contextlib.suppress(pa.ArrowException, OSError):
-            if (path / name).is_file():
-                return tuple(pq.read_schema(path / name).names)
+    """The columns of the parts that are there; None without a part that is as it was written."""
+    for part in (part for _, manifest in listings for part in manifest["parts"]):
+        if _is_intact(path / part["name"], part):
+            return tuple(pq.read_schema(path / part["name"]).names)
     return None
 
 
