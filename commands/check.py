@@ -14,19 +14,19 @@ from rlvr_cli.terminal import console
 def command(path: options.Source = None, json: options.Json = False) -> None:
     from rlvr_cli.loop import checking
 
-    path = options.source(path)
-    if checking.is_run(path):
-        damaged, facts = checking.run(path)
+    where = options.source(path)
+    if checking.is_run(where):
+        damaged, facts = checking.run(where)
         for error in damaged[1:]:
             console.say(f"check: {error}")
         if damaged:
             raise DataError(str(damaged[0]), damaged[0].hint)
         if not json:
             console.say("`{path}` is as it was written: {directories} directories".format(**facts))
-        return console.result(path, facts, as_json=json)
-    facts = checking.directory(path)
+        return console.result(where, facts, as_json=json)
+    facts = checking.directory(where)
     if not json:
         text = "`{}` is complete: {kind}, {rows} rows, {parts} parts"
-        console.say(text.format(path, **facts))
+        console.say(text.format(where, **facts))
         console.facts(facts)
-    console.result(path, facts, as_json=json)
+    console.result(where, facts, as_json=json)

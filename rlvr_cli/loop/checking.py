@@ -9,7 +9,7 @@ from rlvr_cli.loop import stored_config
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
-from rlvr_cli.models.policy import Policy, checkpoint_state
+from rlvr_cli.models.policy import checkpoint_state
 from rlvr_cli.storage import manifest as manifests, metrics_log, run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards
 

@@ -26,8 +26,11 @@ def take_back(run: RunDirectory, last: int) -> Lost:
     lost = Lost([], [])
     for step, here in run_folders.steps(run.path, "eval").items():
         damaged = [name for name in EVALUATION if not _is_intact(here / name)]
+        others = [] if "rollouts" in damaged else _of_others(here, damaged)
+        damaged += others
         begun = any((here / name / MANIFEST).exists() for name in EVALUATION)
-        if not damaged or (step >= last and all(writer.is_legible(here / n) for n in damaged)):
+        is_legible = not others and all(writer.is_legible(here / name) for name in damaged)
+        if not damaged or (step >= last and is_legible):
             continue
         if step >= last or step == 0 or run.has_checkpoint(step):
             how = "made again from its policy"
@@ -45,9 +48,20 @@ def take_back(run: RunDirectory, last: int) -> Lost:
             continue
         console.say(f"train: the evaluation of step {step} was damaged or cut off: it is {how}")
         for directory in (here / name for name in damaged):
-            if not writer.is_legible(directory):
+            if not writer.is_legible(directory) or directory.name in others:
                 atomic.remove(directory)
     return lost
+
+
+def _of_others(here: Path, damaged: list[str]) -> list[str]:
+    """Those that were not made from the completions that are there."""
+    rollouts, found = Shards.open(here / "rollouts"), []
+    for name in [name for name in EVALUATION[1:] if name not in damaged]:
+        try:
+            rollouts.require_child(Shards.open(here / name))
+        except DataError:
+            found.append(name)
+    return found
 
 
 def _is_intact(directory: Path) -> bool:

@@ -9,6 +9,7 @@ run/eval/000000/{rollouts,scores,logprobs}
 """
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,10 +19,10 @@ from typing import Any
 from rlvr_cli import __version__
 from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import by_source, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.stored_config import CONFIG, MAY_CHANGE, decides, meaning
-from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.models import policy as policies
 from rlvr_cli.storage import atomic, metrics_log, run_folders, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
@@ -53,7 +54,9 @@ class RunDirectory:
     def _version(self) -> str:
         """The version of rlvr that began the run, as its first directory says."""
         prompts = [self.path / "prompts" / name for name in ("heldout", "train")]
-        folders = [f for kind in ("eval", "steps") for f in run_folders.steps(self.path, kind).values()]
+        folders = [
+            f for kind in ("eval", "steps") for f in run_folders.steps(self.path, kind).values()
+        ]
         stages = (here / stage for here in folders for stage in OF_A_STEP)
         for directory in (*prompts, *stages):
             with contextlib.suppress(DataError):
@@ -206,9 +209,10 @@ class RunDirectory:
         if not step:
             return {}
         here = self.of("steps", step)
-        rollouts, scores, advantages, update = (
-            Shards.open(here / name).summary for name in OF_A_STEP
-        )
+        made = [Shards.open(here / name) for name in OF_A_STEP]
+        for before, after in itertools.pairwise(made):
+            before.require_child(after)
+        rollouts, scores, advantages, update = (shards.summary for shards in made)
         return {
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
@@ -290,8 +294,9 @@ class RunDirectory:
         shares: dict[int, float | None] = {}
         for step in sorted({*run_folders.steps(self.path, "eval"), *logged}):
             if step not in self._correct:
-                with contextlib.suppress(DataError):
+                with contextlib.suppress(DataError, LookupError):
                     scores = Shards.open(self.of("eval", step) / "scores", "scores")
+                    scores.parent("rollouts")
                     self._correct[step] = float(scores.summary["correct"] or 0.0)
             shares[step] = self._correct.get(step)
         return shares

@@ -15,8 +15,13 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.storage import atomic, schema
 
 MANIFEST = "_manifest.json"
+_OF_A_STEP = "{} makes it anew if its step is not finished, and else goes on without it"
 _PART = re.compile(r"part-(\d{5,18})\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Damaged(DataError):
+    """A manifest is there, and is not as a writer of shards left it."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
@@ -35,14 +40,20 @@ def unsealed(path: Path) -> dict[str, Any] | None:
             return dict(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise DataError(f"`{path}` was cut or changed after it was written", made_again(path.parent))
+    raise Damaged(f"`{path}` was cut or changed after it was written", made_again(path.parent))
 
 
 def made_again(directory: Path) -> str:
     """What to do about a directory that is damaged; nothing is lost by it."""
     run = _run_of(directory)
-    again = f"resume its `rlvr train --out {run}`" if run else "run the command that made it again"
-    return f"move `{directory}` away and {again}"
+    if run is None:
+        return f"move `{directory}` away and run the command that made it again"
+    resume = f"its `rlvr train --out {run}`"
+    if directory.parent.parent == run / "steps":
+        return _OF_A_STEP.format(resume)
+    if directory.parent.parent == run / "eval":
+        return f"resume {resume}, which makes it anew where its policy is still there"
+    return f"move `{directory}` away and resume {resume}"
 
 
 def part_made_again(part: Path) -> str:
@@ -52,7 +63,7 @@ def part_made_again(part: Path) -> str:
         return "run the command that made the directory again; it makes just this part anew"
     resume = f"its `rlvr train --out {run}`"
     if part.parent.parent.parent == run / "steps":
-        return f"{resume} makes it anew if its step is not finished, and else goes on without it"
+        return _OF_A_STEP.format(resume)
     return f"remove it and resume {resume}, which makes it anew where its policy is still there"
 
 
@@ -78,7 +89,7 @@ def read(path: Path) -> dict[str, Any] | None:
     if manifest is None or manifest.get("schema_version", schema.VERSION) != schema.VERSION:
         return manifest
     if wrong := _wrong(manifest, complete=path.name == MANIFEST):
-        raise DataError(f"`{path}` is no manifest of rlvr: {wrong}", made_again(path.parent))
+        raise Damaged(f"`{path}` is no manifest of rlvr: {wrong}", made_again(path.parent))
     return manifest
 
 
@@ -122,7 +133,7 @@ _SHAPE: dict[str, Callable[[Any], bool]] = {
     "paths": lambda value: isinstance(value, dict) and _are_texts(value),
     "versions": lambda value: isinstance(value, dict) and _are_texts(value),
     "extra": lambda value: isinstance(value, list) and _are_texts(value),
-    "only": lambda value: value is None or isinstance(value, list) and _are_texts(value),
+    "only": lambda value: value is None or (isinstance(value, list) and _are_texts(value)),
     "fingerprint": _is_sha256,
     "digest": _is_sha256,
     "planned_parts": _is_count,

@@ -21,7 +21,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, manifest as manifests, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
-__all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Share", "Shards", "read_sealed", "seal"]
+__all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
 
 METADATA_KEY = b"rlvr"  # under which a part says what it is
 _NEXT = {  # what follows a kind, and the command that writes it
@@ -141,6 +141,15 @@ class Shards:
 
     def table(self) -> pa.Table:
         return pa.concat_tables(self.parts())
+
+    def require_child(self, child: "Shards") -> None:
+        """An error if a directory beside this one was made from another."""
+        recorded = child.manifest["parents"].get(self.kind, {}).get("digest")
+        if recorded != self.digest:
+            raise DataError(
+                f"`{child.path}` was not made from `{self.path}` as it is now",
+                manifests.made_again(child.path),
+            )
 
     def parent(
         self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()

@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, METADATA_KEY, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.shards import (
+    ALL_PARTS,
+    MANIFEST,
+    METADATA_KEY,
+    Shards,
+    Share,
+    read_sealed,
+    seal,
+)
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]

@@ -189,13 +189,13 @@ def judge(base: Base, command: str, folder: Path, done: Damage, ran: Outcome) ->
     is_said = "skipped" in got or "left out" in got or unfinished  # as if killed earlier
     if got != expected_result and not is_said and command != "check":
         return Verdict("failed", "another result than without the damage")
-    left = [
-        path for path in done.changed if expected.get(str(path)) != actual.get(str(path))
-    ]
+    left = [path for path in done.changed if expected.get(str(path)) != actual.get(str(path))]
     if not left:
         return Verdict("mended" if done.changed else "harmless")
     if all(str(path) not in expected for path in left):
         return Verdict("mended")  # gone in an undisturbed run too
+    if all(_is_as_if_killed_earlier(base, folder / "run" / path) for path in left):
+        return Verdict("unread")
     if all(_means_the_same(base.path / "run" / p, folder / "run" / p) for p in left):
         return Verdict("harmless")
     checked = ran if command == "check" else forked(["check", "run"], folder)
@@ -206,6 +206,12 @@ def judge(base: Base, command: str, folder: Path, done: Damage, ran: Outcome) ->
 
 def _is_of(name: str, touched: set[str]) -> bool:
     return any(name == path or name.startswith(f"{path}/") for path in touched)
+
+
+def _is_as_if_killed_earlier(base: Base, path: Path) -> bool:
+    """Whether the end of a directory is gone in a step that had not ended anyway."""
+    is_gone = path.name == "_manifest.json" and not path.exists()
+    return is_gone and base.state == "killed" and LAST in path.parts
 
 
 def _means_the_same(before: Path, after: Path) -> bool:

@@ -2,7 +2,16 @@ from rlvr_cli.storage import run_folders
 
 
 def test_steps_come_in_the_order_of_their_numbers_and_strangers_are_none(tmp_path):
-    for name in ("000010", "000002", "1000000", "0000003", "000003 (1)", "000004.bak", "foo", "٠٠٠٠٠٥"):
+    for name in (
+        "000010",
+        "000002",
+        "1000000",
+        "0000003",
+        "000003 (1)",
+        "000004.bak",
+        "foo",
+        "٠٠٠٠٠٥",
+    ):
         (tmp_path / "steps" / name).mkdir(parents=True)
     for name in ("000001", ".DS_Store", "._000001", "notes.txt"):
         (tmp_path / "steps" / name).write_text("")
