@@ -275,13 +275,13 @@ def case(base: Base, root: Path, chance: random.Random) -> tuple[str, str, str, 
     return damage.kind_of(file), kind, command, verdict, told + command
 
 
-def make(root: Path) -> None:
+def make(root: Path, algos: list[str]) -> None:
     """The runs to damage, and the names of the modules that commands load, in `modules.json`."""
     for split, limit in (("train", "12"), ("heldout", "3")):
         words = ["--split", split, "--limit", limit, "--out", split]
         assert forked(["prompts", "task:expression", *words], root).code == 0
     names: set[str] = set()
-    for name in ALGOS:
+    for name in algos:
         finished, killed = root / f"{name}-finished", root / f"{name}-killed"
         finished.mkdir()
         words = commands(name, "finished")["train"]
@@ -322,6 +322,7 @@ def work(root: Path, made: Path, cases: int, seed: int, until: float) -> None:
     bases = [
         Base(root, name, state)
         for name in ALGOS
+        if (made / f"{name}-finished").exists()
         for state in ("finished", "killed")
         if shutil.copytree(made / f"{name}-{state}", root / f"{name}-{state}")
     ]
@@ -356,6 +357,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", nargs="+", choices=list(ALGOS), default=list(ALGOS))
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so many")
     parser.add_argument("--made", type=Path, help="runs to damage, of an earlier call")
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
@@ -368,7 +370,7 @@ def main() -> None:
         made = given.made or root
         if not (made / "modules.json").exists():
             made.mkdir(exist_ok=True)
-            make(made)
+            make(made, given.runs)
         words = [sys.executable, "-P", str(Path(__file__).resolve()), "--made", str(made)]
         words += ["--seconds", str(given.seconds), "--cases", str(-(-given.cases // given.jobs))]
         jobs = [
