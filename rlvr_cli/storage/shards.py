@@ -271,7 +271,8 @@ def _incomplete(path: Path) -> DataError:
     partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
     if not partials and has_parts(path):
         hint = manifests.made_again(path)
-        return DataError(f"`{path}` has parts, and lost the {MANIFEST} that lists them", hint)
+        text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
+        return manifests.Damaged(text, hint)
     if not partials:
         data = path.is_file() or not (path / "config.toml").exists()
         hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"
