@@ -1,4 +1,4 @@
-"""Says whether a directory is complete, and who made it.
+"""Says whether a directory is complete, and who made it; of a run whether all of it is as written.
 
 Every part is read and compared with its checksum. A directory that is damaged or not complete gives
 an error and exit code 3.
@@ -12,27 +12,21 @@ from rlvr_cli.terminal import console
 
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
-    from rlvr_cli.models.checkpoints import CHECKPOINT
-    from rlvr_cli.models.policy import checkpoint_state
-    from rlvr_cli.storage.shards import Shards
+    from rlvr_cli.loop import checking
 
-    shards = Shards.open(options.source(path))
-    for index in range(len(shards)):
-        shards.part(index)
-    manifest = shards.manifest
-    state = checkpoint_state(shards) if shards.kind == "steps" else None
-    if state == "damaged":
-        raise DataError(
-            f"`{shards.path / CHECKPOINT}` is not as it was written",
-            "run the command that made it again; it makes the checkpoint anew",
-        )
-    facts = {name: manifest[name] for name in ("kind", "stage", "params", "versions", "summary")}
-    facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}
-    facts["parents"] = {role: parent["path"] for role, parent in manifest["parents"].items()}
-    facts |= {"checkpoint": state} if state else {}
+    where = options.source(path)
+    if checking.is_run(where):
+        damaged, facts = checking.run(where)
+        for error in damaged[1:]:
+            console.say(f"check: {error}")
+        if damaged:
+            raise DataError(str(damaged[0]), damaged[0].hint)
+        if not json:
+            console.say("`{path}` is as it was written: {directories} directories".format(**facts))
+        return console.result(where, facts, as_json=json)
+    facts = checking.directory(where)
     if not json:
-        console.say(
-            f"`{shards.path}` is complete: {shards.kind}, {shards.rows} rows, {len(shards)} parts"
-        )
+        text = "`{}` is complete: {kind}, {rows} rows, {parts} parts"
+        console.say(text.format(where, **facts))
         console.facts(facts)
-    console.result(shards.path, facts, as_json=json)
+    console.result(where, facts, as_json=json)

@@ -15,7 +15,8 @@ from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.stages import common
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.manifest import Damaged
+from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts
 
 
 def tally(
@@ -63,7 +64,7 @@ def refuse_graded(stream: Stream) -> None:
 
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
-    return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
+    return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json"))) or has_parts(path)
 
 
 def refuse_folder(path: Path) -> None:
@@ -125,6 +126,8 @@ def _sources(scores: Shards) -> dict[str, str]:
     """The source of each prompt; none where the prompts were moved away."""
     try:
         prompts = scores.parent("prompts")
+    except Damaged:
+        raise
     except (DataError, LookupError):
         return {}
     pairs = (zip(t["prompt_id"].to_pylist(), t["source"].to_pylist(), strict=True)

@@ -14,7 +14,8 @@ from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.pairing import Prompts
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, chosen, with_verdicts
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage import run_folders
+from rlvr_cli.storage.shards import Shards
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ def load(
     `by` are the fields of prompts that are read to pair them; prompts with fewer than `min_n`
     verdicts are left out.
     """
-    evaluations = sorted(path.glob(f"eval/*/logprobs/{MANIFEST}"))
+    evaluations = run_folders.complete(path, "eval", "logprobs")
     if evaluations:
-        return _of_run(path, evaluations[-1].parent.parent, min_n)
+        return _of_run(path, evaluations[max(evaluations)], min_n)
     if is_run(path):
         raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
     asked = pairing.Asked(by)

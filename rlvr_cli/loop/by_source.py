@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.storage.manifest import Damaged
 from rlvr_cli.storage.shards import Shards
 
 MOST = 16  # sources; of more, as where each row has an address of its own, there are no figures
@@ -76,6 +77,8 @@ def _sources(rollouts: Shards) -> dict[str, str]:
     """The source of each prompt; empty where there is one, there are too many, or none is known."""
     try:
         prompts = rollouts.parent("prompts")
+    except Damaged:
+        raise
     except (LookupError, DataError):
         return {}  # moved away since
     return _sources_of(prompts.path.absolute(), prompts.digest)

@@ -1,7 +1,6 @@
 """A run of `train` on a terminal: live figures, then what it did and what to try next."""
 
 import contextlib
-import json
 import shlex
 import sys
 import time
@@ -15,10 +14,12 @@ from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
 from rlvr_cli.loop import by_source, setup
-from rlvr_cli.loop.run_directory import RunDirectory, resumed
+from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout, unanswered
+from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, tables
 from rlvr_cli.tracking import beside
@@ -217,7 +218,7 @@ def _shown(record: dict[str, Any]) -> list[str]:
 def _report(out: Path, config: RunConfig) -> dict[str, Any]:
     """The before/after table and the curves on stderr; the table's numbers."""
     directory = RunDirectory(out)
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    lines = metrics_log.read(out).records.values()
     evaluated = [line for line in lines if "eval" in line]
     first, last = evaluated[0], evaluated[-1]
     before, after = (

@@ -1,7 +1,8 @@
 """Which checkpoints of a run stay, and what is left of the others.
 
-The newest `keep` stay whole, and the best. Of the `keep_weights` before them weights alone stay, in
-the format of `rlvr convert`; adapters stay as they are, without the state of their optimizer.
+The newest `keep` stay whole, and the best: all that may be it where an evaluation was lost. Of the
+`keep_weights` before them weights alone stay, in the format of `rlvr convert`; adapters stay as
+they are, without the state of their optimizer.
 """
 
 import shutil
@@ -12,7 +13,7 @@ from rlvr_cli.models import lora
 from rlvr_cli.models.checkpoints import CHECKPOINT, OPTIMIZER_BEFORE, WEIGHTS
 from rlvr_cli.runtime import device
 from rlvr_cli.stages import convert
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, run_folders
 
 _DOOMED = "_pruned"
 _UNFINISHED = f"_tmp-{WEIGHTS}"
@@ -24,21 +25,23 @@ def prune(run: RunDirectory, keep: int, keep_weights: int) -> None:
     A kill at any moment leaves of a checkpoint all of it or its weights: these are complete before
     it goes.
     """
-    best = run.of("steps", run.best_step())
+    staying = {run.of("steps", step) for step in run.may_be_best()}
+    steps = list(run_folders.steps(run.path).values())
     for kind, weights in (("update", keep_weights), ("memory", 0)):
-        for unfinished in run.path.glob(f"steps/*/{kind}/{_UNFINISHED}"):
-            shutil.rmtree(unfinished)
-        held = [update for update in sorted(run.path.glob(f"steps/*/{kind}")) if _holds(update)]
+        updates = [step / kind for step in steps]
+        for update in updates:
+            atomic.remove(update / _UNFINISHED)
+        held = [update for update in updates if _holds(update)]
         for age, update in enumerate(reversed(held)):  # in checkpoints, the newest first
-            if age < keep or update.parent == best:
+            if age < keep or update.parent in staying:
                 continue
             if age < keep + weights:
                 _keep_weights(update)
             else:
                 _doom(update / WEIGHTS)
             _doom(update / CHECKPOINT)
-        for doomed in run.path.glob(f"steps/*/{kind}/{_DOOMED}*"):
-            shutil.rmtree(doomed)
+        for doomed in (path for update in updates for path in update.glob(f"{_DOOMED}*")):
+            atomic.remove(doomed)
 
 
 def _holds(update: Path) -> bool:

@@ -8,7 +8,7 @@ processes; advantages are the main process' work; the update is everyone's.
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import UserError
 from rlvr_cli.evaluation import pass_at_k
-from rlvr_cli.loop import by_source, preflight, pruning
+from rlvr_cli.loop import preflight, pruning
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -38,8 +38,7 @@ Record = dict[str, Any]
 class Run:
     """A run directory, what it trains on, and the models in memory that its stages share.
 
-    `last_step` is the newest step with a complete checkpoint, of which `last_seconds` are the
-    seconds that metrics.jsonl had for it.
+    `last_step` is the step of the policy: that of a complete checkpoint, or 0.
     """
 
     config: RunConfig
@@ -56,7 +55,6 @@ class Run:
     verification: Verification
     timer: Timer
     last_step: int
-    last_seconds: dict[str, float]
     room: Room
     syncing: Syncing
 
@@ -72,9 +70,12 @@ class Run:
                 console.remark("train", line)
             scorer.close()
 
-    def steps(self) -> Iterator[Record]:
-        """Resumes after the last step; one record a step, the first for where it starts."""
-        yield self.finish_step(self.last_step, self.last_seconds) | {"seconds": {}}
+    def steps(self, last_seconds: dict[str, float]) -> Iterator[Record]:
+        """Resumes after the last step, which took so many seconds; one record a step.
+
+        The first is for where it starts.
+        """
+        yield self.finish_step(self.last_step, last_seconds) | {"seconds": {}}
         for step in range(self.last_step + 1, self.config.train.steps + 1):
             yield self.finish_step(step, self.train_on(step))
 
@@ -111,7 +112,7 @@ class Run:
                 self.memory.update(rollouts, here / "memory", save=saves, syncing=self.syncing)
         return timer.seconds
 
-    def evaluate(self, step: int) -> Path:
+    def evaluate(self, step: int) -> None:
         """Samples held-out completions of the policy at a step, scored and with log-probs."""
         assert self.heldout is not None, "evaluations need held-out prompts"
         here, policy = self.directory.of("eval", step), self.policy
@@ -124,22 +125,23 @@ class Run:
             micro_batch_tokens=self.config.train_step.micro_batch_tokens,
         )  # fmt: skip
         self._complete(logprobs, here / "logprobs")
-        return here
+
+    def score_evaluation(self, step: int) -> None:
+        """Scores the completions of an evaluation, whose policy may be gone."""
+        here = self.directory.of("eval", step)
+        self._score(Shards.open(here / "rollouts", "rollouts"), here / "scores")
 
     def finish_step(self, step: int, seconds: dict[str, float]) -> Record:
         """Evaluates if it is due, writes the metrics line, removes old checkpoints."""
-        record = {"step": step, **self.directory.summary(step), "seconds": dict(seconds)}
+        record = self.directory.record(step, seconds)
         is_due = self._is_evaluated(step) or bool(
             self.config.train.eval_every and step == self.config.train.steps
         )
-        evaluation = self.evaluate(step) if is_due else None
+        if is_due:
+            self.evaluate(step)
         if not self.world.is_main_process:
             return record
-        if evaluation:
-            measures = pass_at_k.run_measures(evaluation)
-            record["eval"] = measures.intervals()
-            if figures := by_source.of_evaluation(evaluation, measures):
-                record["eval_sources"] = figures
+        record |= self.directory.evaluation(step) if is_due else {}
         self.directory.log(record)
         self._prune(wait=step == self.config.train.steps)
         return record

@@ -1,6 +1,6 @@
 """The files of a run directory, and which of them a run that resumes may believe.
 
-run/config.toml  run/inputs.json  run/metrics.jsonl
+run/config.toml  run/inputs.json  run/_run.json  run/metrics.jsonl  run/_metrics.sha256
 run/prompts/{train,heldout}
 run/steps/000001/{rollouts,scores,logprobs,advantages,update}
 run/steps/000001/rollouts/_draws/0/{rollouts,scores}  (with max_draws above 1)
@@ -9,31 +9,29 @@ run/eval/000000/{rollouts,scores,logprobs}
 """
 
 import contextlib
+import itertools
 import json
-import tomllib
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import __version__, registry, run_config
-from rlvr_cli.algorithms import objective
+from rlvr_cli import __version__
 from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.loop import by_source
+from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.loop import by_source, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.models import engine_choice, policy as policies
-from rlvr_cli.storage import atomic, locks, writer
+from rlvr_cli.loop.stored_config import CONFIG, MAY_CHANGE, decides, meaning
+from rlvr_cli.models import policy as policies
+from rlvr_cli.storage import atomic, locks, metrics_log, run_folders, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
-from rlvr_cli.verification.scoring import rewards
+from rlvr_cli.terminal import console
 
-# What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
-_MAY_CHANGE = (
-    *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
-    "prompts_per_part",
-)
-_SPECS = ("algo", "engine", "trainer", "verifier")
-_OF_A_STEP = ("rollouts", "scores", "advantages", "update")
+_INPUTS = "inputs.json"
+OF_A_STEP = ("rollouts", "scores", "advantages", "update")
+EVALUATION = ("rollouts", "scores", "logprobs")
+Record = dict[str, Any]
 
 
 class RunDirectory:
@@ -41,22 +39,29 @@ class RunDirectory:
 
     def __init__(self, path: Path, *, with_memory: bool = False) -> None:
         self.path, self._with_memory = path, with_memory
+        self._logged: dict[int, Record] = {}  # the records that metrics.jsonl had at the start
+        self._text = ""  # of config.toml, of the process that holds the directory
+        self._correct: dict[int, float] = {}  # the share of correct answers of an evaluation
 
     def of(self, kind: str, step: int) -> Path:
         """Where the stages of a step (`steps`) or of its evaluation (`eval`) write."""
-        return self.path / kind / f"{step:06d}"
+        return self.path / kind / run_folders.name(step)
 
     def begun(self) -> dict[str, dict[str, Any]] | None:
         """The configuration that the run was begun with, by table; None of a new run."""
-        path = self.path / "config.toml"
-        return _read_config(path, self._version()) if path.exists() else None
+        return stored_config.read(self.path, self._version)
 
     def _version(self) -> str:
         """The version of rlvr that began the run, as its first directory says."""
-        for pattern in ("prompts/*", "eval/*/*", "steps/*/*"):
-            for path in sorted(self.path.glob(f"{pattern}/{MANIFEST}")):
-                manifest = read_sealed(path) or {}
-                return str(manifest.get("versions", {}).get("rlvr", "an unknown version"))
+        prompts = [self.path / "prompts" / name for name in ("heldout", "train")]
+        folders = [
+            f for kind in ("eval", "steps") for f in run_folders.steps(self.path, kind).values()
+        ]
+        stages = (here / stage for here in folders for stage in OF_A_STEP)
+        for directory in (*prompts, *stages):
+            with contextlib.suppress(DataError):
+                if manifest := read_sealed(directory / MANIFEST):
+                    return str(manifest.get("versions", {}).get("rlvr", "an unknown version"))
         return __version__
 
     @contextlib.contextmanager
@@ -65,8 +70,9 @@ class RunDirectory:
         with locks.locked(self.path / "_lock", across_machines=True):
             for stale in self.path.glob("_tmp-*"):
                 atomic.remove(stale)
-            text = self.require_same(config).to_toml()
-            atomic.write_atomic(self.path / "config.toml", text.encode())
+            self._text = self.require_same(config).to_toml()
+            console.remark("train", *self.remarks())
+            atomic.write_atomic(self.path / CONFIG, self._text.encode())
             yield
 
     def require_same(self, config: RunConfig) -> RunConfig:
@@ -86,9 +92,9 @@ class RunDirectory:
                 if not before:
                     meant = meaning(name, value, None)
                     spelled[name] = value if meant == meaning(name, value, value) else meant
-                elif _decides(name, was, begun) == _decides(name, value, begun):
+                elif decides(name, was, begun) == decides(name, value, begun):
                     spelled[name] = was
-                elif name not in _MAY_CHANGE:
+                elif name not in MAY_CHANGE:
                     changes.append(f"{name} was {was}, is {value}")
             tables[table] = replace(options, **spelled)
         if changes:
@@ -100,64 +106,113 @@ class RunDirectory:
             )
         return RunConfig(**tables)
 
+    def remarks(self) -> list[str]:
+        """What of the run's own files is written again when it goes on, and what was changed."""
+        said = stored_config.remarks(self.path, self._version)
+        if self._inputs()[1]:
+            said.append(f"`{self.path / _INPUTS}` was damaged or gone: it is written again")
+        return said
+
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""
-        text = atomic.pretty_json(self.require_inputs(inputs))
-        atomic.write_atomic(self.path / "inputs.json", text)
+        known = self.require_inputs(inputs)
+        atomic.write_atomic(self.path / _INPUTS, atomic.pretty_json(known))
+        if self._text:
+            stored_config.keep(self.path, self._text, known)
 
     def require_inputs(self, inputs: dict[str, str]) -> dict[str, str]:
         """All digests of what the run reads; an error if it was begun with other content."""
-        path = self.path / "inputs.json"
-        try:
-            before = json.loads(path.read_text()) if path.exists() else inputs
-        except ValueError as error:
-            raise DataError(
-                f"`{path}` is not as it was written: {error}", "start another run with --out"
-            ) from error
+        before, _ = self._inputs()
         changed = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
         if changed:
             raise UsageError(
                 f"`{self.path}` was started from other content: {', '.join(changed)} changed",
                 "start another run with --out, or bring the old content back",
             )
-        kept: dict[str, str] = before | inputs
-        return kept
+        return before | inputs
 
-    def find_resume_step(self) -> tuple[int, dict[str, float]]:
-        """The step to resume after, and its seconds; metrics.jsonl is as if the run ended there."""
-        last = self.last_step()
-        return last, self.repair_metrics(last)
+    def _inputs(self) -> tuple[dict[str, str], bool]:
+        """The digests that were kept, and whether inputs.json says others than the sealed copy."""
+        path, copy = self.path / _INPUTS, stored_config.kept(self.path)
+        try:
+            before = json.loads(atomic.read_bytes(path)) if path.exists() else {}
+            if not all(isinstance(digest, str) for digest in before.values()):
+                raise ValueError("it holds other things than digests")
+        except (ValueError, AttributeError, RecursionError, DataError) as error:
+            if copy is None:
+                raise DataError(
+                    f"`{path}` is not as it was written: {error}",
+                    "bring the file back, or start another run with --out",
+                ) from error
+            return copy[1], True
+        return (before, False) if copy is None else (copy[1], before != copy[1])
 
-    def last_step(self) -> int:
+    def is_changed(self, folder: Path) -> bool:
+        """Whether a folder with the run's memory model is another than it was begun with."""
+        expected = self._inputs()[0].get("memory_model")
+        return bool(expected and folder.exists()) and (
+            policies.Policy(folder, "").digest != expected
+        )
+
+    def discard_memory_model(self, folder: Path) -> None:
+        """Removes the memory model that the run made itself if it is damaged, to be made again."""
+        if self.is_changed(folder):
+            console.say(f"train: `{folder}` was damaged: it is made again from the seed")
+            atomic.remove(folder)
+
+    def last_step(self, *, say: bool = False) -> int:
         """The newest step whose checkpoint is complete, 0 if there is none.
 
-        The steps after it are repeated, from the rollouts that they stored.
+        The steps after it are repeated, from the rollouts that they stored. With `say` it names
+        the newer checkpoints that are damaged.
         """
-        for manifest in sorted(self.path.glob(f"steps/*/update/{MANIFEST}"), reverse=True):
-            is_complete = (
-                policies.checkpoint_state(Shards.open(manifest.parent, "steps")) == "whole"
+        damaged = []
+        for step, here in reversed(run_folders.complete(self.path, "steps", "update").items()):
+            if self.has_checkpoint(step):
+                break
+            if _is_damaged(here / "update") or _is_damaged(here / "memory"):
+                damaged.append(str(step))
+        else:
+            step = 0
+        if say and damaged:
+            console.say(
+                f"train: the checkpoint of step {', '.join(damaged)} is damaged: going on from "
+                f"{f'that of step {step}' if step else 'the start'}, with what the steps stored"
             )
-            if is_complete and (
-                not self._with_memory or MemoryState.is_complete(manifest.parent.parent)
-            ):
-                return int(manifest.parent.parent.name)
-        return 0
+        return step
 
-    def discard_after(self, step: int) -> None:
-        """Takes the updates after a step back, so that they are repeated as they were begun."""
-        for later in self.path.glob("steps/*"):
-            if int(later.name) > step:
-                for name in ("update", "memory"):
-                    writer.reopen(later / name)
+    def has_checkpoint(self, step: int) -> bool:
+        """Whether a step's checkpoints are there as they were written."""
+        update = self.of("steps", step) / "update"
+        return _state(update) == "whole" and (
+            not self._with_memory or _state(update.parent / "memory") == "whole"
+        )
 
-    def summary(self, step: int) -> dict[str, Any]:
+    def discard_after(self, last: int) -> None:
+        """Takes the updates after a step back, so that they are repeated as they were begun.
+
+        What cannot be read of those steps is made again, as nothing was made of it.
+        """
+        for step, later in run_folders.steps(self.path).items():
+            if step <= last:
+                continue
+            for stage in later.iterdir():
+                for directory in (*stage.glob("_draws/*/*"), stage):
+                    if not writer.is_legible(directory):
+                        console.say(f"train: `{directory}` is damaged: it is made again")
+                        atomic.remove(directory)
+            for name in ("update", "memory"):
+                writer.reopen(later / name)
+
+    def summary(self, step: int) -> Record:
         """What the stages of a step say of it, in short; nothing of step 0."""
         if not step:
             return {}
         here = self.of("steps", step)
-        rollouts, scores, advantages, update = (
-            Shards.open(here / name).summary for name in _OF_A_STEP
-        )
+        made = [Shards.open(here / name) for name in OF_A_STEP]
+        for before, after in itertools.pairwise(made):
+            before.require_child(after)
+        rollouts, scores, advantages, update = (shards.summary for shards in made)
         return {
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
@@ -172,109 +227,87 @@ class RunDirectory:
             **({"sources": figures} if (figures := by_source.of_step(here)) else {}),
         }
 
-    def log(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, allow_nan=False) + "\n"
-        atomic.append(self.path / "metrics.jsonl", line.encode())
+    def record(self, step: int, seconds: dict[str, float]) -> Record:
+        """A step's record without its evaluation; of a damaged step as it was logged."""
+        try:
+            figures = self.summary(step)
+        except DataError as error:
+            console.say(f"train: {error}; the record of step {step} is as it was logged, if it was")
+            figures = self._logged.get(step, {})
+            figures = {n: v for n, v in figures.items() if not n.startswith("eval")}
+        return {"step": step, **figures, "seconds": dict(seconds)}
+
+    def evaluation(self, step: int) -> Record:
+        """The figures of a step's evaluation, as its record has them."""
+        here = self.of("eval", step)
+        measures = pass_at_k.run_measures(here)
+        figures: Record = {"eval": measures.intervals()}
+        if by_sources := by_source.of_evaluation(here, measures):
+            figures["eval_sources"] = by_sources
+        return figures
+
+    def log(self, record: Record) -> None:
+        metrics_log.append(self.path, record)
+        self._logged[record["step"]] = record
 
     def repair_metrics(self, last: int) -> dict[str, float]:
         """Makes metrics.jsonl hold one line for each step before the last; the last's seconds.
 
-        A killed run may have left a torn line, or none, for a step that is complete; the seconds
-        of such a step are not known. The last step's line is written by `finish_step`.
+        A killed run may have left a torn line, or none, for a step that is complete. What was lost
+        or changed comes back from what the step stored, but for seconds that cannot be read. The
+        last step's line is written by `finish_step`.
         """
-        path = self.path / "metrics.jsonl"
-        logged: dict[int, dict[str, Any]] = {}
-        for line in path.read_text().splitlines() if path.exists() else []:
-            with contextlib.suppress(ValueError):
-                record = json.loads(line)
-                logged[record["step"]] = record
-        records = [
-            logged.get(step) or {"step": step, **self.summary(step), "seconds": {}}
-            for step in range(last)
-        ]
-        lines = [json.dumps(record) + "\n" for record in records]
-        atomic.write_atomic(path, "".join(lines).encode())
-        seconds: dict[str, float] = logged.get(last, {}).get("seconds", {})
-        return seconds
+        logged = metrics_log.read(self.path)
+        self._logged = logged.records
+        lost = [step for step in range(last) if step not in logged.records]
+        if logged.damaged or lost:
+            lines = f"lines {', '.join(map(str, logged.damaged))} of " if logged.damaged else ""
+            console.say(
+                f"train: {lines}`{self.path / metrics_log.METRICS}` "
+                f"{'were damaged' if lines else 'lacked lines'}: they are made again"
+            )
+        for step in lost:
+            logged.records[step] = self.record(step, logged.seconds.get(step, {}))
+            if not all((self.of("eval", step) / name / MANIFEST).exists() for name in EVALUATION):
+                continue
+            try:
+                logged.records[step] |= self.evaluation(step)
+            except DataError as error:
+                console.say(f"train: {error}; the record of step {step} is without its evaluation")
+        metrics_log.write(self.path, [logged.records[step] for step in range(last)])
+        return logged.seconds.get(last, {})
 
     def best_step(self) -> int:
         """The evaluated step of the highest held-out Pass@1, the earliest of equals."""
-        evaluated = {
-            int(path.parent.parent.name): Shards.open(path.parent).summary["correct"]
-            for path in sorted(self.path.glob(f"eval/*/scores/{MANIFEST}"))
-        }
-        return max(evaluated, key=lambda step: evaluated[step] or 0.0, default=0)
+        correct = self._evaluations()
+        known = {step: share for step, share in correct.items() if share is not None}
+        return max(known, key=lambda step: known[step], default=0)
+
+    def may_be_best(self) -> set[int]:
+        """The best step, and those whose evaluation was lost, or cannot be read."""
+        unknown = {step for step, share in self._evaluations().items() if share is None}
+        return {self.best_step(), *unknown}
+
+    def _evaluations(self) -> dict[int, float | None]:
+        """The share of correct answers at each step that was evaluated; None if it is not known."""
+        logged = {step for step, record in self._logged.items() if "eval" in record}
+        shares: dict[int, float | None] = {}
+        for step in sorted({*run_folders.steps(self.path, "eval"), *logged}):
+            if step not in self._correct:
+                with contextlib.suppress(DataError, LookupError):
+                    scores = Shards.open(self.of("eval", step) / "scores", "scores")
+                    scores.parent("rollouts")
+                    self._correct[step] = float(scores.summary["correct"] or 0.0)
+            shares[step] = self._correct.get(step)
+        return shares
 
 
-def meaning(name: str, value: Any, stored: Any) -> Any:
-    """An option's value; of a spec, with all options that this version has.
-
-    What a spec leaves out is as in the `stored` one, which the run was begun with.
-    """
-    folders = {"engine": "rollout", "trainer": "training"}
-    if name in folders:
-        if value == engine_choice.AUTO and stored is not None:
-            value = stored
-        return registry.canonical(folders[name], value, stored)
-    if name == "verifier":
-        return rewards.canonical(value, stored or None) if value else ""
-    return objective.canonical(value, stored) if name == "algo" else value
-
-
-def _decides(name: str, value: Any, stored: Any) -> Any:
-    """An option's meaning, without what of a verifier decides no reward."""
-    meant = meaning(name, value, stored)
-    return rewards.identity(meant) if name == "verifier" and meant else meant
-
-
-def resumed(config: RunConfig, begun: dict[str, dict[str, Any]]) -> RunConfig:
-    """The configuration of a run that was begun, with its specs as they were meant then."""
-    tables = {}
-    for table, options in vars(config).items():
-        stored = begun.get(table, {})
-        specs = [name for name in _SPECS if name in stored]
-        meant = {name: meaning(name, vars(options)[name], stored[name]) for name in specs}
-        tables[table] = replace(options, **meant)
-    return RunConfig(**tables)
-
-
-def _read_config(path: Path, version: str) -> dict[str, dict[str, Any]]:
-    """The tables of a run's configuration, with all options that this version has, and no other."""
+def _state(update: Path) -> str:
     try:
-        raw = tomllib.loads(path.read_text())
-    except ValueError as error:
-        raise DataError(
-            f"`{path}` is not as it was written: {error}", "start another run with --out"
-        ) from error
-    known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
-    tables = {}
-    for table, options in raw.items():
-        if not isinstance(options, dict) or table not in known:
-            raise _unknown(path, f"`{table}`", version)
-        named = {f.name: f for f in fields(known[table])}
-        for name in options:
-            if name not in named:
-                raise _unknown(path, f"`{name} = {options[name]!r}` in [{table}]", version)
-        lacking = named.keys() - options.keys() - earlier(known[table]).keys()
-        if lacking:
-            raise DataError(
-                f"`{path}` lacks `{min(lacking)}` in [{table}]: it was changed since",
-                "bring the line back, or start another run with --out",
-            )
-        values = {
-            name: run_config.typed(path, named[name], value) for name, value in options.items()
-        }
-        tables[table.replace("-", "_")] = values
-    return tables
+        return policies.checkpoint_state(Shards.open(update, "steps"))
+    except DataError:
+        return "damaged"
 
 
-def _unknown(path: Path, what: str, version: str) -> DataError:
-    if version == __version__:
-        return DataError(
-            f"`{path}` holds {what}, which rlvr {version} does not know", "remove that line"
-        )
-    return DataError(
-        f"`{path}` holds {what}, which this rlvr {__version__} does not know: rlvr {version} "
-        "began the run",
-        f"resume it with rlvr {version}, or start another run with --out",
-    )
+def _is_damaged(update: Path) -> bool:
+    return update.exists() and _state(update) == "damaged"

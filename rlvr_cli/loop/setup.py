@@ -12,7 +12,7 @@ from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
-from rlvr_cli.loop import preflight
+from rlvr_cli.loop import evaluations, preflight
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run import Record, Run
@@ -127,14 +127,22 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
         distributed.barrier()
         if not setup.world.is_main_process:
             inputs = prepare(setup)
-        run = load(setup, inputs)
+        last = take_back(setup)
+        for step in last.evaluations.sampled:
+            with contextlib.closing(load(setup, inputs, step)) as earlier:
+                earlier.evaluate(step)
+        run = load(setup, inputs, last.step)
         stack.callback(run.close)
-        yield from run.steps()
+        for step in last.evaluations.scored:
+            run.score_evaluation(step)
+        yield from run.steps(_mended_seconds(setup, last.step))
 
 
 def prepare(setup: Setup) -> Inputs:
     """Finds prompts and models; refuses others than those that the run was started with."""
     train = setup.config.train
+    if setup.world.is_main_process and setup.sampling.memory_model == memory_model.AUTO:
+        setup.directory.discard_memory_model(setup.directory.path / memory_model.FOLDER)
     inputs = Inputs(
         _prompts(setup, "train", train.prompts),
         _prompts(setup, "heldout", train.heldout) if train.eval_every else None,
@@ -165,16 +173,39 @@ def _prompts(setup: Setup, split: str, given: str) -> Shards:
     return prompts.make_all_parts(prompts.from_task(task), folder, params={"task": task})
 
 
-def load(setup: Setup, inputs: Inputs) -> Run:
-    """The run with its models in memory, at the newest step that has a complete checkpoint.
+@dataclass(frozen=True)
+class Last:
+    """The newest step that has a complete checkpoint, and the evaluations to make again."""
 
-    Updates after that step are taken back, to be repeated from the rollouts that they stored.
+    step: int
+    evaluations: evaluations.Lost
+
+
+def take_back(setup: Setup) -> Last:
+    """Finds where the run resumes, and takes back what is to be made again.
+
+    Updates after that step are repeated from the rollouts that they stored.
     """
-    config, directory = setup.config, setup.directory
-    resume_step = directory.find_resume_step() if setup.world.is_main_process else None
-    last_step, last_seconds = distributed.broadcast(resume_step)
+    found = None
     if setup.world.is_main_process:
-        directory.discard_after(last_step)
+        directory = setup.directory
+        step = directory.last_step(say=True)
+        directory.discard_after(step)
+        found = Last(step, evaluations.take_back(directory, step))
+    last: Last = distributed.broadcast(found)
+    return last
+
+
+def _mended_seconds(setup: Setup, last: int) -> dict[str, float]:
+    """The seconds of the last step, from metrics.jsonl, which is as if the run ended there."""
+    mended = setup.directory.repair_metrics(last) if setup.world.is_main_process else None
+    seconds: dict[str, float] = distributed.broadcast(mended)
+    return seconds
+
+
+def load(setup: Setup, inputs: Inputs, last_step: int) -> Run:
+    """The run with its models in memory, at a step that has a complete checkpoint."""
+    config, directory = setup.config, setup.directory
     here = directory.of("steps", last_step) if last_step else None
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
@@ -202,6 +233,5 @@ def load(setup: Setup, inputs: Inputs) -> Run:
             syncing.begin(checkpoint, is_new=False)
     return Run(
         config, directory, setup.world, setup.objective, setup.sampling, inputs.prompts,
-        inputs.heldout, state, memory, sampler, verification, timer, last_step, last_seconds, room,
-        syncing,
+        inputs.heldout, state, memory, sampler, verification, timer, last_step, room, syncing,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.models import lora
+from rlvr_cli.storage import run_folders
 from rlvr_cli.storage.shards import MANIFEST, read_sealed
 
 CHECKPOINT = "_checkpoint"  # readers of Parquet directories skip it
@@ -41,7 +42,8 @@ def policy_in(path: Path) -> Path | None:
         return held
     if is_model(path):
         return path
-    updates = (path / "update", *sorted(path.glob("steps/*/update"), reverse=True))
+    steps = run_folders.steps(path).values()
+    updates = (path / "update", *(step / "update" for step in reversed(steps)))
     return next((held for update in updates if (held := _held(update))), None)
 
 
@@ -83,7 +85,8 @@ def missing(path: Path) -> DataError | None:
         why = f"the checkpoint of step {step} was removed by --keep {options.get('keep')}"
     if _held(update):
         return DataError(f"{why}, its weights alone are kept", f"name `{update}`")
-    others = [other for other in sorted(run.glob(f"steps/*/{update.name}")) if _held(other)]
+    updates = (step / update.name for step in run_folders.steps(run).values())
+    others = [other for other in updates if _held(other)]
     if not others:
         return DataError(why, "resume the run, which makes it again")
     numbers = ", ".join(other.parent.name.lstrip("0") for other in others)

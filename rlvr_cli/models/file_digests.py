@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from rlvr_cli.errors import DataError
 from rlvr_cli.runtime import cores
 from rlvr_cli.storage import user_cache
 
@@ -42,6 +43,8 @@ def note(descriptor: int, sha256: str) -> None:
 
 
 def _sha256(path: Path) -> str:
+    if not path.is_file():
+        raise DataError(f"`{path}` is no file", "remove what is in its place")
     with open(path, "rb") as file:
         state, now = _state(file.fileno()), time.time_ns()
         if state["size"] < REMEMBERED:

@@ -13,7 +13,7 @@ from rlvr_cli.storage import atomic, disk
 from rlvr_cli.storage.shards import Shards
 
 AUTO = "auto"  # one built from the policy's configuration
-_FOLDER = "memory-model"
+FOLDER = "memory-model"
 _SHARE = 4  # one that is built has one in so many of the policy's layers
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
 
@@ -71,7 +71,7 @@ def start(name: str, policy: Policy, folder: Path, seed: int) -> Policy:
     """The memory model of a name; for `auto` a small random one, built in `folder` if missing."""
     if name != AUTO:
         return resolve(name, policy)
-    path = folder / _FOLDER
+    path = folder / FOLDER
     if not path.exists():
         make(policy, path, seed)
     return resolve(str(path), policy)

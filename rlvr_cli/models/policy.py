@@ -165,10 +165,10 @@ def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alon
         return "weights alone" if kept else "absent"
     try:
         policy = resolve(str(steps.path))
+        found = (policy.digest, policy.trainer_digest)
     except DataError:
         return "damaged"
-    written = (steps.summary["policy"], steps.summary["optimizer"])
-    return "whole" if (policy.digest, policy.trainer_digest) == written else "damaged"
+    return "whole" if found == (steps.summary["policy"], steps.summary["optimizer"]) else "damaged"
 
 
 @dataclass(frozen=True)

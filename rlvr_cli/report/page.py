@@ -167,6 +167,9 @@ def _notes(
         if source.run and source.run.torn:
             torn = f"incomplete lines of metrics.jsonl, skipped: {source.run.torn}"
             notes.append(f"{source.name}: {torn}.")
+        if source.run and (steps := source.run.incomplete):
+            listed = ", ".join(map(str, steps))
+            notes.append(f"{source.name}: not complete on disk, left out of its figures: {listed}.")
         if source.run and not source.lineages:
             notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
     return [shown(note) for note in dict.fromkeys(notes) if note]

@@ -1,15 +1,14 @@
 """What a report is about: runs of train, and directories with scores."""
 
-import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import lineage
+from rlvr_cli.storage import lineage, metrics_log, run_folders
 from rlvr_cli.storage.lineage import Lineage
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.shards import Shards
 
 MOST = 6  # lines that a reader can distinguish in one plot
 
@@ -27,6 +26,21 @@ class RunLog:
     records: list[dict[str, Any]]
     torn: int  # incomplete lines of metrics.jsonl
     evaluations: dict[int, Path]
+
+    @property
+    def incomplete(self) -> list[str]:
+        """The steps that ended and whose rollouts or scores are gone, and such evaluations."""
+        whole = {
+            kind: set.intersection(
+                *(set(run_folders.complete(self.path, kind, s)) for s in ("rollouts", "scores"))
+            )
+            for kind in ("steps", "eval")
+        }
+        steps = [r["step"] for r in self.records if r["step"] and r["step"] not in whole["steps"]]
+        evaluated = [r["step"] for r in self.records if "eval" in r]
+        return [f"step {step}" for step in steps] + [
+            f"the evaluation of step {step}" for step in evaluated if step not in whole["eval"]
+        ]
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -98,25 +112,12 @@ def _run(path: Path) -> RunLog:
             f"`{path / 'config.toml'}` cannot be read: {error}",
             "name the scores of an evaluation in it",
         ) from error
-    records, torn = _records(path / "metrics.jsonl")
-    scored = sorted(path.glob(f"eval/*/scores/{MANIFEST}"))
-    evaluations = {int(m.parent.parent.name): m.parent.parent for m in scored}
+    logged = metrics_log.read(path)
+    records, torn = list(logged.records.values()), len(logged.damaged)
+    evaluations = run_folders.complete(path, "eval", "scores")
     if not records and not evaluations:
         raise NothingYet(f"`{path}` has no finished step yet", "resume its `rlvr train`")
     return RunLog(path, config, records, torn, evaluations)
-
-
-def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The records of metrics.jsonl, the last of each step, and how many lines are incomplete."""
-    by_step: dict[int, dict[str, Any]] = {}
-    torn = 0
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
-        try:
-            record = json.loads(line)
-            by_step[int(record["step"])] = record
-        except (ValueError, KeyError, TypeError):
-            torn += 1
-    return [by_step[step] for step in sorted(by_step)], torn
 
 
 def _require_scores(directories: Lineage) -> None:
@@ -150,6 +151,8 @@ def ancestors(shards: Shards) -> list[Shards]:
     queue = [shards]
     while queue:
         here = queue.pop()
+        if here.digest in by_digest:
+            continue
         by_digest[here.digest] = here
         for kind in here.manifest["parents"]:
             try:

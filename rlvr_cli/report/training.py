@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rlvr_cli.report.sources import RunLog
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage import run_folders
+from rlvr_cli.storage.shards import Shards
 
 # Title, key in the glossary, and the names in metrics.jsonl or in a step's summary.
 PANELS = (
@@ -97,12 +98,12 @@ def curves_by_source(run: RunLog, key: str, figure: str) -> list[Curve]:
 def _with_lengths(run: RunLog) -> list[dict[str, Any]]:
     """Mean length and share truncated of each step, from the summaries of its rollouts."""
     records = []
-    for path in sorted(run.path.glob(f"steps/*/rollouts/{MANIFEST}")):
-        summary = Shards.open(path.parent).summary
+    for step, here in run_folders.complete(run.path, "steps", "rollouts").items():
+        summary = Shards.open(here / "rollouts").summary
         if count := summary.get("completions"):
             records.append(
                 {
-                    "step": int(path.parent.parent.name),
+                    "step": step,
                     "length": summary["tokens"] / count,
                     "truncated": summary["cut"] / count,
                 }
@@ -124,9 +125,9 @@ def signal(run: RunLog) -> Signal | None:
     """Read from the scores of every step; groups without a verdict count in none of the shares."""
     steps: list[int] = []
     shares: list[list[float]] = []
-    for path in sorted(run.path.glob(f"steps/*/scores/{MANIFEST}")):
+    for step, here in run_folders.complete(run.path, "steps", "scores").items():
         seen: dict[str, set[bool]] = {}
-        scores = Shards.open(path.parent)
+        scores = Shards.open(here / "scores")
         for index in range(len(scores)):
             table = scores.part(index, ["prompt_id", "correct"])
             for prompt_id, correct in zip(*(c.to_pylist() for c in table.columns), strict=True):
@@ -134,7 +135,7 @@ def signal(run: RunLog) -> Signal | None:
                     seen.setdefault(prompt_id, set()).add(correct)
         kinds = Counter("mixed" if len(s) > 1 else str(s.pop()) for s in seen.values())
         if seen:
-            steps.append(int(path.parent.parent.name))
+            steps.append(step)
             shares.append([kinds[kind] / len(seen) for kind in ("True", "mixed", "False")])
     if not steps:
         return None

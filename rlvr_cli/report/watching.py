@@ -10,7 +10,7 @@ from rlvr_cli.errors import DataError, Interrupted, UsageError
 from rlvr_cli.report import sources
 from rlvr_cli.report.page import Report
 from rlvr_cli.report.sources import ReportSource
-from rlvr_cli.storage import atomic, locks
+from rlvr_cli.storage import atomic, locks, run_folders
 from rlvr_cli.storage.shards import MANIFEST
 from rlvr_cli.terminal import console
 
@@ -99,7 +99,8 @@ class _Watched:
 def _stamps(runs: list[Path]) -> Iterator[tuple[str, int, int]]:
     """What changes when a run has got further: its log, and its complete evaluations."""
     for run in runs:
-        for path in sorted([run / "metrics.jsonl", *run.glob(f"eval/*/scores/{MANIFEST}")]):
+        scored = run_folders.complete(run, "eval", "scores").values()
+        for path in (*(here / "scores" / MANIFEST for here in scored), run / "metrics.jsonl"):
             if path.exists():
                 found = path.stat()
                 yield str(path), found.st_mtime_ns, found.st_size

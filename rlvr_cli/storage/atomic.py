@@ -189,7 +189,10 @@ def make_folder(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; an error, and no waiting, where the path is a pipe or another thing."""
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"`{path}` is no file", "remove what is in its place")
         return path.read_bytes()
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.storage.manifest import Damaged
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
 _KINDS = ("rollouts", "scores", "logprobs", "advantages", "metrics")
@@ -78,6 +79,8 @@ def _prompts(rollouts: Shards) -> Shards | None:
     """The prompts, None where they were moved or changed since."""
     try:
         return rollouts.parent("prompts")
+    except Damaged:
+        raise
     except (LookupError, DataError):
         return None
 

@@ -99,7 +99,7 @@ def locked(
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock file; asking takes the lock for a moment."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait
     except FileNotFoundError:
         return False
     try:

@@ -8,7 +8,6 @@ no other code touches shard files.
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage import atomic, manifest as manifests, schema
+from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
-MANIFEST = "_manifest.json"
+__all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
+
+METADATA_KEY = b"rlvr"  # under which a part says what it is
 _NEXT = {  # what follows a kind, and the command that writes it
     "prompts": {"rollouts": "rollout {}"},
     "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
@@ -88,13 +90,11 @@ class Shards:
 
     @property
     def params(self) -> dict[str, Any]:
-        params: dict[str, Any] = self.manifest["params"]
-        return params
+        return _Facts(self, "params")
 
     @property
     def summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = self.manifest["summary"]
-        return summary
+        return _Facts(self, "summary")
 
     @property
     def digest(self) -> str:
@@ -128,7 +128,13 @@ class Shards:
         if columns is not None:
             expected = pa.schema([expected.field(name) for name in columns])
         path = self.path / entry["name"]
-        return _with_columns(_read_part(path, entry["sha256"], columns), expected, path, self.kind)
+        table = _read_part(path, entry["sha256"], columns)
+        if table.num_rows != entry["rows"]:
+            raise DataError(
+                f"`{path}` holds {table.num_rows} rows, its {MANIFEST} says {entry['rows']}",
+                manifests.made_again(self.path),
+            )
+        return _with_columns(table, expected, path, self.kind)
 
     def parts(self) -> Iterator[pa.Table]:
         return (self.part(index) for index in range(len(self)))
@@ -136,7 +142,18 @@ class Shards:
     def table(self) -> pa.Table:
         return pa.concat_tables(self.parts())
 
-    def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
+    def require_child(self, child: "Shards") -> None:
+        """An error if a directory beside this one was made from another."""
+        recorded = child.manifest["parents"].get(self.kind, {}).get("digest")
+        if recorded != self.digest:
+            raise DataError(
+                f"`{child.path}` was not made from `{self.path}` as it is now",
+                manifests.made_again(child.path),
+            )
+
+    def parent(
+        self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
+    ) -> "Shards":
         """The nearest ancestor of a kind, by its path, checked by its digest."""
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
@@ -150,9 +167,25 @@ class Shards:
                 return ancestor
         for role, recorded in self.manifest["parents"].items():
             path = Path(os.path.normpath(self.path / recorded["path"]))
+            if path in _below:
+                raise DataError(f"`{path}` is its own ancestor", manifests.made_again(path))
             with contextlib.suppress(LookupError):
-                return Shards.open(path, role).parent(kind, moved_to)
+                return Shards.open(path, role).parent(kind, moved_to, (*_below, path))
         raise LookupError(kind)
+
+
+class _Facts(dict[str, Any]):
+    """What a manifest says; an error where it does not say what its reader asks for."""
+
+    def __init__(self, shards: Shards, part: str) -> None:
+        super().__init__(shards.manifest[part])
+        self._where, self._part = shards.path, part
+
+    def __missing__(self, name: str) -> Any:
+        raise DataError(
+            f"`{self._where / MANIFEST}` has no `{name}` in its {self._part}",
+            manifests.made_again(self._where),
+        )
 
 
 def begun_with(path: Path) -> dict[str, Any]:
@@ -192,12 +225,17 @@ def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Tab
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DataError(
             f"`{path}` does not match its checksum: it was cut or changed after it was written",
-            "run the command that made the directory again; it makes just this part anew",
+            manifests.part_made_again(path),
         )
-    file = pq.ParquetFile(pa.BufferReader(data))
-    names = file.schema_arrow.names
-    wanted = None if columns is None else [name for name in columns if name in names]
-    return file.read(columns=wanted).replace_schema_metadata(None)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        names = file.schema_arrow.names
+        wanted = None if columns is None else [name for name in columns if name in names]
+        return file.read(columns=wanted).replace_schema_metadata(None)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(
+            f"`{path}` cannot be read: {first_line(error)}", manifests.made_again(path.parent)
+        ) from error
 
 
 def _with_columns(table: pa.Table, expected: pa.Schema, path: Path, kind: str) -> pa.Table:
@@ -219,10 +257,22 @@ def _with_columns(table: pa.Table, expected: pa.Schema, path: Path, kind: str) -
         ) from error
 
 
+def has_parts(path: Path) -> bool:
+    """Whether a folder holds parts that rlvr wrote, whatever became of their manifest."""
+    first = next((part for part in sorted(path.glob("part-*.parquet")) if part.is_file()), None)
+    with contextlib.suppress(pa.ArrowException, OSError):
+        return first is not None and METADATA_KEY in (pq.read_schema(first).metadata or {})
+    return False
+
+
 def _incomplete(path: Path) -> DataError:
     if not path.exists():
         return DataError(f"`{path}` does not exist", "check the path")
     partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
+    if not partials and has_parts(path):
+        hint = manifests.made_again(path)
+        text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
+        return manifests.Damaged(text, hint)
     if not partials:
         data = path.is_file() or not (path / "config.toml").exists()
         hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"
@@ -232,26 +282,4 @@ def _incomplete(path: Path) -> DataError:
     return DataError(
         f"`{path}` is not complete: {done} of {planned} parts",
         f"finish it by running its `rlvr {stage}` command again",
-    )
-
-
-def seal(manifest: dict[str, Any]) -> bytes:
-    checksum = hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest()
-    return atomic.pretty_json({**manifest, "sha256": checksum})
-
-
-def read_sealed(path: Path) -> dict[str, Any] | None:
-    """The manifest in `path`, None if there is none; an error if it is not as it was written."""
-    if not path.exists():
-        return None
-    try:
-        manifest: dict[str, Any] = json.loads(atomic.read_bytes(path))
-        checksum = manifest.pop("sha256")
-        if hashlib.sha256(atomic.canonical_json(manifest).encode()).hexdigest() == checksum:
-            return manifest
-    except (ValueError, KeyError, AttributeError):
-        pass
-    raise DataError(
-        f"`{path}` was cut or changed after it was written",
-        f"remove `{path.parent}` and run the command that made it again",
     )

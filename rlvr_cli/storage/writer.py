@@ -16,14 +16,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, locks, partial_completions, rehearsal
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.shards import (
+    ALL_PARTS,
+    MANIFEST,
+    METADATA_KEY,
+    Shards,
+    Share,
+    read_sealed,
+    seal,
+)
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
-_METADATA_KEY = b"rlvr"
 _LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", partial_completions.PATTERN)
 _LIBRARIES = (
     *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
@@ -193,7 +200,7 @@ def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str
     origin["versions"] = _versions()
     table = table.select(plan.schema.names).cast(plan.schema)
     table = table.replace_schema_metadata(
-        {_METADATA_KEY: atomic.canonical_json(origin).encode()}
+        {METADATA_KEY: atomic.canonical_json(origin).encode()}
     ).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -221,11 +228,20 @@ def resume(path: Path, plan: Plan) -> Plan:
 def _stored_columns(
     path: Path, listings: list[tuple[str, dict[str, Any]]]
 ) -> tuple[str, ...] | None:
-    """The columns of the parts that are there; None without a part that can be read."""
-    for name in (part["name"] for _, manifest in listings for part in manifest["parts"]):
-        with contextlib.suppress(pa.ArrowException, OSError):
-            return tuple(pq.read_schema(path / name).names)
+    """The columns of the parts that are there; None without a part that is as it was written."""
+    for part in (part for _, manifest in listings for part in manifest["parts"]):
+        if _is_intact(path / part["name"], part):
+            return tuple(pq.read_schema(path / part["name"]).names)
     return None
+
+
+def is_legible(path: Path) -> bool:
+    """Whether all that lists parts in a directory can be read."""
+    try:
+        _listings(path)
+    except DataError:
+        return False
+    return True
 
 
 def reopen(path: Path) -> None:
@@ -238,7 +254,8 @@ def reopen(path: Path) -> None:
         begun = {name: v for name, v in listings[0][1].items() if name != "summary"}
         _write_manifest(_partial(path, ALL_PARTS), {**begun, "parts": []})
     for child in path.iterdir() if path.exists() else ():
-        if child != _partial(path, ALL_PARTS):
+        is_ours = child.name.startswith(("_", "part-"))
+        if is_ours and child != _partial(path, ALL_PARTS):
             atomic.remove(child)
 
 
@@ -254,7 +271,7 @@ def _listed_parts(path: Path) -> dict[int, dict[str, Any]]:
 
 
 def _is_intact(path: Path, entry: dict[str, Any]) -> bool:
-    return path.exists() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
+    return path.is_file() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
 
 
 @contextlib.contextmanager

@@ -133,18 +133,16 @@ def _instead(sides: list[Side]) -> str:
 
 def folders_of(path: Path) -> list[Path]:
     """The evaluations of a run in order, or the one directory that was given."""
-    from rlvr_cli.storage.shards import MANIFEST
+    from rlvr_cli.storage import run_folders
 
     if not path.exists():
         raise DataError(f"`{path}` does not exist", "check the path")
     if not (path / "config.toml").is_file():
         return [path]
-    evaluated = sorted(m.parent.parent for m in path.glob(f"eval/*/rollouts/{MANIFEST}"))
-    if not evaluated:
-        evaluated = sorted(m.parent.parent for m in path.glob(f"steps/*/rollouts/{MANIFEST}"))
-    if not evaluated:
-        raise DataError(f"`{path}` has no complete rollouts yet", "resume its `rlvr train`")
-    return evaluated
+    for kind in ("eval", "steps"):
+        if sampled := run_folders.complete(path, kind, "rollouts"):
+            return list(sampled.values())
+    raise DataError(f"`{path}` has no complete rollouts yet", "resume its `rlvr train`")
 
 
 def decoder(index: Any, model: str | None) -> Decoder:

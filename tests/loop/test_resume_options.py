@@ -9,7 +9,7 @@ import pytest
 
 from rlvr_cli import config, run_config
 from rlvr_cli.errors import UsageError
-from rlvr_cli.loop import preflight, run_directory, setup
+from rlvr_cli.loop import preflight, run_directory, setup, stored_config
 from rlvr_cli.models import policy
 from rlvr_cli.stages import rollout
 from rlvr_cli.verification.scoring import rewards as scoring
@@ -142,5 +142,5 @@ def test_a_new_run_takes_a_verifier_of_other_defaults_before_and_means_the_same_
     given = replace(given, rollout=replace(given.rollout, engine="transformers"))
     for _ in range(2):  # new, and resumed
         with run.lock_and_check_config(given):
-            meant = run_directory.resumed(given, run.begun()).train.verifier
+            meant = stored_config.resumed(given, run.begun()).train.verifier
             assert meant == scoring.canonical(spec)

@@ -1,0 +1,103 @@
+"""Whether a directory, or all of a run, is as it was written."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.loop import stored_config
+from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
+from rlvr_cli.models import memory_model
+from rlvr_cli.models.checkpoints import CHECKPOINT
+from rlvr_cli.models.policy import checkpoint_state
+from rlvr_cli.storage import manifest as manifests, metrics_log, run_folders
+from rlvr_cli.storage.shards import MANIFEST, Shards
+
+
+def directory(path: Path) -> dict[str, Any]:
+    """What a complete directory holds and what made it, after all of it is read."""
+    shards = Shards.open(path)
+    for index in range(len(shards)):
+        shards.part(index)
+    manifest = shards.manifest
+    state = checkpoint_state(shards) if shards.kind == "steps" else None
+    if state == "damaged":
+        raise DataError(
+            f"`{shards.path / CHECKPOINT}` is not as it was written",
+            manifests.checkpoint_made_again(shards.path),
+        )
+    facts = {name: manifest[name] for name in ("kind", "stage", "params", "versions", "summary")}
+    facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}
+    facts["parents"] = {role: parent["path"] for role, parent in manifest["parents"].items()}
+    return facts | ({"checkpoint": state} if state else {})
+
+
+def is_run(path: Path) -> bool:
+    """Whether this is a run of train; what it was begun with may be damaged."""
+    return any((path / name).exists() for name in (stored_config.CONFIG, stored_config.KEPT)) and (
+        not (path / MANIFEST).exists()
+    )
+
+
+def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
+    """What of a run is damaged, and how much of it was looked at.
+
+    What is not complete is not damaged: a run that was stopped resumes.
+    """
+    damaged: list[DataError] = []
+    directories = _directories(path)
+    for here in directories:
+        try:
+            directory(here)
+        except DataError as error:
+            damaged.append(error)
+    damaged += _of_run(path)
+    return damaged, {"path": str(path), "directories": len(directories)}
+
+
+def _directories(path: Path) -> list[Path]:
+    """All that are complete, and those that an undisturbed run had completed before others."""
+    logged: dict[int, Any] = {}
+    with contextlib.suppress(DataError):
+        logged = metrics_log.read(path).records
+    evaluated = [step for step, record in logged.items() if "eval" in record]
+    last = max([*run_folders.complete(path, "steps", "update"), *logged], default=-1)
+    found = [path / "prompts" / split for split in ("train", "heldout")]
+    due = [RunDirectory(path).of("eval", step) / name for step in evaluated for name in EVALUATION]
+    for kind, names in (("eval", EVALUATION), ("steps", OF_A_STEP)):
+        for step, folder in run_folders.steps(path, kind).items():
+            inner = sorted(stage for stage in folder.iterdir() if stage.is_dir())
+            found += inner
+            if step < last + (kind == "steps"):
+                begun = [stage for stage in inner if stage.name in ("logprobs", "memory")]
+                due += [*(folder / name for name in names), *begun]
+    complete = [stage for stage in found if (stage / MANIFEST).exists()]
+    return complete + [stage for stage in dict.fromkeys(due) if stage not in complete]
+
+
+def _of_run(path: Path) -> list[DataError]:
+    """What is damaged of the files of the run itself."""
+    damaged = []
+    resume = f"resume `rlvr train --out {path}`, which mends it"
+    try:
+        begun = RunDirectory(path)
+        begun.begun()
+        damaged += [DataError(text, resume) for text in begun.remarks()]
+        if begun.is_changed(memory := path / memory_model.FOLDER):
+            damaged.append(DataError(f"`{memory}` is not as it was written", resume))
+    except DataError as error:
+        damaged.append(error)
+    try:
+        logged = metrics_log.read(path)
+    except DataError as error:
+        return [*damaged, error]
+    last = max(run_folders.complete(path, "steps", "update"), default=-1)
+    lost = [step for step in range(last) if step not in logged.records]
+    if logged.damaged or lost:
+        of = f"line {logged.damaged[0]}" if logged.damaged else f"the line of step {lost[0]}"
+        where = f"{of} of `{path / metrics_log.METRICS}`"
+        damaged.append(DataError(f"{where} is not as it was written", resume))
+    if logged.unproven and (path / stored_config.KEPT).exists():
+        where = f"`{path / metrics_log.DIGESTS}`"
+        damaged.append(DataError(f"{where} lacks step {logged.unproven[0]}", resume))
+    return damaged

@@ -1,0 +1,191 @@
+"""The configuration that a run was begun with, as it is stored and as it is meant now.
+
+config.toml is for readers, who may change what decides no row. `_run.json` holds the same under a
+checksum, with the digests of inputs.json: what was cut or lost of one comes back from the other.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import __version__, registry, run_config
+from rlvr_cli.algorithms import objective
+from rlvr_cli.config import RunConfig, earlier
+from rlvr_cli.errors import DataError, UserError
+from rlvr_cli.models import engine_choice
+from rlvr_cli.storage import atomic, manifest, metrics_log
+from rlvr_cli.verification.scoring import rewards
+
+CONFIG, KEPT = "config.toml", "_run.json"
+# What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
+MAY_CHANGE = (
+    *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
+    "prompts_per_part",
+)
+_SPECS = ("algo", "engine", "trainer", "verifier")
+_BRING_BACK = "bring the file back, or start another run with --out"
+Tables = dict[str, dict[str, Any]]
+
+
+def keep(run: Path, text: str, inputs: dict[str, str]) -> None:
+    """Keeps what config.toml and inputs.json say."""
+    atomic.write_atomic(run / KEPT, manifest.seal({"config": text, "inputs": inputs}))
+
+
+def kept(run: Path) -> tuple[str, dict[str, str]] | None:
+    """The text of the configuration and the inputs that were kept; None without, or if damaged."""
+    try:
+        content = manifest.unsealed(run / KEPT)
+    except DataError:
+        return None
+    text, inputs = (content or {}).get("config"), (content or {}).get("inputs")
+    return (text, inputs) if isinstance(text, str) and isinstance(inputs, dict) else None
+
+
+def read(run: Path, version: Callable[[], str]) -> Tables | None:
+    """The tables of the configuration that a run was begun with; None of a new run.
+
+    `version` says which version of rlvr began it.
+    """
+    path, before = run / CONFIG, _before(run, version)
+    if before is None:
+        if not path.exists() and (run / "inputs.json").exists():
+            raise DataError(f"`{path}` is gone", _BRING_BACK)
+        return _tables(path, _text(path), version) if path.exists() else None
+    if (tables := _whole(path, before, version)) is None:
+        return before
+    if others := [one for one in _changed(before, tables) if one[0] not in MAY_CHANGE]:
+        said = "; ".join(f"{name} was {was}, is {value}" for name, was, value in others)
+        raise DataError(f"`{path}` was changed after the run was begun: {said}", _again(path))
+    return tables
+
+
+def remarks(run: Path, version: Callable[[], str]) -> list[str]:
+    """What is mended of the configuration when the run goes on, and what was changed by hand."""
+    path, before = run / CONFIG, _before(run, version)
+    if before is None:
+        is_lost = any((run / name).exists() for name in (KEPT, metrics_log.DIGESTS))
+        return [f"`{run / KEPT}` was damaged or gone: it is written again"] if is_lost else []
+    if (tables := _whole(path, before, version)) is None:
+        return [f"`{path}` was damaged or gone: it is written again as it was"]
+    return [
+        f"`{path}` was changed: {name} was {was}, is {value}"
+        for name, was, value in _changed(before, tables)
+    ]
+
+
+def _before(run: Path, version: Callable[[], str]) -> Tables | None:
+    copy = kept(run)
+    return _tables(run / CONFIG, copy[0], version) if copy else None
+
+
+def _whole(path: Path, before: Tables, version: Callable[[], str]) -> Tables | None:
+    """The tables that are stored; None where the file is gone, cut, or cannot be read."""
+    if not path.exists():
+        return None
+    try:
+        text = _text(path)
+        there = {table.replace("-", "_"): o for table, o in tomllib.loads(text).items()}
+        if any(options.keys() - there.get(table, {}).keys() for table, options in before.items()):
+            known = {name for options in before.values() for name in options}
+            if not any(name not in known for options in there.values() for name in options):
+                return None
+    except (DataError, AttributeError, TypeError):
+        return None
+    try:
+        return _tables(path, text, version)
+    except UserError as error:
+        raise DataError(str(error), _again(path)) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        text = atomic.read_bytes(path).decode()
+        tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"`{path}` is not as it was written: {error}", _BRING_BACK) from error
+    return text
+
+
+def _again(path: Path) -> str:
+    return f"remove `{path}`: the same command writes it again as it was"
+
+
+def _changed(before: Tables, after: Tables) -> list[tuple[str, Any, Any]]:
+    """The options of two stored configurations that differ, with both values."""
+    return [
+        (name, before.get(table, {}).get(name), after.get(table, {}).get(name))
+        for table in sorted({*before, *after})
+        for name in sorted({*before.get(table, {}), *after.get(table, {})})
+        if before.get(table, {}).get(name) != after.get(table, {}).get(name)
+    ]
+
+
+def meaning(name: str, value: Any, stored: Any) -> Any:
+    """An option's value; of a spec, with all options that this version has.
+
+    What a spec leaves out is as in the `stored` one, which the run was begun with.
+    """
+    folders = {"engine": "rollout", "trainer": "training"}
+    if name in folders:
+        if value == engine_choice.AUTO and stored is not None:
+            value = stored
+        return registry.canonical(folders[name], value, stored)
+    if name == "verifier":
+        return rewards.canonical(value, stored or None) if value else ""
+    return objective.canonical(value, stored) if name == "algo" else value
+
+
+def decides(name: str, value: Any, stored: Any) -> Any:
+    """An option's meaning, without what of a verifier decides no reward."""
+    meant = meaning(name, value, stored)
+    return rewards.identity(meant) if name == "verifier" and meant else meant
+
+
+def resumed(config: RunConfig, begun: Tables) -> RunConfig:
+    """The configuration of a run that was begun, with its specs as they were meant then."""
+    tables = {}
+    for table, options in vars(config).items():
+        stored = begun.get(table, {})
+        specs = [name for name in _SPECS if name in stored]
+        meant = {name: meaning(name, vars(options)[name], stored[name]) for name in specs}
+        tables[table] = replace(options, **meant)
+    return RunConfig(**tables)
+
+
+def _tables(path: Path, text: str, version: Callable[[], str]) -> Tables:
+    """The tables of a configuration, with all options that this version has, and no other."""
+    known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
+    tables = {}
+    for table, options in tomllib.loads(text).items():
+        if not isinstance(options, dict) or table not in known:
+            raise _unknown(path, f"`{table}`", version())
+        named = {f.name: f for f in fields(known[table])}
+        for name in options:
+            if name not in named:
+                raise _unknown(path, f"`{name} = {options[name]!r}` in [{table}]", version())
+        lacking = named.keys() - options.keys() - earlier(known[table]).keys()
+        if lacking:
+            raise DataError(
+                f"`{path}` lacks `{min(lacking)}` in [{table}]: it was changed since",
+                "bring the line back, or start another run with --out",
+            )
+        values = {
+            name: run_config.typed(path, named[name], value) for name, value in options.items()
+        }
+        tables[table.replace("-", "_")] = values
+    return tables
+
+
+def _unknown(path: Path, what: str, version: str) -> DataError:
+    if version == __version__:
+        return DataError(
+            f"`{path}` holds {what}, which rlvr {version} does not know", "remove that line"
+        )
+    return DataError(
+        f"`{path}` holds {what}, which this rlvr {__version__} does not know: rlvr {version} "
+        "began the run",
+        f"resume it with rlvr {version}, or start another run with --out",
+    )
