@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from rlvr_cli import __version__, errors
 from rlvr_cli.cli import checkout, options
 from rlvr_cli.runtime import distributed
-from rlvr_cli.specs import foreign, user_code
+from rlvr_cli.specs import foreign, trust, user_code
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -188,7 +188,7 @@ class _Ending:
 
 def run(arguments: list[str]) -> int:
     """The exit code of a command line; the code that it names may run meanwhile."""
-    with user_code.trusting(user_code.named_in(arguments)):
+    with trust.trusting(trust.named_in(arguments)):
         return _run(arguments)
 
 
@@ -202,8 +202,8 @@ def _run(arguments: list[str]) -> int:
     except errors.Interrupted as error:
         console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
         return error.exit_code
-    except errors.UntrustedCode as error:
-        again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
+    except errors.Untrusted as error:
+        again = shlex.join(["rlvr", *arguments, error.flag, error.name])
         _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:

@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo
 from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed, several, stdin
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
@@ -104,6 +104,15 @@ TrustFile = Annotated[
     typer.Option(
         "--trust-file", exists=True, dir_okay=False,
         help="let this code run where data, a manifest or a configuration names it; repeatable",
+        rich_help_panel=config.FILES,
+    ),
+]  # fmt: skip
+TrustHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust-host", metavar="URL",
+        help="send completions there, http://localhost:8000, where only what is read names it; "
+        "repeatable",
         rich_help_panel=config.FILES,
     ),
 ]  # fmt: skip
@@ -238,20 +247,23 @@ def _of_the_builtin_run() -> dict[str, Any]:
 
 
 def trusts(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command `--trust-file`, which lets a file run that something it reads names."""
-    trust = inspect.Parameter(
-        "trust_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TrustFile
-    )
+    """Gives a command `--trust-file` and `--trust-host`, for what only something it reads names."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=None, annotation=kind)
+        for name, kind in (("trust_file", TrustFile), ("trust_host", TrustHost))
+    ]
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> Any:
-        user_code.trust(values.pop("trust_file") or [])
+        files, hosts = values.pop("trust_file") or [], values.pop("trust_host") or []
+        trust.trust(trust.Named(files=files, hosts=hosts))
         return command(**values)
 
     signature = inspect.signature(command)
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
-    wrapper.__signature__ = signature.replace(parameters=[*own, trust])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in [*own, trust]}
+    own = [p.replace(kind=keyword) for p in signature.parameters.values()]
+    wrapper.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
     return wrapper
 
 

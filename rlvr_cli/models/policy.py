@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora
+from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora, pretrained
 from rlvr_cli.models.checkpoints import CHECKPOINT
-from rlvr_cli.runtime import device, later
+from rlvr_cli.runtime import device
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
@@ -213,13 +213,10 @@ class _Content:
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(content: _Content) -> Any:
-    later.import_transformers()
-    from transformers import AutoTokenizer
-
     policy = content.policy
     quiet()
     try:
-        return AutoTokenizer.from_pretrained(policy.path)
+        return pretrained.tokenizer(policy.path)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the tokenizer of `{policy.path}`: {first_line(error)}",
@@ -251,16 +248,7 @@ def quiet() -> None:
 
 def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
-    later.import_transformers()
-    from transformers import AutoConfig
-
-    path = (policy.base or policy).path
-    try:
-        config = AutoConfig.from_pretrained(path)
-    except Exception as error:  # a broken file may raise anything
-        raise DataError(
-            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
-        ) from error
+    config = pretrained.config((policy.base or policy).path)
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
