@@ -1,5 +1,6 @@
 """The errors a user sees, and the exit code of each."""
 
+import shlex
 from typing import Literal
 
 DONE, FAILED, USAGE, BAD_DATA, TOO_MANY_ERRORS, INTERRUPTED = 0, 1, 2, 3, 4, 75
@@ -37,7 +38,7 @@ class Untrusted(UsageError):
         }
         self.name, self.kind = name, kind
         self.flag = "--trust-host" if kind == "host" else "--trust-file"
-        super().__init__(said[kind], f"if you trust it, add `{self.flag} {name}`")
+        super().__init__(said[kind], f"if you trust it, add `{self.flag} {shlex.quote(name)}`")
 
 
 class DataError(UserError):

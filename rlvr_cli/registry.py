@@ -22,6 +22,7 @@ import ast
 import difflib
 import importlib
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,7 @@ def build(folder: str, spec: str, *, named_by: str = "") -> Any:
     try:
         return resolved.build(**options)
     except ValueError as error:
-        where = f" '{spec}'" if resolved.origin else ""
+        where = f" {shlex.quote(spec)}" if resolved.origin else ""
         raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}{where}`") from error
     except Untrusted as error:  # of the options, as of `custom:path=evil.py`
         raise Untrusted(error.name, named_by, error.kind) from None

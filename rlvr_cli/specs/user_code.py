@@ -9,6 +9,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import shlex
 import sys
 import traceback
 import types
@@ -121,7 +122,7 @@ def _run(path: Path, source: bytes) -> types.ModuleType:
         del sys.modules[module.__name__]
         raise UsageError(
             f"`{path}` cannot be run: {type(error).__name__}: {first_line(error)}",
-            f"`python {path}` shows where",
+            f"`python {shlex.quote(str(path))}` shows where",
         ) from error
     return module
 
@@ -217,6 +218,6 @@ def of_package(offered: list[Offer], *, origin: str = "") -> Code:
     if origin not in ("", first.origin):
         raise DataError(
             f"`{first.name}` is that of {first.origin}, and {origin} was used",
-            f"`pip install {origin}`, or write its results anew, in another directory",
+            f"`pip install {shlex.quote(origin)}`, or write its results anew, in another directory",
         )
     return first.load()

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,8 @@ def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
     """How to come from the kind that is there to one that is wanted."""
     for following, command in _NEXT.get(kind, {}).items():
         if following in wanted:
-            return f"make {following} of it with `rlvr {command.format(path)}`, or name others"
+            made = command.format(shlex.quote(str(path)))
+            return f"make {following} of it with `rlvr {made}`, or name others"
     return "name another directory"
 
 
@@ -225,7 +227,8 @@ def _incomplete(path: Path) -> DataError:
     partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
     if not partials:
         data = path.is_file() or not (path / "config.toml").exists()
-        hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"
+        made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
+        hint = f"if it is data: `{made}`" if data else "name a stage's"
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     done = len({part["name"] for m in partials for part in m["parts"]})
     stage, planned = partials[0]["stage"], partials[0]["planned_parts"]
