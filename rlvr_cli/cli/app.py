@@ -19,9 +19,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import checkout, options
+from rlvr_cli.cli import added, checkout, options
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import foreign, trust, user_code
+from rlvr_cli.storage import moved
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -125,7 +126,7 @@ def _load(name: str) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
     command = options.announced(name.replace("/", " "), module.command)
-    command = options.trusts(console.results_alone()(command))
+    command = added.trusts(added.moved(name, console.results_alone()(command)))
     single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 
@@ -188,7 +189,7 @@ class _Ending:
 
 def run(arguments: list[str]) -> int:
     """The exit code of a command line; the code that it names may run meanwhile."""
-    with trust.trusting(trust.named_in(arguments)):
+    with trust.trusting(trust.named_in(arguments)), moved.forgotten():
         return _run(arguments)
 
 

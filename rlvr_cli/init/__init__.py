@@ -106,9 +106,9 @@ def propose(request: Request, target: Machine) -> Proposal:
     config = dataclasses.replace(config, train=named)
     train = ["rlvr", "train", "--config", str(request.out)]
     train += ["--out", str(request.out.parent / "runs" / request.out.stem)]
-    named = trust.named_in([data.verifier or ""])
-    train += [word for file in named.files for word in ("--trust-file", file)]
-    train += [word for host in named.hosts for word in ("--trust-host", host)]
+    trusted = trust.named_in([data.verifier or ""])
+    for flag, values in (("--trust-file", trusted.files), ("--trust-host", trusted.hosts)):
+        train += [word for value in values for word in (flag, str(value))]
     given = {"model": "as given", "prompts": "made by `rlvr prompts`"}
     if evaluates:
         given["heldout"] = f"not trained on{f': the first {kept} rows' if kept else ''}"

@@ -45,8 +45,8 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 def _json(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
     if info.file_size > _MOST_BYTES:
         raise DataError(
-            f"`{path}` holds `{info.filename}` of {info.file_size:,} bytes; {_MOST_BYTES:,} are the "
-            "most that a sample may have",
+            f"`{path}` holds `{info.filename}` of {info.file_size:,} bytes; a sample may have "
+            f"{_MOST_BYTES:,}",
             "unpack it and name the files in it",
         )
     try:

@@ -80,6 +80,7 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
+    setup.require_places(out, config)
     config, said = setup.settled(config)
     policy = policies.resolve(config.train.model)
     console.remark("train", *said, *setup.prompt_remarks(config, policy))

@@ -32,6 +32,10 @@ _MAY_CHANGE = (
     *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
     "prompts_per_part",
 )
+# Where something lies that the run reads, and the name of its digest in inputs.json.
+_MAY_MOVE = {
+    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
+}  # fmt: skip
 _SPECS = ("algo", "engine", "trainer", "verifier")
 _OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 
@@ -88,7 +92,7 @@ class RunDirectory:
                     spelled[name] = value if meant == meaning(name, value, value) else meant
                 elif _decides(name, was, begun) == _decides(name, value, begun):
                     spelled[name] = was
-                elif name not in _MAY_CHANGE:
+                elif name not in _MAY_CHANGE and not self._may_move(name):
                     changes.append(f"{name} was {was}, is {value}")
             tables[table] = replace(options, **spelled)
         if changes:
@@ -99,6 +103,10 @@ class RunDirectory:
                 "start another run with --out, or leave those as they were",
             )
         return RunConfig(**tables)
+
+    def _may_move(self, name: str) -> bool:
+        """Whether an option says where something lies whose content is compared by its digest."""
+        return _MAY_MOVE.get(name) in self.require_inputs({})
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""

@@ -94,7 +94,7 @@ def of(rollouts: Shards, given: str | None) -> Policy:
             f"`{rollouts.path}` was not sampled with a memory model",
             "name the one to train with --memory-model",
         )
-    return policies.recorded_in(rollouts.path, recorded)
+    return policies.recorded_in(rollouts.path, recorded, "--memory-model")
 
 
 def make(policy: Policy, out: Path, seed: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.models import weight_files
 from rlvr_cli.runtime import later
 
 _KERNELS = ("attn_implementation", "experts_implementation")
@@ -59,6 +60,8 @@ def model(source: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]:
 
     if "gguf_file" not in options:
         options["config"] = config(source)
+        if Path(source).is_dir():
+            weight_files.in_subfolders(Path(source))
     loaded: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
         source, trust_remote_code=False, output_loading_info=True, **options
     )

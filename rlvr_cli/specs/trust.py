@@ -71,7 +71,7 @@ def _known() -> dict[str, Any]:
     """As the environment has it; each file with the sha256 of what it held at first."""
     empty: dict[str, Any] = {"files": {}, "texts": [], "hosts": [], "variables": []}
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        return empty | json.loads(os.environ[_VARIABLE])
+        empty |= json.loads(os.environ[_VARIABLE])
     return empty
 
 

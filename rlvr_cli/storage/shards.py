@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage import atomic, moved, schema
 
 MANIFEST = "_manifest.json"
 _NEXT = {  # what follows a kind, and the command that writes it
@@ -140,21 +140,41 @@ class Shards:
 
     def parent(self, kind: str, moved_to: Path | None = None) -> "Shards":
         """The nearest ancestor of a kind, by its path, checked by its digest."""
-        for role, recorded in self.manifest["parents"].items():
-            path = Path(os.path.normpath(self.path / recorded["path"]))
-            if role == kind:
-                ancestor = Shards.open(moved_to or path, kind)
-                if ancestor.digest != recorded["digest"]:
-                    raise DataError(
-                        f"`{ancestor.path}` is not the directory that `{self.path}` was made from",
-                        f"make `{self.path}` again from what is there now",
-                    )
-                return ancestor
-        for role, recorded in self.manifest["parents"].items():
-            path = Path(os.path.normpath(self.path / recorded["path"]))
+        if kind in self.manifest["parents"]:
+            return self._parent(kind, moved_to)
+        for role in self.manifest["parents"]:
             with contextlib.suppress(LookupError):
-                return Shards.open(path, role).parent(kind, moved_to)
+                return self._parent(role).parent(kind, moved_to)
         raise LookupError(kind)
+
+    def _parent(self, role: str, moved_to: Path | None = None) -> "Shards":
+        recorded = self.manifest["parents"][role]
+        path, digest = recorded["path"], recorded["digest"]
+        places = [moved_to] if moved_to else moved.places(self.path, path, digest)
+        there = [place for place in dict.fromkeys(places) if place.exists()]
+        for place in there:
+            if (found := Shards.open(place, role)).digest == digest:
+                return found
+        flag = f"--{role}" if role in moved.KINDS else "--rollouts"
+        if there:
+            raise DataError(
+                f"`{there[0]}` is not the directory that `{self.path}` was made from",
+                f"make `{self.path}` again from what is there now, or name the one that it was "
+                f"made from with `{flag} DIR`",
+            )
+        raise DataError(
+            f"`{moved_to or os.path.normpath(self.path / path)}` is not there, from which "
+            f"`{self.path}` was made",
+            f"say where it is now: `{flag} {self._nearby(path, role, digest)}`",
+        )
+
+    def _nearby(self, path: str, role: str, digest: str) -> str:
+        """A directory of this digest in a folder above, as a command line names it; else DIR."""
+        for place in moved.nearby(self.path, path):
+            with contextlib.suppress(DataError, OSError, KeyError):
+                if (place / MANIFEST).exists() and Shards.open(place, role).digest == digest:
+                    return shlex.quote(str(place))
+        return "DIR"
 
 
 def begun_with(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import subprocess
 
 import pytest
 
