@@ -165,6 +165,7 @@ def main() -> None:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
+    os.environ.setdefault(trust.SAFE_PATH, trust.OURS)  # processes that libraries start, too
     logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
     code = run(sys.argv[1:])
     if code == errors.DONE and distributed.is_launched():

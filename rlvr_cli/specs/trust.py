@@ -23,6 +23,8 @@ from rlvr_cli.specs import grammar
 
 # The environment carries it, as ranks and the processes of verifiers inherit that.
 _VARIABLE = "RLVR_TRUSTED"
+SAFE_PATH, OURS = "PYTHONSAFEPATH", "rlvr"
+"""Has Python import nothing from the current folder; `OURS` where rlvr, not the user, set it."""
 _OPTIONS = {"rubric": "texts", "url": "hosts", "key_variable": "variables"}
 _WEIGHT = re.compile(r"^\s*-?[0-9.]+([eE][+-]?[0-9]+)?\s*\*")
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust, user_code
 from rlvr_cli.verification.workers import linux, wire
 
 TEXT = 200  # characters of an error that are stored
@@ -21,6 +21,8 @@ TEXT = 200  # characters of an error that are stored
 def main(descriptor: int) -> NoReturn:
     """Judges what comes over a socket, one after the other, until it closes."""
     os.setsid()
+    if os.environ.get(trust.SAFE_PATH) == trust.OURS:
+        del os.environ[trust.SAFE_PATH]  # a function may start scripts that import their siblings
     linux.die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     null = os.open(os.devnull, os.O_RDWR)
