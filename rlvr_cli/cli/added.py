@@ -40,7 +40,12 @@ _PARENTS = {
 """The kinds of directories that a command looks up as parents of what it is given."""
 
 
-def trusts(command: Command) -> Command:
+def extended(name: str, command: Command) -> Command:
+    """A command with the options that are added to it."""
+    return _trusts(_moved(name, command))
+
+
+def _trusts(command: Command) -> Command:
     """Gives a command `--trust-file` and `--trust-host`, for what only something it reads names."""
 
     def wrapper(**values: Any) -> Any:
@@ -51,7 +56,7 @@ def trusts(command: Command) -> Command:
     return _taking(wrapper, command, trust_file=TrustFile, trust_host=TrustHost)
 
 
-def moved(name: str, command: Command) -> Command:
+def _moved(name: str, command: Command) -> Command:
     """Gives a command `--prompts DIR` and its like, for the parents that moved of what it reads."""
     flags = {f"moved_{kind}": kind for kind in _PARENTS.get(name, ())}
     if not flags:
@@ -61,18 +66,22 @@ def moved(name: str, command: Command) -> Command:
         from rlvr_cli.storage import moved
         from rlvr_cli.storage.shards import Shards
 
-        for flag, kind in flags.items():
-            for path in values.pop(flag) or []:
-                moved.remember(Shards.open(path, kind).digest, path)
+        given = {
+            Shards.open(path, kind).digest: path
+            for flag, kind in flags.items()
+            for path in values.pop(flag) or []
+        }
+        for digest, path in given.items():
+            moved.remember(digest, path)
         result = command(**values)
-        for path in moved.unused():
+        for path in (path for digest, path in given.items() if not moved.is_used(digest)):
             console.remark(name, f"warning: nothing that was read was made from `{path}`")
         return result
 
-    return _taking(wrapper, command, **{flag: _moved(kind) for flag, kind in flags.items()})
+    return _taking(wrapper, command, **{flag: _flag(kind) for flag, kind in flags.items()})
 
 
-def _moved(kind: str) -> Any:
+def _flag(kind: str) -> Any:
     text = f"where {kind} that these were made from moved to; repeatable"
     option = typer.Option(f"--{kind}", metavar="DIR", help=text, rich_help_panel=config.FILES)
     return Annotated[list[Path] | None, option]

@@ -126,7 +126,7 @@ def _load(name: str) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
     command = options.announced(name.replace("/", " "), module.command)
-    command = added.trusts(added.moved(name, console.results_alone()(command)))
+    command = added.extended(name, console.results_alone()(command))
     single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 

@@ -94,7 +94,9 @@ def check(path: Path, config: RunConfig) -> Setup:
 
 
 def require_places(run: Path, config: RunConfig) -> None:
-    """An error that names the flag for what a run reads and is not where its configuration says."""
+    """An error that names the flag for what a run that was begun reads and that is not there."""
+    if not (run / "config.toml").exists():
+        return
     train = config.train
     model = "" if policies.is_hub_name(train.model) else train.model.removeprefix(policies.BUILTIN)
     for name, given in (("model", model), ("prompts", train.prompts), ("heldout", train.heldout)):
@@ -135,6 +137,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
     setup = check(path, config)
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(moved.forgotten())
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)

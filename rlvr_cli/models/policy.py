@@ -69,11 +69,11 @@ class Policy:
         if recorded is None:
             return None
         holds = f"`{self.path}` holds adapters of `{recorded.policy}`"
-        if place := moved.place(recorded.digest):
-            return resolve(str(place))
         try:
             base = recorded_in(self.path, recorded.policy)
         except DataError as error:
+            if place := moved.place(recorded.digest):
+                return resolve(str(place))
             raise DataError(
                 f"{holds}, and {error}",
                 f"bring that policy back, or write its new path in {lora.BASE} there",
@@ -161,7 +161,7 @@ def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
     if not is_path and name.startswith(os.pardir):
         near = (str(place) for place in moved.nearby(folder, name) if checkpoints.is_model(place))
         raise DataError(
-            f"`{path}` is not there, the policy that `{folder}` names",
+            f"there is no policy at `{path}`, which `{folder}` names",
             f"say where it is now: `{flag} {shlex.quote(next(near, 'DIR'))}`",
         )
     return resolve(path if name != BUILTIN and is_path else name)

@@ -39,9 +39,9 @@ def place(digest: str) -> Path | None:
     return _places.get(digest)
 
 
-def unused() -> list[Path]:
-    """What was remembered, and is the parent of nothing that was looked at."""
-    return [path for digest, path in _places.items() if digest not in _used]
+def is_used(digest: str) -> bool:
+    """Whether the directory of a digest is the parent of something that was looked at."""
+    return digest in _used
 
 
 def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
