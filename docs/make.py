@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pyarrow as pa
 
 from rlvr_cli import config, run_config
-from rlvr_cli.cli import app, options
+from rlvr_cli.cli import added, app
 from rlvr_cli.report import glossary
 from rlvr_cli.storage import columns, schema
 
@@ -101,7 +101,7 @@ def _summary(path: str) -> str:
 
 def _command(path: str) -> str:
     module = command_module(path)
-    signature = inspect.signature(options.trusts(module.command))  # as the app wraps it
+    signature = inspect.signature(added.extended(path, module.command))  # as the app wraps it
     rows = [_parameter(parameter) for parameter in signature.parameters.values()]
     arguments = [name.strip("`") for name, kind, *_ in rows if "argument" in kind]
     usage = " ".join(["rlvr", path, "[OPTIONS]", *arguments])

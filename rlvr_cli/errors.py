@@ -1,5 +1,8 @@
 """The errors a user sees, and the exit code of each."""
 
+import shlex
+from typing import Literal
+
 DONE, FAILED, USAGE, BAD_DATA, TOO_MANY_ERRORS, INTERRUPTED = 0, 1, 2, 3, 4, 75
 
 
@@ -19,16 +22,23 @@ class UsageError(UserError):
     exit_code = USAGE
 
 
-class UntrustedCode(UsageError):
-    """Data, a manifest or a configuration names a file of code, and the command line does not."""
+class Untrusted(UsageError):
+    """Data, a manifest or a configuration names what the command line does not."""
 
-    def __init__(self, path: str, named_by: str = "") -> None:
-        super().__init__(
-            f"`{path}` is code that {named_by or 'a specification'} names, and this command does "
-            "not: it was not run",
-            f"if you trust it, add `--trust-file {path}`",
-        )
-        self.path = path
+    def __init__(
+        self, name: str, named_by: str = "", kind: Literal["code", "text", "host"] = "code"
+    ) -> None:
+        by = named_by or "a specification"
+        said = {
+            "code": f"`{name}` is code that {by} names, and this command does not: it was not run",
+            "text": f"`{name}` is a file that {by} names, and this command does not: it was not "
+            "read",
+            "host": f"{by} sends completions to {name}, which this command does not name: nothing "
+            "was sent",
+        }
+        self.name, self.kind = name, kind
+        self.flag = "--trust-host" if kind == "host" else "--trust-file"
+        super().__init__(said[kind], f"if you trust it, add `{self.flag} {shlex.quote(name)}`")
 
 
 class DataError(UserError):

@@ -1,7 +1,5 @@
 """What a verifier, a rollout engine, a training engine and a tracker are."""
 
-import os
-import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -119,16 +117,11 @@ class Remote:
     version: str  # of all that its verdicts depend on, its options included
     host: str  # where completions are sent, as an error says it
     host_variable: str  # the environment variable by which users choose a host
+    key_variable: str = ""  # that of the key, where it is not the usual one
     reads: tuple[str, ...] = ()  # the keys of `extra` that are asked about; "prompt" is the text
     columns: tuple[str, ...] = ()  # those of them that a prompt must have
     needs_answer: bool = True  # whether a prompt must have a gold
     is_pure: bool = True  # whether `version` is all, so that a verdict of another run stands
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether the environment names its host, so that data may name it too."""
-        chosen = urllib.parse.urlsplit(os.environ.get(self.host_variable, ""))
-        return self.host == f"{chosen.scheme}://{chosen.netloc}"
 
 
 Equality = Callable[[str], str] | Literal["text", "none"]

@@ -22,12 +22,13 @@ import ast
 import difflib
 import importlib
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import UntrustedCode, UsageError, UserError, first_line
+from rlvr_cli.errors import Untrusted, UsageError, UserError, first_line
 from rlvr_cli.specs import grammar, option_types, user_code, values
 from rlvr_cli.specs.grammar import Spec
 
@@ -163,10 +164,10 @@ def build(folder: str, spec: str, *, named_by: str = "") -> Any:
     try:
         return resolved.build(**options)
     except ValueError as error:
-        where = f" '{spec}'" if resolved.origin else ""
+        where = f" {shlex.quote(spec)}" if resolved.origin else ""
         raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}{where}`") from error
-    except UntrustedCode as error:  # of the options, as of `custom:path=evil.py`
-        raise UntrustedCode(error.path, named_by) from None
+    except Untrusted as error:  # of the options, as of `custom:path=evil.py`
+        raise Untrusted(error.name, named_by, error.kind) from None
     except Exception as error:
         if isinstance(error, UserError) or not resolved.origin:
             raise

@@ -85,7 +85,7 @@ CHECKED = {
     "a schedule without an end": (f"{TRAIN} --schedule linear", 2, "--decay-updates"),
     "a trainer that is not known": (f"{TRAIN} --trainer locl", 2, "unknown training engine"),
     "a memory model without its use": (f"{TRAIN} --memory-model auto", 2, "+dlc"),
-    "a run begun with another model": (f"{BEGUN} --model damaged", 2, "model was"),
+    "a run begun with another model": (f"{BEGUN} --model damaged", 2, "content: policy changed"),
     "a run begun otherwise": (f"{BEGUN} --temperature 0.5", 2, "temperature was 1.0, is 0.5"),
 }  # fmt: skip
 

@@ -18,10 +18,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import checkout, options
+from rlvr_cli.cli import added, checkout, options
 from rlvr_cli.runtime import distributed, signals
-from rlvr_cli.specs import foreign, user_code
-from rlvr_cli.storage import disk
+from rlvr_cli.specs import foreign, trust, user_code
+from rlvr_cli.storage import disk, moved
 from rlvr_cli.terminal import console
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
@@ -130,7 +130,7 @@ def _load(name: str) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
     command = options.announced(name.replace("/", " "), module.command)
-    command = options.trusts(console.results_alone()(command))
+    command = added.extended(name, console.results_alone()(command))
     single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 
@@ -170,6 +170,7 @@ def main(launcher: int | None = None) -> None:
         console.mute()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
     os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
+    os.environ.setdefault(trust.SAFE_PATH, trust.OURS)  # processes that libraries start, too
     logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
     try:
         ending.code = run(arguments)
@@ -182,7 +183,7 @@ def main(launcher: int | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of a command line; the code that it names may run meanwhile."""
-    with user_code.trusting(user_code.named_in(arguments)):
+    with trust.trusting(trust.named_in(arguments)), moved.forgotten():
         return _run(arguments)
 
 
@@ -198,8 +199,8 @@ def _run(arguments: list[str]) -> int:
             return code
     except errors.Interrupted as error:
         return _interrupted(str(error), arguments)
-    except errors.UntrustedCode as error:
-        again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
+    except errors.Untrusted as error:
+        again = shlex.join(["rlvr", *arguments, error.flag, error.name])
         _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:

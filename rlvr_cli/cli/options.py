@@ -15,7 +15,6 @@ from typer.models import ArgumentInfo
 from rlvr_cli import config, registry, run_config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed, several, stdin
-from rlvr_cli.specs import user_code
 from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
@@ -99,14 +98,6 @@ AllowCode = Annotated[
 Unsafe = Annotated[
     bool, typer.Option("--unsafe-no-sandbox", help="run it also where nothing can isolate it")
 ]
-TrustFile = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--trust-file", exists=True, dir_okay=False,
-        help="let this code run where data, a manifest or a configuration names it; repeatable",
-        rich_help_panel=config.FILES,
-    ),
-]  # fmt: skip
 Sources = Annotated[
     list[str], typer.Argument(help="a file, a folder, a data set of the Hub, task:NAME, or prompts")
 ]
@@ -235,24 +226,6 @@ def _of_the_builtin_run() -> dict[str, Any]:
     """Every option of a run that names no model and no prompts, by its name."""
     tables = vars(run_config.recipe("builtin")[1]).values()
     return {name: value for table in tables for name, value in vars(table).items()}
-
-
-def trusts(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command `--trust-file`, which lets a file run that something it reads names."""
-    trust = inspect.Parameter(
-        "trust_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TrustFile
-    )
-
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> Any:
-        user_code.trust(values.pop("trust_file") or [])
-        return command(**values)
-
-    signature = inspect.signature(command)
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
-    wrapper.__signature__ = signature.replace(parameters=[*own, trust])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in [*own, trust]}
-    return wrapper
 
 
 def announced(name: str, command: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 
 _PROBE = "x"
@@ -55,9 +55,7 @@ def turn_end(tokenizer: Any) -> int | None:
 
 
 def _vocabulary(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained((policy.base or policy).path)
+    config = pretrained.config((policy.base or policy).path)
     size, known = config.get_text_config().vocab_size, policies.vocabulary(tokenizer)
     if known > size:
         yield Finding(

@@ -15,7 +15,7 @@ from rlvr_cli.init import choosing, facts, text
 from rlvr_cli.init.choosing import Machine
 from rlvr_cli.init.facts import DataFacts, ModelFacts
 from rlvr_cli.runtime import device
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.stages import prompts
 from rlvr_cli.stages.prompts import Source
 from rlvr_cli.storage import atomic
@@ -106,8 +106,9 @@ def propose(request: Request, target: Machine) -> Proposal:
     config = dataclasses.replace(config, train=named)
     train = ["rlvr", "train", "--config", str(request.out)]
     train += ["--out", str(request.out.parent / "runs" / request.out.stem)]
-    for file in user_code.named_in([data.verifier or ""]):
-        train += ["--trust-file", file]
+    trusted = trust.named_in([data.verifier or ""])
+    for flag, values in (("--trust-file", trusted.files), ("--trust-host", trusted.hosts)):
+        train += [word for value in values for word in (flag, str(value))]
     given = {"model": "as given", "prompts": "made by `rlvr prompts`"}
     if evaluates:
         given["heldout"] = f"not trained on{f': the first {kept} rows' if kept else ''}"

@@ -12,7 +12,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import readers
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import chat, engine_choice, policy as policies
+from rlvr_cli.models import chat, engine_choice, policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import golds, score
 from rlvr_cli.stages.prompts import Source
@@ -70,11 +70,9 @@ class DataFacts:
 
 def of_model(name: str) -> ModelFacts:
     """The facts of a policy: a directory, a checkpoint, a hub name or `builtin`."""
-    from transformers import AutoConfig
-
     policy = policies.resolve(name)
     parameters = shape_of(policy).parameters
-    config = AutoConfig.from_pretrained((policy.base or policy).path)
+    config = pretrained.config((policy.base or policy).path)
     names = getattr(config, "architectures", None) or [type(config).__name__]
     return ModelFacts(
         policy,

@@ -1,5 +1,7 @@
 """The rows in a JSON value: a list of them, one list among other fields, or one a key."""
 
+import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -54,9 +56,10 @@ def _listed(value: Row, where: object) -> list[Row] | None:
         if all(map(_has_id, one)) and (name in _LISTS or not is_one_row)
     ] or [name for name in lists if name in _LISTS and not is_one_row]
     if len(named) > 1:
+        taken = shlex.quote(f".[{json.dumps(named[0])}][]")
         raise DataError(
             f"`{where}` holds several lists of rows: {', '.join(named)}",
-            f"take one of them out: jq -c '.{named[0]}[]' {where} > {named[0]}.jsonl",
+            f"take one of them out: jq -c {taken} {shlex.quote(str(where))} > rows.jsonl",
         )
     return lists[named[0]] if named else None
 

@@ -16,6 +16,7 @@ from rlvr_cli.errors import DataError, first_line
 
 SUFFIX = ".eval"
 _ZSTANDARD = 93  # the method's number; Python's zipfile knows it from 3.14 on
+_MOST_BYTES = 1 << 30  # of a sample: a few bytes may unpack to any size
 _HEADERS = ("header.json", "_journal/start.json")  # the second is that of a log not yet finished
 
 
@@ -42,6 +43,12 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
+    if info.file_size > _MOST_BYTES:
+        raise DataError(
+            f"`{path}` holds `{info.filename}` of {info.file_size:,} bytes; a sample may have "
+            f"{_MOST_BYTES:,}",
+            "unpack it and name the files in it",
+        )
     try:
         value: dict[str, Any] = json.loads(_bytes(archive, info))
     except ValueError as error:
@@ -63,7 +70,7 @@ def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     local = file.read(30)  # the last four bytes are the lengths of the name and of what follows it
     file.seek(sum(struct.unpack("<HH", local[26:30])), 1)
     packed = pa.BufferReader(file.read(info.compress_size))
-    data: bytes = pa.CompressedInputStream(packed, "zstd").read()
+    data: bytes = pa.CompressedInputStream(packed, "zstd").read(info.file_size + 1)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile(f"{info.filename} is damaged")
     return data

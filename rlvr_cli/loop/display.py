@@ -81,6 +81,7 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
     """Runs the loop with its figures live, then prints the table, the curves and what is next."""
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
+    setup.require_places(out, config)
     config, said = setup.settled(config)
     policy = policies.resolve(config.train.model)
     console.remark("train", *said, *setup.prompt_remarks(config, policy))
@@ -250,6 +251,9 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
         words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
         console.say(f"  rlvr {shlex.join(map(str, words))}")
     if run_config.is_builtin(config):
-        console.say(f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 {out}")
+        console.say(
+            f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 "
+            f"{shlex.quote(str(out))}"
+        )
     if config.train.steps:
         console.say(f"  rlvr check {shlex.quote(str(last))}")

@@ -31,6 +31,10 @@ from rlvr_cli.terminal import console
 _INPUTS = "inputs.json"
 OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 EVALUATION = ("rollouts", "scores", "logprobs")
+# Where something lies that the run reads, and the name of its digest in inputs.json.
+_MAY_MOVE = {
+    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
+}  # fmt: skip
 Record = dict[str, Any]
 
 
@@ -94,7 +98,7 @@ class RunDirectory:
                     spelled[name] = value if meant == meaning(name, value, value) else meant
                 elif decides(name, was, begun) == decides(name, value, begun):
                     spelled[name] = was
-                elif name not in MAY_CHANGE:
+                elif name not in MAY_CHANGE and not self._may_move(name):
                     changes.append(f"{name} was {was}, is {value}")
             tables[table] = replace(options, **spelled)
         if changes:
@@ -112,6 +116,10 @@ class RunDirectory:
         if self._inputs()[1]:
             said.append(f"`{self.path / _INPUTS}` was damaged or gone: it is written again")
         return said
+
+    def _may_move(self, name: str) -> bool:
+        """Whether an option says where something lies whose content is compared by its digest."""
+        return _MAY_MOVE.get(name) in self.require_inputs({})
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""

@@ -4,6 +4,7 @@ The main process prepares the directory first; the others wait, then open what i
 """
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
+from rlvr_cli.errors import DataError
 from rlvr_cli.loop import evaluations, preflight
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
@@ -25,7 +27,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, moved
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -64,6 +66,7 @@ def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
 
 def check(path: Path, config: RunConfig) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
+    require_places(path, config)
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
     config, _ = settled(config)
     objective = objectives.build(config.train.algo)
@@ -90,6 +93,21 @@ def check(path: Path, config: RunConfig) -> Setup:
     if directory.last_step() < config.train.steps:
         preflight.check_services(config.train)
     return Setup(config, directory, world, objective, sampling, initial_policy)
+
+
+def require_places(run: Path, config: RunConfig) -> None:
+    """An error that names the flag for what a run that was begun reads and that is not there."""
+    if not (run / "config.toml").exists():
+        return
+    train = config.train
+    model = "" if policies.is_hub_name(train.model) else train.model.removeprefix(policies.BUILTIN)
+    for name, given in (("model", model), ("prompts", train.prompts), ("heldout", train.heldout)):
+        if given and not Path(given).exists():
+            places = (place for place in moved.nearby(run, given) if place.exists())
+            where = shlex.quote(str(next(places, "DIR")))
+            raise DataError(
+                f"`{given}` is not there, the {name} of the run", f"say where: `--{name} {where}`"
+            )
 
 
 def rehearse(setup: Setup) -> None:
@@ -121,6 +139,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
     setup = check(path, config)
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(moved.forgotten())
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)
@@ -150,6 +169,8 @@ def prepare(setup: Setup) -> Inputs:
     )
     for given in filter(None, (inputs.prompts, inputs.heldout)):
         chat.refuse_answers(given)
+        moved.remember(given.digest, given.path)
+    moved.remember(setup.initial_policy.digest, setup.initial_policy.path)
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
     first.of(inputs.prompts.table()["prompt_id"].to_pylist())
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}

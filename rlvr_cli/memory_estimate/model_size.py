@@ -10,9 +10,8 @@ from typing import Any
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
-from rlvr_cli.models import loading, lora
+from rlvr_cli.models import loading, lora, pretrained
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.runtime import later
 from rlvr_cli.runtime.device import Device
 
 _CHUNK_BYTES = 5  # of each logit: itself in float32, and temporaries of a piece
@@ -51,15 +50,13 @@ class Shape:
 @functools.lru_cache(maxsize=8)
 def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
     """The shape of a policy with the adapters that are to be trained; no weight is read."""
-    later.import_transformers()
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
 
     path = (policy.base or policy).path
+    config = pretrained.config(path)
     try:
-        config = AutoConfig.from_pretrained(path)
         with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(config)
+            model: Any = pretrained.untrained(config)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.models import pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
 
@@ -22,7 +22,7 @@ def resolve(engine: str, policy: Policy, trainer: str = "local") -> tuple[str, s
     if kind != "cuda":
         return "transformers", ""
     divides = registry.parse("training", trainer)[1].get("zero") == 3
-    return choose(_configuration(policy), kind, divides=divides)
+    return choose(pretrained.config((policy.base or policy).path), kind, divides=divides)
 
 
 def choose(config: Any, kind: str, *, divides: bool = False) -> tuple[str, str]:
@@ -61,15 +61,3 @@ def _doubt(config: Any) -> str | None:
     if not getattr(model, "_supports_attention_backend", False):
         return "its attention cannot be replaced"
     return None
-
-
-def _configuration(policy: Policy) -> Any:
-    from transformers import AutoConfig
-
-    path = (policy.base or policy).path
-    try:
-        return AutoConfig.from_pretrained(path)
-    except Exception as error:  # a broken file may raise anything
-        raise DataError(
-            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
-        ) from error

@@ -1,6 +1,7 @@
 """Models from and to a hub, through huggingface_hub."""
 
 import importlib
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,10 @@ def push(folder: Path, repo: str, *, private: bool) -> str:
         repo = api.create_repo(repo, private=private or None, exist_ok=True).repo_id
         api.upload_folder(repo_id=repo, folder_path=folder)
     except Exception as error:
+        upload = shlex.join(["hf", "upload", repo, str(folder)])
         raise UserError(
             f"the hub did not take `{folder}`: {first_line(error)}",
-            f"the folder is complete; upload it with `hf upload {repo} {folder}`",
+            f"the folder is complete; upload it with `{upload}`",
         ) from error
     return f"{api.endpoint}/{repo}"
 

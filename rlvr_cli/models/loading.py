@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import Advice, DataError, UserError, first_line
-from rlvr_cli.models import lm_head
-from rlvr_cli.runtime import later
+from rlvr_cli.models import lm_head, pretrained
 
 
 def load(path: Path, name: str, decodable: int, device: Any) -> Any:
@@ -34,19 +33,16 @@ def caps_attention(model: Any) -> bool:
 
 
 def _read(path: Path) -> Any:
-    later.import_transformers()
     import torch
-    from transformers import AutoModelForCausalLM
 
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, output_loading_info=True
-        )
+        model, loading = pretrained.model(path, dtype=torch.float32)
+    except UserError:
+        raise
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load `{path}`: {first_line(error)}", "copy or save the model again"
         ) from error
-    model, loading = loaded
     if missing := sorted(loading["missing_keys"]):
         raise DataError(
             f"`{path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",

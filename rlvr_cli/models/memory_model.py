@@ -7,7 +7,7 @@ from typing import Any
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 from rlvr_cli.storage.shards import Shards
@@ -94,16 +94,15 @@ def of(rollouts: Shards, given: str | None) -> Policy:
             f"`{rollouts.path}` was not sampled with a memory model",
             "name the one to train with --memory-model",
         )
-    return policies.recorded_in(rollouts.path, recorded)
+    return policies.recorded_in(rollouts.path, recorded, "--memory-model")
 
 
 def make(policy: Policy, out: Path, seed: int) -> None:
     """A memory model of random weights: the policy's configuration with a quarter of its layers."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
 
     source = (policy.base or policy).path
-    config: Any = AutoConfig.from_pretrained(source)
+    config: Any = pretrained.config(source)
     text = config.get_text_config()
     layers = max(1, text.num_hidden_layers // _SHARE)
     if getattr(text, "layer_types", None):
@@ -111,7 +110,7 @@ def make(policy: Policy, out: Path, seed: int) -> None:
     text.num_hidden_layers = layers
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model = pretrained.untrained(config, dtype=torch.float32)
     disk.require(out.parent, 4 * model.num_parameters(), "a memory model")
     with atomic.whole_folder(out) as folder:
         model.save_pretrained(folder)

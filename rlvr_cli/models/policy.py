@@ -8,14 +8,16 @@ import functools
 import hashlib
 import json
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora
+from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora, pretrained, weight_files
 from rlvr_cli.models.checkpoints import CHECKPOINT
-from rlvr_cli.runtime import device, later
+from rlvr_cli.runtime import device
+from rlvr_cli.storage import moved
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
@@ -52,8 +54,10 @@ class Policy:
         digest, others = hashlib.sha256(), (checkpoints.OPTIMIZER_BEFORE, lora.BASE)
         files = [path for path in sorted(self.path.iterdir()) if path.suffix in _SUFFIXES]
         files = [path for path in files if path.name not in others]
-        for path, content in zip(files, file_digests.sha256_of(files), strict=True):
-            digest.update(f"{path.name}\0{content}\n".encode())
+        names = [path.name for path in files] + weight_files.in_subfolders(self.path)
+        read = file_digests.sha256_of(self.path / name for name in names)
+        for name, content in zip(names, read, strict=True):
+            digest.update(f"{name}\0{content}\n".encode())
         if base := lora.base_of(self.path):
             digest.update(f"{lora.BASE}\0{base.digest}\n".encode())
         return digest.hexdigest()
@@ -68,6 +72,8 @@ class Policy:
         try:
             base = recorded_in(self.path, recorded.policy)
         except DataError as error:
+            if place := moved.place(recorded.digest):
+                return resolve(str(place))
             raise DataError(
                 f"{holds}, and {error}",
                 f"bring that policy back, or write its new path in {lora.BASE} there",
@@ -147,10 +153,17 @@ def of(rollouts: Shards, given: str | None) -> Policy:
     return recorded_in(rollouts.path, recorded)
 
 
-def recorded_in(folder: Path, name: str) -> Policy:
+def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
     """The policy of a name that a directory holds: a path from there, if there is one."""
-    path = os.path.normpath(folder / name)
+    paths = [os.path.normpath(folder / name), os.path.realpath(folder / name)]
+    path = next(filter(os.path.exists, paths), paths[0])
     is_path = os.path.exists(path) or os.path.basename(path) == CHECKPOINT
+    if not is_path and name.startswith(os.pardir):
+        near = (str(place) for place in moved.nearby(folder, name) if checkpoints.is_model(place))
+        raise DataError(
+            f"there is no policy at `{path}`, which `{folder}` names",
+            f"say where it is now: `{flag} {shlex.quote(next(near, 'DIR'))}`",
+        )
     return resolve(path if name != BUILTIN and is_path else name)
 
 
@@ -213,13 +226,10 @@ class _Content:
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(content: _Content) -> Any:
-    later.import_transformers()
-    from transformers import AutoTokenizer
-
     policy = content.policy
     quiet()
     try:
-        return AutoTokenizer.from_pretrained(policy.path)
+        return pretrained.tokenizer(policy.path)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the tokenizer of `{policy.path}`: {first_line(error)}",
@@ -251,16 +261,7 @@ def quiet() -> None:
 
 def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
-    later.import_transformers()
-    from transformers import AutoConfig
-
-    path = (policy.base or policy).path
-    try:
-        config = AutoConfig.from_pretrained(path)
-    except Exception as error:  # a broken file may raise anything
-        raise DataError(
-            f"cannot load the configuration of `{path}`: {first_line(error)}", "copy it again"
-        ) from error
+    config = pretrained.config((policy.base or policy).path)
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 

@@ -1,5 +1,6 @@
 """What a report is about: runs of train, and directories with scores."""
 
+import shlex
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,7 +125,7 @@ def _require_scores(directories: Lineage) -> None:
     if directories.scores is None:
         raise DataError(
             f"`{directories.rollouts.path}` has no complete scores next to it",
-            f"score it: rlvr score {directories.rollouts.path}",
+            f"score it: rlvr score {shlex.quote(str(directories.rollouts.path))}",
         )
 
 

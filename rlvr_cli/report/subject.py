@@ -3,6 +3,7 @@
 Shapes: P prompts, N completions, K values of k, M metrics.
 """
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -182,7 +183,8 @@ def notes(subject: Subject) -> list[str]:
             "The completions came as text: lengths are in characters, there is no entropy."
         )
     elif "entropy" not in subject.measures.names:
-        remarks.append(f"There is no entropy; rlvr logprob {lineage.rollouts.path} computes it.")
+        path = shlex.quote(str(lineage.rollouts.path))
+        remarks.append(f"There is no entropy; rlvr logprob {path} computes it.")
     if columns := (read := subject.scores.summary.get("read", {})).get("correct"):
         above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"
         named = ", ".join(f"`{name}`" for name in columns)

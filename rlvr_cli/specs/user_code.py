@@ -1,34 +1,29 @@
-"""Code of the user's own: functions of files, names that installed packages offer, and trust.
+"""Code of the user's own: functions of files, and names that installed packages offer.
 
-A file is code where a spec names a function of it, `mine.py:build`. It runs only if the command
-line names it, in a spec or with `--trust-file`; where data, a manifest or a configuration names
-it, it is refused. An installed package offers names by entry points of the groups `rlvr.NAME`,
+A file is code where a spec names a function of it, `mine.py:build`. It runs only if trust.py says
+that it may. An installed package offers names by entry points of the groups `rlvr.NAME`,
 as in `rlvr.objectives`: installing it was the explicit act.
 """
 
 import ast
-import contextlib
 import functools
 import hashlib
 import importlib.util
-import os
-import re
+import shlex
 import sys
 import traceback
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr_cli.errors import DataError, UntrustedCode, UsageError, UserError, first_line
-from rlvr_cli.specs import grammar
+from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.specs import trust
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-# The environment carries the list, as ranks and the processes of verifiers inherit it.
-_VARIABLE = "RLVR_TRUSTED_FILES"
 _CHANGED = "bring that file back, or write its results anew, in another directory"
 
 
@@ -47,74 +42,9 @@ class Code:
 # Files.
 
 
-@contextlib.contextmanager
-def trusting(paths: Iterable[Path | str]) -> Iterator[None]:
-    """Lets these files run until the end of the block, in processes that are started in it too."""
-    before = os.environ.get(_VARIABLE)
-    try:
-        trust(paths)
-        yield
-    finally:
-        os.environ.pop(_VARIABLE, None)
-        if before is not None:
-            os.environ[_VARIABLE] = before
-
-
-def trust(paths: Iterable[Path | str]) -> None:
-    """Lets these files run in this process and in those that it starts."""
-    known = [*_trusted(), *(_real(path) for path in paths)]
-    os.environ[_VARIABLE] = "\n".join(dict.fromkeys(map(str, known)))
-
-
-def _trusted() -> list[Path]:
-    return [Path(line) for line in os.environ.get(_VARIABLE, "").split("\n") if line]
-
-
-def _real(path: Path | str) -> Path:
-    with contextlib.suppress(RuntimeError):  # of a `~user` that is not known
-        path = Path(path).expanduser()
-    return Path(path).resolve()
-
-
-def named_in(words: Iterable[str]) -> list[str]:
-    """The files that the words of a command line name as code."""
-    paths: list[str] = []
-    for word in words:
-        value = word.partition("=")[2] if word.startswith("--") else word
-        for read_as in (grammar.pieces, grammar.listed):
-            with contextlib.suppress(UserError):  # most words are no specs
-                for piece in read_as(value.removeprefix("task:")):
-                    paths += [_path_in(piece), *named_in(_within(piece))]
-    return [path for path in dict.fromkeys(paths) if path]
-
-
-def _within(piece: str) -> list[str]:
-    """The specs that the list or table of an option `of` holds, as in `all:of=[math,format]`."""
-    of = dict(grammar.read(piece).options).get("of")
-    held = list(of.values()) if isinstance(of, dict) else of
-    return [str(item) for item in held] if isinstance(held, list) else []
-
-
-def _path_in(piece: str) -> str:
-    """The file that a piece of a sum names, maybe after a weight; empty if it names none."""
-    read = grammar.read(re.sub(r"^\s*-?[0-9.]+([eE][+-]?[0-9]+)?\s*\*", "", piece))
-    return read.path or (str(dict(read.options).get("path") or "") if read.name == "custom" else "")
-
-
-def require_trust(path: Path | str, *, named_by: str = "") -> Path:
-    """The real path of a file that may run; UntrustedCode if nothing on the command line names it.
-
-    `named_by` says what did name it.
-    """
-    real = _real(path)
-    if real not in _trusted():
-        raise UntrustedCode(str(path), named_by)
-    return real
-
-
 def read(path: Path | str, what: str = "the file") -> bytes:
     try:
-        return _real(path).read_bytes()
+        return trust.real(path).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"cannot read {what} `{path}`: {why}", "check the path") from error
@@ -126,8 +56,9 @@ def pinned(path: str, sha256: str, what: str) -> tuple[str, bytes]:
     The trusted file of that name and content is meant then, wherever it lies.
     """
     if not sha256:
-        real = require_trust(path)
-        return str(real), read(path, what)
+        real, source = trust.require_code(path), read(path, what)
+        trust.require_unchanged(real, source)
+        return str(real), source
     real = _find(path, f"sha256-{sha256}", "")
     source = read(real, what)
     _require_digest(path, source, f"sha256-{sha256}")
@@ -154,10 +85,12 @@ def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -
     """
     if not function:
         raise UsageError(f"`{path}` names no function", f"write `{path}:FUNCTION`")
-    real = _find(path, origin, named_by) if origin else require_trust(path, named_by=named_by)
+    real = _find(path, origin, named_by) if origin else trust.require_code(path, named_by=named_by)
     source = read(real if origin else path)
     if origin:
         _require_digest(path, source, origin)
+    else:
+        trust.require_unchanged(real, source)
     module = _run(real, source)
     if not hasattr(module, function):
         raise UsageError(f"`{path}` has no function `{function}`", f"it has {_functions(module)}")
@@ -166,9 +99,9 @@ def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -
 
 def _find(path: str, origin: str, named_by: str) -> Path:
     """The trusted file that a stored spec means; one of its name if none has its digest."""
-    same = [p for p in _trusted() if p.name == Path(path).name and p.is_file()]
+    same = [p for p in trust.files() if p.name == Path(path).name and p.is_file()]
     if not same:
-        return require_trust(path, named_by=named_by)
+        return trust.require_code(path, named_by=named_by)
     return next((p for p in same if digest(p.read_bytes()) == origin), same[0])
 
 
@@ -189,7 +122,7 @@ def _run(path: Path, source: bytes) -> types.ModuleType:
         del sys.modules[module.__name__]
         raise UsageError(
             f"`{path}` cannot be run: {type(error).__name__}: {first_line(error)}",
-            f"`python {path}` shows where",
+            f"`python {shlex.quote(str(path))}` shows where",
         ) from error
     return module
 
@@ -197,14 +130,14 @@ def _run(path: Path, source: bytes) -> types.ModuleType:
 def blamed(error: BaseException) -> str:
     """Where an error was raised, as `FILE line N`, if that is in a file of the user's own."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename) in _trusted()]
+    own = [f for f in frames if Path(f.filename) in trust.files()]
     return f"`{own[-1].filename}` line {own[-1].lineno}" if own else ""
 
 
 def raised_at(error: BaseException) -> str:
     """Where an error was raised in a file of the user's own, as ` (FILE line N)`; empty if not."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename) in _trusted()]
+    own = [f for f in frames if Path(f.filename) in trust.files()]
     return f" ({Path(own[-1].filename).name} line {own[-1].lineno})" if own else ""
 
 
@@ -214,7 +147,7 @@ def is_builder(path: str, function: str) -> bool:
     A builder's parameters are all keyword-only: `def build(*, alpha: float = 1.0)`. Of a file
     that may not run this is not known: False.
     """
-    if _real(path) not in _trusted():
+    if trust.real(path) not in trust.files():
         return False
     try:
         tree = ast.parse(read(path))
@@ -285,6 +218,6 @@ def of_package(offered: list[Offer], *, origin: str = "") -> Code:
     if origin not in ("", first.origin):
         raise DataError(
             f"`{first.name}` is that of {first.origin}, and {origin} was used",
-            f"`pip install {origin}`, or write its results anew, in another directory",
+            f"`pip install {shlex.quote(origin)}`, or write its results anew, in another directory",
         )
     return first.load()

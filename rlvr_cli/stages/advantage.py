@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -166,10 +167,11 @@ def _require_correct(
     if unknown_N.any():
         row = int(unknown_N.argmax())
         prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
+        path = shlex.quote(str(scores.parent("rollouts").path))
         raise DataError(
             f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
             f"`{prompt_id}`, which this objective needs",
-            f"score it with a verifier: `rlvr score {scores.parent('rollouts').path} --verifier V`",
+            f"score it with a verifier: `rlvr score {path} --verifier V`",
         )
 
 

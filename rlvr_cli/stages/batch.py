@@ -1,5 +1,6 @@
 """The rows of an update: what it needs is there, of the right rollouts, and finite."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ def _require_logprobs(
 
 def _recipe(logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int) -> str:
     """The hint with the command that makes all that is needed, in another directory if it must."""
-    command = f"rlvr logprob {rollouts.path} --columns {','.join(needed)}"
+    command = f"rlvr logprob {shlex.quote(str(rollouts.path))} --columns {','.join(needed)}"
     if set(needed) & set(logprob.REFERENCE_COLUMNS):
         command += " --ref-model MODEL"
     if set(needed) & set(TOP_K):

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import checkpoints, hub, lora, policy as policies
+from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.models import checkpoints, hub, lora, policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 
@@ -73,7 +73,6 @@ def _place(model: str) -> tuple[str, Policy | None]:
 def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
     """The model, in `dtype` or in float32 if its weights must be computed, and its tokenizer."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     policies.quiet()
     path, options = Path(place), {}
@@ -84,15 +83,16 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
         options = {"gguf_file": path.name}
     source = str(path.parent) if options else place
     try:
-        tokenizer = AutoTokenizer.from_pretrained(adapters.path if adapters else source, **options)
-        config = None if options else AutoConfig.from_pretrained(source)
+        tokenizer = pretrained.tokenizer(adapters.path if adapters else source, **options)
+        config = None if options else pretrained.config(source)
         is_stored = config and not adapters and not getattr(config, "quantization_config", None)
-        loaded, info = AutoModelForCausalLM.from_pretrained(
+        loaded, info = pretrained.model(
             source,
             dtype=getattr(torch, dtype) if is_stored else torch.float32,
-            output_loading_info=True,
             **options,
         )
+    except UserError:
+        raise
     except Exception as error:  # a broken file may raise anything
         disk.refuse(error)
         raise DataError(
@@ -124,12 +124,11 @@ def _require_gguf() -> None:
 def _plain(loaded: Any, dtype: Dtype) -> Any:
     """The same model without what it knows of its quantisation, which cannot be saved."""
     import torch
-    from transformers import AutoModelForCausalLM
 
     config = loaded.config
     config.__dict__.pop("quantization_config", None)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+        model = pretrained.untrained(config)
     state = {
         name: value.to(getattr(torch, dtype)) if value.is_floating_point() else value
         for name, value in loaded.state_dict().items()

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import PaddedRows, shape_of
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
@@ -119,11 +119,9 @@ def check(columns: tuple[str, ...], *, has_reference: bool, ref_top_k: int = 0) 
 
 
 def _check_vocabulary(reference: Policy, ref_top_k: int) -> None:
-    from transformers import AutoConfig
-
     try:
-        config = AutoConfig.from_pretrained((reference.base or reference).path)
-    except (OSError, ValueError):
+        config = pretrained.config((reference.base or reference).path)
+    except DataError:
         return  # loading it will say what is wrong
     size = config.get_text_config().vocab_size
     if ref_top_k > size:

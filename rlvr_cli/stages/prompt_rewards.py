@@ -10,7 +10,7 @@ from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import messages as shapes
 from rlvr_cli.protocols import GroupVerifier, Isolated, Remote
-from rlvr_cli.specs import grammar
+from rlvr_cli.specs import grammar, trust
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.functions.signatures import GOLDS
 from rlvr_cli.verification.scoring import joins, rewards
@@ -50,8 +50,10 @@ class PromptRewards:
         self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
         self._texts = _texts(prompts, self._rows, spec)
         texts = {text for text in self._texts.values() if text}
-        by = "" if spec else f"the `verifier` column of `{prompts.path}`"
-        self._rewards = {text: rewards.build(text, named_by=by) for text in sorted(texts)}
+        self._named_by = "" if spec else f"the `verifier` column of `{prompts.path}`"
+        self._rewards = {
+            text: rewards.build(text, named_by=self._named_by) for text in sorted(texts)
+        }
         self.parts = [part for reward in self._rewards.values() for part in reward]
         self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)  # its completions are together
 
@@ -118,7 +120,7 @@ class PromptRewards:
     def require_permission(self, *, allow_code: bool) -> None:
         """An error if a verifier runs what a model wrote, unless that is allowed.
 
-        Or if it sends completions where only the prompts say.
+        Or if it sends completions where only the prompts or a configuration say.
         """
         for part in self.parts:
             runs_code = isinstance(part.verifier, Isolated) and part.verifier.runs_code
@@ -127,12 +129,12 @@ class PromptRewards:
                     f"the verifier `{part.name}` executes what a model wrote",
                     "say that it may with --allow-code-execution",
                 )
-            if isinstance(part.verifier, Remote) and not (self._spec or part.verifier.is_chosen):
-                raise UsageError(
-                    f"the `verifier` column of `{self._path}` sends completions to "
-                    f"{part.verifier.host}, which this command does not name",
-                    f"if you trust it, name the verifier with --verifier, or set "
-                    f"{part.verifier.host_variable} to its URL",
+            if isinstance(part.verifier, Remote):
+                trust.require_service(
+                    part.verifier.host,
+                    part.verifier.host_variable,
+                    part.verifier.key_variable,
+                    named_by=self._named_by or "the configuration",
                 )
 
     def _gold(self, prompt_id: str) -> Gold:

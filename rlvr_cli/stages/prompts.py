@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError, UntrustedCode, UsageError
+from rlvr_cli.errors import DataError, Untrusted, UsageError
 from rlvr_cli.models import chat, messages
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import reading
@@ -236,7 +236,7 @@ def _pinned(verifier: str) -> str:
     rewards.check(verifier)
     try:
         return rewards.pinned(verifier)
-    except UntrustedCode:
+    except Untrusted:
         return verifier
 
 

@@ -1,5 +1,6 @@
 """Rollouts and what was computed from them: the directories that belong together."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ def _inside(path: Path) -> Path:
     if path.is_file():
         raise DataError(
             f"`{path}` is a file, a directory was expected",
-            f"make directories of it: rlvr import {path} --out imported",
+            f"make directories of it: rlvr import {shlex.quote(str(path))} --out imported",
         )
     return path
 

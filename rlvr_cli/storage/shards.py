@@ -9,6 +9,7 @@ no other code touches shard files.
 import contextlib
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, manifest as manifests, schema
+from rlvr_cli.storage import atomic, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
@@ -54,7 +55,8 @@ def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
     """How to come from the kind that is there to one that is wanted."""
     for following, command in _NEXT.get(kind, {}).items():
         if following in wanted:
-            return f"make {following} of it with `rlvr {command.format(path)}`, or name others"
+            made = command.format(shlex.quote(str(path)))
+            return f"make {following} of it with `rlvr {made}`, or name others"
     return "name another directory"
 
 
@@ -155,23 +157,45 @@ class Shards:
         self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
     ) -> "Shards":
         """The nearest ancestor of a kind, by its path, checked by its digest."""
-        for role, recorded in self.manifest["parents"].items():
-            path = Path(os.path.normpath(self.path / recorded["path"]))
-            if role == kind:
-                ancestor = Shards.open(moved_to or path, kind)
-                if ancestor.digest != recorded["digest"]:
-                    raise DataError(
-                        f"`{ancestor.path}` is not the directory that `{self.path}` was made from",
-                        f"make `{self.path}` again from what is there now",
-                    )
-                return ancestor
-        for role, recorded in self.manifest["parents"].items():
-            path = Path(os.path.normpath(self.path / recorded["path"]))
-            if path in _below:
-                raise DataError(f"`{path}` is its own ancestor", manifests.made_again(path))
+        if kind in self.manifest["parents"]:
+            return self._parent(kind, moved_to)
+        for role in self.manifest["parents"]:
             with contextlib.suppress(LookupError):
-                return Shards.open(path, role).parent(kind, moved_to, (*_below, path))
+                parent = self._parent(role)
+                if parent.path in _below:
+                    again = manifests.made_again(parent.path)
+                    raise DataError(f"`{parent.path}` is its own ancestor", again)
+                return parent.parent(kind, moved_to, (*_below, parent.path))
         raise LookupError(kind)
+
+    def _parent(self, role: str, moved_to: Path | None = None) -> "Shards":
+        recorded = self.manifest["parents"][role]
+        path, digest = recorded["path"], recorded["digest"]
+        places = [moved_to] if moved_to else moved.places(self.path, path, digest)
+        there = [place for place in dict.fromkeys(places) if place.exists()]
+        for place in there:
+            if (found := Shards.open(place, role)).digest == digest:
+                return found
+        flag = f"--{role}" if role in moved.KINDS else "--rollouts"
+        if there:
+            raise DataError(
+                f"`{there[0]}` is not the directory that `{self.path}` was made from",
+                f"make `{self.path}` again from what is there now, or name the one that it was "
+                f"made from with `{flag} DIR`",
+            )
+        raise DataError(
+            f"`{moved_to or os.path.normpath(self.path / path)}` is not there, from which "
+            f"`{self.path}` was made",
+            f"say where it is now: `{flag} {self._nearby(path, role, digest)}`",
+        )
+
+    def _nearby(self, path: str, role: str, digest: str) -> str:
+        """A directory of this digest in a folder above, as a command line names it; else DIR."""
+        for place in moved.nearby(self.path, path):
+            with contextlib.suppress(DataError, OSError, KeyError):
+                if (place / MANIFEST).exists() and Shards.open(place, role).digest == digest:
+                    return shlex.quote(str(place))
+        return "DIR"
 
 
 class _Facts(dict[str, Any]):
@@ -275,7 +299,8 @@ def _incomplete(path: Path) -> DataError:
         return manifests.Damaged(text, hint)
     if not partials:
         data = path.is_file() or not (path / "config.toml").exists()
-        hint = f"if it is data: `rlvr prompts {path} --out prompts`" if data else "name a stage's"
+        made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
+        hint = f"if it is data: `{made}`" if data else "name a stage's"
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     done = len({part["name"] for m in partials for part in m["parts"]})
     stage, planned = partials[0]["stage"], partials[0]["planned_parts"]

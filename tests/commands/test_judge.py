@@ -234,3 +234,73 @@ def test_ctrl_c_ends_a_score_that_waits_for_its_judge(imported, chat, tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 75, said
     chat.latency_s = 0.0
+
+
+@pytest.fixture
+def small(imported, monkeypatch):
+    """A run of one step on the imported prompts, whose configuration names a judge."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OTHER_SECRET", "another secret")
+
+    def write(verifier):
+        (imported / "run.toml").write_text(f"[train]\nverifier = '{verifier}'\n")
+        return ["train", "--config", "run.toml", "--prompts", "i/prompts", "--model=builtin", "-n2",
+                "--steps=1", "--prompts-per-step=2", "--eval-every=0", "--out", "run"]  # fmt: skip
+
+    return write
+
+
+def test_a_configuration_alone_does_not_say_where_completions_are_sent(small, chat, rlvr, refused):
+    words = small(spec(chat))
+    host = f"http://127.0.0.1:{chat.server_port}"
+    for more in ([], ["--dry-run"]):
+        said = refused(2, *words, *more)
+        assert f"the configuration sends completions to {host}, which this command does" in said
+        again = " ".join([*words, *more, "--trust-host", host])
+        assert f"hint: if you trust it: `rlvr {again}`" in said
+    assert chat.seen == []
+    assert rlvr(*words, "--dry-run", "--trust-host", f"{host}/v1").code == 0
+    assert rlvr(*words, "--dry-run", "--verifier", spec(chat)).code == 0
+    assert "`127.0.0.1` is no host" in refused(2, *words, "--trust-host", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "nested",
+    ["{}", "0.5*number+0.5*{}", 'any:of=[number,"{}"]', 'all:of=["{}"],golds=each'],
+)
+def test_neither_does_a_verifier_that_stands_within_another(
+    imported, chat, jsonl, rlvr, refused, nested
+):
+    text = nested.format(f"judge:model={chat.model},url={chat.url}")
+    row = {"id": "a", "prompt": "5=", "answer": "5", "completion": "5", "verifier": text}
+    assert rlvr("prompts", jsonl(row, name="p.jsonl"), "--out", "p").code == 0
+    assert (
+        rlvr("rollout", "p", "-n1", "--max-new-tokens=4", "--model=builtin", "--out", "r").code == 0
+    )
+    assert rlvr("doctor", "p").code in (0, 3)
+    for words in (
+        ["score", "r"],
+        ["score", "r", "--dry-run"],
+        ["train", "--prompts", "p", "--model=builtin", "--eval-every=0", "--prompts-per-step=1"],
+    ):
+        assert "sends completions to http://127.0.0.1" in refused(2, *words)
+    assert chat.seen == []
+
+
+def test_nothing_read_says_which_secret_a_judge_is_sent(small, chat, rlvr, refused):
+    words = small(spec(chat, "key_variable=OTHER_SECRET"))
+    host = f"http://127.0.0.1:{chat.server_port}"
+    said = refused(2, *words, "--trust-host", host)
+    assert f"sends {host} what the variable OTHER_SECRET holds" in said
+    assert chat.seen == []
+
+
+def test_nothing_read_says_which_file_a_judge_is_shown(small, imported, chat, rlvr, refused):
+    (imported / "private.txt").write_text("{completion}")
+    words = small(spec(chat, "rubric=private.txt"))
+    host = f"http://127.0.0.1:{chat.server_port}"
+    said = refused(2, *words, "--trust-host", host)
+    assert "`private.txt` is a file that the configuration of the run names" in said
+    assert "not read" in said and chat.seen == []
+    again = [*words, "--trust-host", host, "--trust-file", "private.txt", "--dry-run"]
+    assert rlvr(*again).code == 0

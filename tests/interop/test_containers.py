@@ -36,7 +36,16 @@ def test_a_list_of_any_name_is_taken_if_its_objects_have_ids(tmp_path):
 def test_several_lists_of_rows_are_refused_and_the_hint_takes_one(tmp_path):
     with pytest.raises(DataError, match="several lists of rows: train, test") as error:
         read(tmp_path, {"train": ROWS, "test": ROWS})
-    assert error.value.hint.startswith("take one of them out: jq -c '.train[]' ")
+    assert error.value.hint.startswith("""take one of them out: jq -c '.["train"][]' """)
+
+
+def test_the_hint_of_a_list_with_an_evil_name_runs_nothing(tmp_path):
+    evil = "a' ; touch ran; echo '"
+    with pytest.raises(DataError) as error:
+        read(tmp_path, {evil: ROWS, "test": ROWS})
+    command = error.value.hint.partition(": ")[2]
+    subprocess.run(command, shell=True, cwd=tmp_path, check=False, capture_output=True)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_row_with_a_list_of_its_own_stays_one(tmp_path):

@@ -79,3 +79,23 @@ def test_what_is_no_log_or_damaged_is_said(tmp_path):
     broken.write_bytes(data)
     with pytest.raises(DataError, match="is no complete log of Inspect"):
         readers.read(broken)
+
+
+def test_a_member_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path):
+    members = [("header.json", HEADER), ("samples/a_epoch_1.json", {"id": "a"})]
+    path = zstandard(tmp_path / "log.eval", members, 1)
+    data = path.read_bytes()
+    place = data.rindex(b"PK\1\2") + 24  # the size of the last member, unpacked
+    path.write_bytes(data[:place] + struct.pack("<I", (1 << 30) + 1) + data[place + 4 :])
+    with pytest.raises(DataError, match="1,073,741,825 bytes"):
+        readers.read(path)
+
+
+def test_a_member_that_says_less_than_it_unpacks_to_is_damaged(tmp_path):
+    members = [("header.json", HEADER), ("samples/a_epoch_1.json", {"id": "a" * 10_000})]
+    path = zstandard(tmp_path / "log.eval", members, 1)
+    data = path.read_bytes()
+    place = data.rindex(b"PK\1\2") + 24
+    path.write_bytes(data[:place] + struct.pack("<I", 5) + data[place + 4 :])
+    with pytest.raises(DataError, match="is damaged"):
+        readers.read(path)

@@ -242,6 +242,7 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
         with warnings.catch_warnings(action="ignore"):
             return vllm.LLM(
                 model=str(policy.path),
+                trust_remote_code=False,
                 skip_tokenizer_init=True,
                 logprobs_mode="processed_logprobs",
                 disable_log_stats=True,

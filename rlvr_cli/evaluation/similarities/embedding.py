@@ -47,7 +47,7 @@ def _encoder(model: str) -> Any:
 
             name = str(get_model_path())
     try:
-        return SentenceTransformer(name)
+        return SentenceTransformer(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise DataError(
             f"cannot load the embedding model `{name}`: {first_line(error)}",

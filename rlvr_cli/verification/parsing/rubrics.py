@@ -8,10 +8,10 @@ of a template. `{{word}}` is the text `{word}`, and other braces stand as they a
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.specs import trust
 
 RESERVED = ("prompt", "completion", "answer", "mark", "criterion", "low", "high")
 """The fields that are no columns of a prompt; `mark` is a digest of the completion."""
@@ -115,7 +115,7 @@ def template(given: str) -> str:
     text = given
     if "{" not in given:
         try:
-            text = Path(given).expanduser().read_text(encoding="utf-8")
+            text = trust.require_text(given).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
             raise DataError(

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import inspect
 import math
+import shlex
 import sys
 import types
 from collections.abc import Callable
@@ -143,5 +144,5 @@ def _known(load: Callable[[], tuple[Callable[..., Any], Any]], path: str) -> Any
         raise UsageError(
             f"`{path}` cannot be run: {type(error).__name__}: {first_line(error)}"
             f"{user_code.raised_at(error)}",
-            f"`python {path}` shows where",
+            f"`python {shlex.quote(path)}` shows where",
         ) from error

@@ -25,7 +25,7 @@ UNDECIDING = ("url", "key_variable", "in_flight", "timeout_s", "connect_s", "ret
 _LOGIC = "1"  # raised with each change of what this file, `grades` or `rubrics` decides
 _KEPT = 8000  # characters of what a judge says that are stored
 _OURS = {"model", "messages", "stream"}  # fields of a request that no option may set
-_URL_VARIABLE = "OPENAI_BASE_URL"
+_URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def build(
     body: dict[str, Any] | None = None,
     unfinished: bool = False,
     remember: bool = True,
-    key_variable: str = "OPENAI_API_KEY",
+    key_variable: str = _KEY_VARIABLE,
     in_flight: int = 32,
     timeout_s: float = 300.0,
     connect_s: float = 10.0,
@@ -104,6 +104,7 @@ def build(
         version=f"judge {json.dumps(decides, sort_keys=True)}",
         host=judge.endpoint.host,
         host_variable=_URL_VARIABLE,
+        key_variable="" if key_variable == _KEY_VARIABLE else key_variable,
         reads=(*columns, *asks_prompt),
         columns=tuple(dict.fromkeys(columns)),
         needs_answer="answer" in rubrics.fields(template) or rubric_column == "answer",

@@ -13,7 +13,7 @@ from rlvr_cli import registry
 from rlvr_cli.errors import UserError
 from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Verdict
 from rlvr_cli.runtime import parents, signals
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust, user_code
 from rlvr_cli.verification.workers import wire
 
 TEXT = 200  # characters of an error that are stored
@@ -22,6 +22,8 @@ TEXT = 200  # characters of an error that are stored
 def main(descriptor: int, server: int) -> NoReturn:
     """Judges what comes over a socket, one after the other, until it closes or `server` ends."""
     os.setsid()
+    if os.environ.get(trust.SAFE_PATH) == trust.OURS:
+        del os.environ[trust.SAFE_PATH]  # a function may start scripts that import their siblings
     parents.die_with_parent(server)
     _leave_signals_to_the_command()
     null = os.open(os.devnull, os.O_RDWR)

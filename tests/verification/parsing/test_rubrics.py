@@ -2,7 +2,8 @@
 
 import pytest
 
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, Untrusted, UsageError
+from rlvr_cli.specs import trust
 from rlvr_cli.verification.parsing import rubrics
 
 # The shapes of HealthBench's rows, of Rubrics as Rewards', and of a plain list.
@@ -30,14 +31,18 @@ def test_a_column_that_is_no_text_is_shown_as_json():
 def test_a_template_is_a_name_a_file_or_a_text(tmp_path):
     file = tmp_path / "rubric.txt"
     file.write_text("Is {completion} good?")
-    assert rubrics.template(str(file)) == "Is {completion} good?"
+    with trust.trusting(trust.Named(texts=[file])):
+        assert rubrics.template(str(file)) == "Is {completion} good?"
+    with pytest.raises(Untrusted, match=r"rubric\.txt` is a file that .* names, .* not read"):
+        rubrics.template(str(file))
     assert rubrics.template("Is {completion} good?") == "Is {completion} good?"
     assert "{answer}" in rubrics.template("equal")
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        rubrics.template("none.txt")
-    file.write_text("Is {{completion}} good?")
-    with pytest.raises(UsageError, match="shows the judge no completion"):
-        rubrics.template(str(file))
+    with trust.trusting(trust.Named(texts=["none.txt", file])):
+        with pytest.raises(DataError, match="cannot be read: No such file"):
+            rubrics.template("none.txt")
+        file.write_text("Is {{completion}} good?")
+        with pytest.raises(UsageError, match="shows the judge no completion"):
+            rubrics.template(str(file))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.protocols import Verdict
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.verification.scoring import joins, rewards
 from rlvr_cli.verification.scoring.joins import PerValue
 
@@ -104,8 +104,8 @@ def test_files_within_a_join_are_trusted_by_the_command_line_and_pinned(tmp_path
     path = tmp_path / "mine.py"
     path.write_text("def score(completion, *, answer, extra): return 1")
     for spec in (f"all:of=[number,{path}:score]", f"by:of={{a=0.5*number+{path}:score}}"):
-        assert str(path) in user_code.named_in([f"--verifier={spec}"])
-        with user_code.trusting([path]):
+        assert str(path) in trust.named_in([f"--verifier={spec}"]).files
+        with trust.trusting(trust.Named([path])):
             assert "sha256=" in rewards.pinned(spec)
             assert str(path) in rewards.origins(spec)
 

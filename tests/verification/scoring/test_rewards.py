@@ -4,7 +4,7 @@ import pytest
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.protocols import Verdict
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.verification.scoring import rewards
 
 
@@ -33,7 +33,7 @@ def test_a_function_of_a_file_is_a_verifier(tmp_path):
     other.write_text("def score(completion, *, answer, extra): return 0")
     spec = rewards.canonical(f"{path}:score,timeout_s=2")
     assert spec.startswith(f"custom:path={path},function=score,timeout_s=2.0,")
-    with user_code.trusting([path, other]):
+    with trust.trusting(trust.Named([path, other])):
         (part,) = rewards.build(f"{path}:score")
         assert part.name == "score"
         assert part.verifier.version != rewards.build(f"{other}:score")[0].verifier.version
@@ -58,7 +58,7 @@ def test_what_is_no_reward_is_refused(text, words):
 
 def test_a_file_that_is_not_there_is_named():
     with (
-        user_code.trusting(["nowhere.py"]),
+        trust.trusting(trust.Named(["nowhere.py"])),
         pytest.raises(DataError, match=r"cannot read the verifier `nowhere\.py`"),
     ):
         rewards.build("nowhere.py:score")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from rlvr_cli.errors import DataError, UntrustedCode, UsageError
-from rlvr_cli.specs import user_code
+from rlvr_cli.errors import DataError, Untrusted, UsageError
+from rlvr_cli.specs import trust
 from rlvr_cli.verification.verifiers.custom import build
 
 FILE = """
@@ -24,7 +24,7 @@ def ask(tmp_path):
 
     def run(made, function="score", file=FILE):
         path.write_text(file)
-        with user_code.trusting([path]):
+        with trust.trusting(trust.Named([path])):
             verifier = build(path=str(path), function=function)
         return verifier.judge(
             verifier.extract("abc", True), "ab", {} if made is None else {"made": made}
@@ -69,12 +69,12 @@ def test_a_function_that_is_not_there_is_named(ask, name):
 
 def test_a_file_that_is_not_there_is_named():
     with (
-        user_code.trusting(["nowhere.py"]),
+        trust.trusting(trust.Named(["nowhere.py"])),
         pytest.raises(DataError, match="cannot read the verifier"),
     ):
         build(path="nowhere.py")
 
 
 def test_a_file_that_nothing_trusts_is_neither_read_nor_run(tmp_path):
-    with pytest.raises(UntrustedCode, match=r"mine\.py` is code that a specification names"):
+    with pytest.raises(Untrusted, match=r"mine\.py` is code that a specification names"):
         build(path=str(tmp_path / "mine.py"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.specs import grammar
+from rlvr_cli.specs import grammar, trust
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
@@ -277,8 +277,10 @@ def test_a_rubric_of_a_file_is_its_text(chat, ask, tmp_path):
         "Is {completion} it?",
     ):
         file.write_text(text)
-        ask("it is 7", options=f"rubric={file}", cache=cache)
-        specs.append(rewards.identity(f"judge:model={chat.model},url={chat.url},rubric={file}"))
+        spec = f"judge:model={chat.model},url={chat.url},rubric={file}"
+        with trust.trusting(trust.named_in([spec])):
+            ask("it is 7", options=f"rubric={file}", cache=cache)
+            specs.append(rewards.identity(spec))
     assert chat.questions == ["Is it is 7 it?", "Is it is 7 it? {yes} or no, +1"]
     assert specs[0] == specs[2] != specs[1]
     assert dict(grammar.read(specs[1]).options)["rubric"] == "Is {completion} it? {{yes}} or no, +1"
@@ -390,7 +392,8 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(chat):
 )
 def test_options_without_meaning_are_refused(options, error, why, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(error, match=why) as raised:
+    named = trust.trusting(trust.Named(texts=["none.txt"]))
+    with named, pytest.raises(error, match=why) as raised:
         rewards.build(f"judge:{options}")
     assert KEY not in str(raised.value) + raised.value.hint
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlvr_cli.protocols import Limits, Verdict
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.verification.workers.pool import Pool, Task
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def run(pool, *words, limits=LIMITS):
 
 @pytest.fixture(scope="module", autouse=True)
 def _trusted():
-    with user_code.trusting([Path(__file__).with_name("toys.py")]):
+    with trust.trusting(trust.Named([Path(__file__).with_name("toys.py")])):
         yield
 
 

@@ -1,0 +1,99 @@
+"""Options that commands are given beside their own: what is trusted, and where parents lie now."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlvr_cli import config
+from rlvr_cli.specs import trust
+from rlvr_cli.terminal import console
+
+Command = Callable[..., Any]
+
+TrustFile = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trust-file", exists=True, dir_okay=False,
+        help="let this code run where data, a manifest or a configuration names it; repeatable",
+        rich_help_panel=config.FILES,
+    ),
+]  # fmt: skip
+TrustHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust-host", metavar="URL",
+        help="send completions there, http://localhost:8000, where only what is read names it; "
+        "repeatable",
+        rich_help_panel=config.FILES,
+    ),
+]  # fmt: skip
+_READ = ("prompts", "rollouts")
+_PARENTS = {
+    "compare": (*_READ, "scores"), "diversity": _READ, "doctor": _READ, "eval-passk": _READ,
+    "export": (*_READ, "scores"), "report": (*_READ, "scores"), "track": _READ,
+    "train-step": ("scores",), "ucc": _READ, "view": (*_READ, "scores"),
+}  # fmt: skip
+"""The kinds of directories that a command looks up as parents of what it is given."""
+
+
+def extended(name: str, command: Command) -> Command:
+    """A command with the options that are added to it."""
+    return _trusts(_moved(name, command))
+
+
+def _trusts(command: Command) -> Command:
+    """Gives a command `--trust-file` and `--trust-host`, for what only something it reads names."""
+
+    def wrapper(**values: Any) -> Any:
+        files, hosts = values.pop("trust_file") or [], values.pop("trust_host") or []
+        trust.trust(trust.Named(files=files, hosts=hosts))
+        return command(**values)
+
+    return _taking(wrapper, command, trust_file=TrustFile, trust_host=TrustHost)
+
+
+def _moved(name: str, command: Command) -> Command:
+    """Gives a command `--prompts DIR` and its like, for the parents that moved of what it reads."""
+    flags = {f"moved_{kind}": kind for kind in _PARENTS.get(name, ())}
+    if not flags:
+        return command
+
+    def wrapper(**values: Any) -> Any:
+        from rlvr_cli.storage import moved
+        from rlvr_cli.storage.shards import Shards
+
+        given = {
+            Shards.open(path, kind).digest: path
+            for flag, kind in flags.items()
+            for path in values.pop(flag) or []
+        }
+        for digest, path in given.items():
+            moved.remember(digest, path)
+        result = command(**values)
+        for path in (path for digest, path in given.items() if not moved.is_used(digest)):
+            console.remark(name, f"warning: nothing that was read was made from `{path}`")
+        return result
+
+    return _taking(wrapper, command, **{flag: _flag(kind) for flag, kind in flags.items()})
+
+
+def _flag(kind: str) -> Any:
+    text = f"where {kind} that these were made from moved to; repeatable"
+    option = typer.Option(f"--{kind}", metavar="DIR", help=text, rich_help_panel=config.FILES)
+    return Annotated[list[Path] | None, option]
+
+
+def _taking(wrapper: Command, command: Command, **added: Any) -> Command:
+    """A wrapper that takes a command's parameters and those that were added."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.signature(command)
+    own = [p.replace(kind=keyword) for p in signature.parameters.values()]
+    more = [inspect.Parameter(n, keyword, default=None, annotation=k) for n, k in added.items()]
+    wrapped = functools.wraps(command)(wrapper)
+    wrapped.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *more]}
+    return wrapped

@@ -1,0 +1,85 @@
+"""What transformers loads of a directory, a GGUF file or a hub name: never code of the model's own.
+
+A model's `config.json` may name code in two ways: an `auto_map` of Python files beside it, which
+transformers offers to run, and attention or experts as a kernel of the hub, which it downloads and
+imports. The first is never run, and the second is refused. Weights are safetensors, GGUF, or
+pickles of which torch reads tensors alone (`weights_only`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.models import weight_files
+from rlvr_cli.runtime import later
+
+_KERNELS = ("attn_implementation", "experts_implementation")
+_CONFIG, _AUTO_MAP = "config.json", "auto_map"
+
+
+def config(source: Path | str) -> Any:
+    """The configuration of a model; DataError where it is broken, or names code of the hub."""
+    later.import_transformers()
+    from transformers import AutoConfig, PretrainedConfig
+
+    raw: dict[str, Any] = {}
+    try:
+        raw, _ = PretrainedConfig.get_config_dict(source)
+        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:  # a broken file may raise anything
+        if _AUTO_MAP in raw:
+            raise DataError(
+                f"`{source}` is a `{raw.get('model_type')}`, which only Python of its own could "
+                f"load (`{_AUTO_MAP}` of its {_CONFIG}): it was not run",
+                "name a model of a type that this transformers has, or install a newer one",
+            ) from error
+        raise DataError(
+            f"cannot load the configuration of `{source}`: {first_line(error)}", "copy it again"
+        ) from error
+    for key, kernel in _kernels(raw):
+        raise DataError(
+            f"`{source}` names code of the hub: the `{key}` of its {_CONFIG} is `{kernel}`",
+            f"it was not run: remove `{key}` there, and transformers' own is taken",
+        )
+    return found
+
+
+def tokenizer(source: Path | str, **options: Any) -> Any:
+    """The tokenizer of a model; raises whatever transformers does of one that is broken."""
+    later.import_transformers()
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
+
+
+def model(source: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """A causal language model with its weights, and what is missing of them (`missing_keys`)."""
+    later.import_transformers()
+    from transformers import AutoModelForCausalLM
+
+    if "gguf_file" not in options:
+        options["config"] = config(source)
+        if Path(source).is_dir():
+            weight_files.in_subfolders(Path(source))
+    loaded: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
+        source, trust_remote_code=False, output_loading_info=True, **options
+    )
+    return loaded
+
+
+def untrained(config: Any, **options: Any) -> Any:
+    """A causal language model of a configuration, with weights that nobody has trained."""
+    later.import_transformers()
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(config, trust_remote_code=False, **options)
+
+
+def _kernels(raw: Any) -> Iterator[tuple[str, str]]:
+    """The kernels of the hub that a configuration names, as `OWNER/NAME`, at any depth."""
+    for key, value in raw.items() if isinstance(raw, dict) else ():
+        if any(name in key for name in _KERNELS):
+            named = value.values() if isinstance(value, dict) else [value]
+            yield from ((key, text) for text in named if isinstance(text, str) and "/" in text)
+        yield from _kernels(value)

@@ -1,0 +1,62 @@
+"""Where directories lie now that moved since others were made from them.
+
+A directory records its parents by relative path and by digest. `--prompts DIR` and its like say
+where one lies now, and a run says it of its own prompts. What lies there is a parent only if its
+digest is the one that was recorded.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+KINDS = ("prompts", "rollouts", "scores", "advantages", "logprobs")
+_places: dict[str, Path] = {}  # by digest
+_used: set[str] = set()
+_ANCESTORS = 6  # folders above a directory in which its parents are looked for
+
+
+@contextlib.contextmanager
+def forgotten() -> Iterator[None]:
+    """Forgets, at the end of the block, what was remembered in it."""
+    before = dict(_places)
+    try:
+        yield
+    finally:
+        _places.clear()
+        _places.update(before)
+        _used.clear()
+
+
+def remember(digest: str, path: Path) -> None:
+    """Where the directory of a digest lies, in this process."""
+    _places[digest] = path
+
+
+def place(digest: str) -> Path | None:
+    """Where the directory of a digest was said to lie; None where nothing was said."""
+    _used.add(digest)
+    return _places.get(digest)
+
+
+def is_used(digest: str) -> bool:
+    """Whether the directory of a digest is the parent of something that was looked at."""
+    return digest in _used
+
+
+def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
+    """Where a parent may be: where it was said to be, then where the child has it.
+
+    A recorded path is read as it is written; if nothing lies there, as links lead.
+    """
+    if known := place(digest):
+        yield known
+    yield Path(os.path.normpath(child / recorded))
+    yield Path(os.path.realpath(child / recorded))
+
+
+def nearby(child: Path, recorded: str) -> Iterator[Path]:
+    """Where a parent that is missing may be found: by its name in the folders above, and here."""
+    name, above = Path(recorded).name, child.absolute().parents
+    for folder in dict.fromkeys((Path(), *above[:_ANCESTORS])):
+        yield folder / name

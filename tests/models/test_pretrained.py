@@ -1,0 +1,126 @@
+"""Models whose files name code: of their own, of the hub, of a pickle. None of it runs."""
+
+import ast
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import rlvr_cli
+from rlvr_cli.models import policy, pretrained
+
+ROOT = Path(rlvr_cli.__file__).parent
+AUTO_MAP = {
+    "AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", "evil.T"],
+}  # fmt: skip
+TRUSTING = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoTokenizer")
+TINY = ["-n2", "--max-new-tokens=4"]
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """A directory of the built-in policy with code beside it, which leaves a file where it runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))
+    path = shutil.copytree(policy.resolve("builtin").path, tmp_path / "model")
+    (path / "evil.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "from transformers import LlamaConfig as C, LlamaForCausalLM as M\n"
+        "from transformers import PreTrainedTokenizerFast as T\n"
+    )
+    (path / "custom_generate").mkdir()
+    shutil.copy(path / "evil.py", path / "custom_generate" / "generate.py")
+    return path
+
+
+def configure(model, name="config.json", **values):
+    path = model / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def ways(model):
+    return (
+        ["rollout", "copy/prompts", *TINY, "--model", model, "--out", "r"],
+        ["train", "--prompts", "copy/prompts", "--model", model, *TINY, "--eval-every=0",
+         "--prompts-per-step=2", "--out", "t"],
+        ["doctor", "--model", model],
+        ["logprob", "copy/rollouts", "--ref-model", model, "--out", "l"],
+        ["convert", model, "--out", "c"],
+    )  # fmt: skip
+
+
+def test_python_beside_a_model_is_not_run_whatever_stdin_says(model, copy, refused):
+    configure(model, auto_map=AUTO_MAP, model_type="evil", architectures=["EvilForCausalLM"])
+    for words in ways(model):
+        said = refused(3, *words)
+        assert "which only Python of its own could load (`auto_map` of its config.json)" in said
+    assert not Path("ran").exists()
+
+
+def test_a_model_that_transformers_knows_is_loaded_without_the_python_beside_it(model, copy, rlvr):
+    configure(model, auto_map=AUTO_MAP)
+    configure(
+        model, "tokenizer_config.json", tokenizer_class="Own",
+        auto_map={"AutoTokenizer": ["evil.T", "evil.T"]},
+    )  # fmt: skip
+    for words in ways(model):
+        if "train" not in words:
+            assert rlvr(*words).code == 0, words
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"attn_implementation": "owner/kernel"},
+        {"attn_implementation": {"": "owner/kernel@main"}},
+        {"text_config": {"attn_implementation": "owner/kernel:name"}},
+        {"_attn_implementation_internal": "owner/kernel"},
+        {"experts_implementation": "owner/kernel"},
+    ],
+)
+def test_a_kernel_of_the_hub_that_a_model_names_is_refused(model, copy, refused, values):
+    configure(model, **values)
+    for words in ways(model):
+        said = refused(3, *words)
+        assert "names code of the hub" in said and "owner/kernel" in said
+
+
+class _Evil:
+    def __reduce__(self):
+        return Path.touch, (Path("ran"),)
+
+
+def test_weights_that_are_a_pickle_of_more_than_tensors_are_refused(model, copy, refused):
+    (model / "model.safetensors").unlink()
+    torch.save({"weight": _Evil()}, model / "pytorch_model.bin")
+    for words in ways(model):
+        if "doctor" not in words:
+            assert "cannot load `" in refused(3, *words)
+    assert not Path("ran").exists()
+
+
+def test_what_transformers_loads_by_name_is_loaded_in_one_place():
+    """So that none of it forgets to say that code of the model's own may not run."""
+    calls = {
+        (path.relative_to(ROOT).as_posix(), call.func.value.id)
+        for path in ROOT.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("from_pretrained", "from_config")
+        and isinstance(call.func.value, ast.Name)
+    }
+    assert {name for _, name in calls} == {*TRUSTING, "config_class"} - {"AutoModel"}
+    assert {file for file, name in calls if name in TRUSTING} == {"models/pretrained.py"}
+    source = ast.parse(Path(pretrained.__file__).read_text())
+    for call in ast.walk(source):
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in (
+            "from_pretrained", "from_config"
+        ):  # fmt: skip
+            given = {keyword.arg: keyword.value for keyword in call.keywords}
+            assert ast.unparse(given["trust_remote_code"]) == "False"
