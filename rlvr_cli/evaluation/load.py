@@ -15,7 +15,7 @@ from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.stages import common
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.shards import MANIFEST, Shards, is_begun
 
 
 def tally(
@@ -63,7 +63,7 @@ def refuse_graded(stream: Stream) -> None:
 
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
-    return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json")))
+    return is_begun(path)
 
 
 def refuse_folder(path: Path) -> None:
