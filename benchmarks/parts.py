@@ -7,6 +7,7 @@ write, as the time that a disk takes is its own.
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import tempfile
@@ -45,10 +46,8 @@ def make(folder: Path, parts: int, last: int) -> None:
             raise Cut
         return rows(index)
 
-    try:
+    with contextlib.suppress(Cut):
         write_shards(folder, Plan("scores", "score", {"verifier": "expression"}, {}, parts), until)
-    except Cut:
-        pass
 
 
 def together(folder: Path, parts: int, last: int, processes: int) -> None:
