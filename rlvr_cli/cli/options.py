@@ -379,7 +379,7 @@ def share(shard: str) -> Any:
             f"--shard is {shard}, and {place.size} processes were started",
             "leave one of the two out",
         )
-    return Share(place.rank, place.size)
+    return Share.of_process(place.rank, place.size)
 
 
 def ks(text: str | None) -> list[int]:

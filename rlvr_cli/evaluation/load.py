@@ -16,7 +16,7 @@ from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.stages import common
 from rlvr_cli.storage.manifest import Damaged
-from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts
+from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts, is_begun
 
 
 def tally(
@@ -64,7 +64,7 @@ def refuse_graded(stream: Stream) -> None:
 
 def is_directory(path: Path) -> bool:
     """Whether this is a directory that a stage made."""
-    return (path / MANIFEST).exists() or bool(list(path.glob("_partial*.json"))) or has_parts(path)
+    return is_begun(path) or has_parts(path)
 
 
 def refuse_folder(path: Path) -> None:

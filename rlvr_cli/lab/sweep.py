@@ -68,8 +68,8 @@ def make(
     shards = write_shards_streaming(
         out,
         plan,
-        lambda missing: side_by_side(
-            _rows, [(index, runs[index], seeds, run_seed, columns) for index in missing], jobs
+        lambda work: side_by_side(
+            _rows, [(index, runs[index], seeds, run_seed, columns) for index in work], jobs
         ),
         summarise=lambda shards: {"outcomes": _outcomes(shards, runs)},
         on_part=on_part,

@@ -191,7 +191,7 @@ class Run:
 
     @property
     def _share(self) -> Share:
-        return Share(self.world.rank, self.world.size)
+        return Share.of_process(self.world.rank, self.world.size)
 
     def _saves(self, step: int) -> bool:
         """Whether a step ends with a checkpoint; adapters are small and are always written.

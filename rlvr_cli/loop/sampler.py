@@ -57,7 +57,7 @@ class Sampler:
         rollouts = rollout.run(
             prompts, out, self._trained.policy, options, selection,
             memory=self._memory.policy if self._memory and options.is_decoupled else None,
-            engine=self._engine, share=Share(here.rank, here.size),
+            engine=self._engine, share=Share.of_process(here.rank, here.size),
             verification=self._verification,
         )  # fmt: skip
         complete = common.together(rollouts, out)

@@ -24,7 +24,7 @@ from rlvr_cli.stages import answered, prompts, score
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
-from rlvr_cli.storage.writer import OnPart, write_shards_streaming
+from rlvr_cli.storage.writer import OnPart, Work, write_shards_streaming
 
 ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted", "finish"}
@@ -100,9 +100,9 @@ def bring_in(
     params = _params(scan, policy, reads_reasons=reads_reasons, has_prompts=bool(known))
     part_P, sizes = scan.cuts()
 
-    def parts(missing: list[int], table: Any) -> Iterator[tuple[int, pa.Table]]:
+    def parts(work: Work, table: Any) -> Iterator[tuple[int, pa.Table]]:
         for index, completions in _gathered(
-            source, columns, scan, part_P, sizes, missing, reads_reasons
+            source, columns, scan, part_P, sizes, list(work), reads_reasons
         ):
             yield index, table(completions)
 
@@ -111,7 +111,7 @@ def bring_in(
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
-        lambda missing: parts(missing, lambda rows: _rollouts_table(rows, encoder)),
+        lambda work: parts(work, lambda rows: _rollouts_table(rows, encoder)),
         on_part=on_part,
     )
     assert rollouts is not None, "all parts are of this share"
@@ -123,7 +123,7 @@ def bring_in(
         scores = write_shards_streaming(
             out / "scores",
             plan,
-            lambda missing: parts(missing, _scores_table),
+            lambda work: parts(work, _scores_table),
             summarise=lambda scores: score.summarise(scores) | {"read": scan.read},
             on_part=on_part,
         )

@@ -17,7 +17,7 @@ from rlvr_cli.stages import reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, is_begun
 from rlvr_cli.storage.writer import OnPart, write_shards
 from rlvr_cli.verification.scoring import joins, rewards
 
@@ -86,7 +86,7 @@ def _load(
         params |= {"task": spec} | ({"verifier": verifier} if verifier else {})
         rows = named(source, _kept(source, from_task(spec), skip, limit), verifier)
         return Source(rows, params)
-    if (path / MANIFEST).exists() or any(path.glob("_partial*.json")):
+    if is_begun(path):
         _refuse_flags(
             f"`{source}` holds prompts already", {"split": split, "layout": layout, **columns}
         )

@@ -134,7 +134,7 @@ def run(
         _sampling(options, memory),
         row_seed,
         engine,
-        share,
+        plan.fingerprint,
         as_before=as_before,
     )
     return write_shards_streaming(
@@ -346,7 +346,7 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
             f"{given}, and nothing says how many groups are wanted",
             "say it with --prompts-per-step",
         )
-    if share != ALL_PARTS:
+    if share.count > 1:
         raise UsageError(
             f"{given}, and --shard is {share.index}/{share.count}: what is drawn depends on the "
             "rewards of all shares",

@@ -16,8 +16,8 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.partial_completions import PartialCompletions
-from rlvr_cli.storage.shards import Share
-from rlvr_cli.storage.writer import DeferredTable
+from rlvr_cli.storage.writer import DeferredTable, Work
+from rlvr_cli.terminal import console
 
 WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 
@@ -34,28 +34,34 @@ class Maker:
         sampling: SamplingParams,
         row_seed: Callable[[str, int], int],
         engine: Callable[[], RolloutEngine],
-        share: Share,
+        plan: str,
         *,
         as_before: bool = False,
     ) -> None:
-        """`row_seed` is that of a prompt id and a sample index; `as_before` is the encoder's."""
-        self._out, self._prompts, self._share = out, prompts, share
+        """`row_seed` is that of a prompt id and a sample index; `as_before` is the encoder's.
+
+        `plan` is the fingerprint of all that decides the completions.
+        """
+        self._out, self._prompts, self._plan = out, prompts, plan
         self._policy, self._options, self._sampling = policy, options, sampling
         self._row_seed, self._make_engine = row_seed, engine
         self._as_before = as_before
         self._part_rows = options.prompts_per_part * options.num_generations
 
-    def parts(self, missing: list[int]) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
+    def parts(self, work: Work) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
         """The parts, in the order that they are finished in; of an engine that streams, later."""
         self._tokenizer = policies.load_tokenizer(self._policy)
         self._encoder = Encoder(self._tokenizer, self._options, as_before=self._as_before)
         self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
-        rows = {index: self._rows(index) for index in missing}
+        rows = {index: self._rows(index) for index in work.share}
         engine = self._make_engine()
         if engine.supports_continuous_batching:
-            yield from self._streamed(engine, rows)
+            while at_once := work.at_once():
+                known = {index: rows.pop(index, None) for index in at_once}
+                yield from self._streamed(engine, {i: r or self._rows(i) for i, r in known.items()})
             return
-        for index, part in rows.items():
+        for index in work:
+            part = rows.pop(index, None) or self._rows(index)
             asked = [row for row in part if row.status != "prompt_too_long"]
             sampled = dict(engine.generate([row.request for row in asked], self._sampling))
             completions = {row.number: self._stop.cut(sampled[i]) for i, row in enumerate(asked)}
@@ -64,12 +70,17 @@ class Maker:
     def _streamed(
         self, engine: RolloutEngine, rows: dict[int, list["_Row"]]
     ) -> Iterator[tuple[int, DeferredTable]]:
-        """All missing parts in hand at once; what is finished of them is spooled until all are.
+        """These parts in hand at once; what is finished of them is spooled until all are.
 
         Their texts are decoded while the engine is at work.
         """
-        name = f"{self._share.index}of{self._share.count}"
-        stored = PartialCompletions(self._out, name, size=self._part_rows)
+        numbers = {row.number for part in rows.values() for row in part}
+        stored = PartialCompletions(self._out, self._plan, numbers, size=self._part_rows)
+        if stored.unread:
+            console.say(
+                f"rollout: {stored.unread} files of completions that were left in `{self._out}` do "
+                "not match their checksums; they are sampled again"
+            )
         asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
         completions = {row.number: stored.known[row.number] for row in asked
                        if row.number in stored.known}  # fmt: skip

@@ -17,7 +17,7 @@ from rlvr_cli.stages.verdicts import Judge, Scored
 from rlvr_cli.storage import atomic, schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
-from rlvr_cli.storage.writer import OnPart, write_shards_streaming
+from rlvr_cli.storage.writer import OnPart, Work, write_shards_streaming
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
@@ -100,8 +100,8 @@ def run(
         common.require_tokens(rollouts, rollouts.part(0))
     job = Judge(golds, thoughts.read(answer_from), on_rows, on_failure)
 
-    def make(missing: list[int], asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
-        for indices in _batches(rollouts, missing):
+    def make(work: Work, asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
+        for indices in _batches(rollouts, work):
             tables = [rollouts.part(index) for index in indices]
             names = [*_READ, "token_ids"] if job.reads_tokens else _READ
             rows = pa.concat_tables(t.select(names) for t in tables).to_pylist()
@@ -112,12 +112,12 @@ def run(
                 start += table.num_rows
                 yield index, _table(table, part, golds.columns)
 
-    def make_with(missing: list[int]) -> Iterator[tuple[int, pa.Table]]:
+    def make_with(work: Work) -> Iterator[tuple[int, pa.Table]]:
         if with_scorer is not None:
-            yield from make(missing, with_scorer)
+            yield from make(work, with_scorer)
             return
         with scorer() as own:
-            yield from make(missing, own)
+            yield from make(work, own)
 
     return write_shards_streaming(
         out,
@@ -176,11 +176,11 @@ def meaning(spec: str) -> str:
 _READ = ["prompt_id", "sample_index", "completion", "finish_reason"]
 
 
-def _batches(rollouts: Shards, missing: list[int]) -> Iterator[list[int]]:
+def _batches(rollouts: Shards, work: Iterator[int]) -> Iterator[list[int]]:
     """Parts in order, as many at once as hold ROWS_AT_ONCE rows."""
     batch: list[int] = []
     rows = 0
-    for index in missing:
+    for index in work:
         batch.append(index)
         rows += rollouts.manifest["parts"][index]["rows"]
         if rows >= ROWS_AT_ONCE:

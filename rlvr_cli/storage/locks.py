@@ -137,7 +137,7 @@ def _acquire(path: Path, mode: int, across_machines: bool) -> int:
                 held_by.refuse(path)
             raise UserError(
                 f"another process is writing `{path.parent}`",
-                "wait for it, or stop it; stage commands share their work with --shard i/n",
+                "wait for it, or stop it",
             ) from error
         except OSError as error:
             os.close(descriptor)

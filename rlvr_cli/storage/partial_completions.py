@@ -1,15 +1,23 @@
 """Completions that are finished while their part is not, kept for a run that may be cut off.
 
 An engine that has several parts in hand at once finishes none of them for a while. Each batch of
-finished completions is one Arrow IPC file, so that what was lost is less than a part's worth.
+finished completions is one Arrow IPC file, so that what was lost is less than a part's worth:
+
+    _spool-NONCE-000000-SHA256.arrow
+
+The sha256 is of the file and of the plan that it was made by. A file without it, as earlier
+versions left them, or with another one is not read: its completions are sampled again.
 """
 
+import hashlib
+import uuid
+from collections.abc import Container
 from pathlib import Path
 
 import pyarrow as pa
 
 from rlvr_cli.protocols import Completion
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, publishing
 
 PATTERN = "_spool-*.arrow"
 _SCHEMA = pa.schema(
@@ -24,17 +32,23 @@ _SCHEMA = pa.schema(
 
 
 class PartialCompletions:
-    """The finished completions of one share, each under the number of its row in the directory.
+    """The finished completions of some rows, each under the number of its row in the directory.
 
-    What an earlier process left is read at the start. The files stay until the directory is
-    complete.
+    What other processes left of those rows is read at the start; `unread` counts files that are
+    not as they were written. The files stay until the directory is complete.
     """
 
-    def __init__(self, folder: Path, name: str, *, size: int) -> None:
-        self._folder, self._prefix, self._size = folder, f"_spool-{name}", size
+    def __init__(self, folder: Path, plan: str, rows: Container[int], *, size: int) -> None:
+        """`plan` is the fingerprint of all that decides the completions."""
+        self._folder, self._plan, self._size = folder, plan, size
+        self._nonce, self._written = uuid.uuid4().hex[:16], 0
         self._waiting: list[tuple[int, Completion]] = []
-        self._files = sorted(folder.glob(f"{self._prefix}-*.arrow"))
-        self.known = {row: completion for path in self._files for row, completion in _read(path)}
+        self.known: dict[int, Completion] = {}
+        self.unread = 0
+        for path in sorted(folder.glob(PATTERN)):
+            found = self._read(path)
+            self.unread += found is None
+            self.known.update(pair for pair in found or () if pair[0] in rows)
 
     def add(self, row: int, completion: Completion) -> None:
         """Keeps a completion; they are written `size` at a time."""
@@ -43,8 +57,6 @@ class PartialCompletions:
             self._write()
 
     def _write(self) -> None:
-        number = int(self._files[-1].stem.rpartition("-")[2]) + 1 if self._files else 0
-        path = self._folder / f"{self._prefix}-{number:06d}.arrow"
         columns = [
             [row for row, _ in self._waiting],
             *(
@@ -55,12 +67,22 @@ class PartialCompletions:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, _SCHEMA) as writer:
             writer.write_table(pa.table(columns, _SCHEMA))
-        atomic.write_atomic(path, sink.getvalue().to_pybytes())
-        self._files.append(path)
+        data = sink.getvalue().to_pybytes()
+        name = f"_spool-{self._nonce}-{self._written:06d}-{self._checksum(data)}.arrow"
+        publishing.write_new(self._folder / name, data, self._nonce)
+        self._written += 1
         self._waiting = []
 
+    def _read(self, path: Path) -> list[tuple[int, Completion]] | None:
+        """The completions of a file; None if it is not as it was written, or of another plan."""
+        if not path.is_file():
+            return None
+        data = atomic.read_bytes(path)
+        if path.stem.rpartition("-")[2] != self._checksum(data):
+            return None
+        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+            rows = reader.read_all().to_pylist()
+        return [(row.pop("row"), Completion(**row)) for row in rows]
 
-def _read(path: Path) -> list[tuple[int, Completion]]:
-    with pa.ipc.open_file(pa.BufferReader(atomic.read_bytes(path))) as reader:
-        rows = reader.read_all().to_pylist()
-    return [(row.pop("row"), Completion(**row)) for row in rows]
+    def _checksum(self, data: bytes) -> str:
+        return hashlib.sha256(self._plan.encode() + data).hexdigest()

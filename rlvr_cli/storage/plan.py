@@ -75,7 +75,7 @@ class Plan:
     def fingerprint(self) -> str:
         return hashlib.sha256(atomic.canonical_json(self.identity).encode()).hexdigest()
 
-    @property
+    @functools.cached_property
     def schema(self) -> pa.Schema:
         """The columns of the parts, as they were begun."""
         top_k = self.params.get("ref_top_k")

@@ -1,9 +1,9 @@
 """Shard directories: what one is, what decides its content, and reading it.
 
-A directory holds `part-00000.parquet ...` of one kind. While it is written, `_partial.json`
-lists the complete parts with their checksums; the rename of that file to `_manifest.json`
-is what makes the directory complete. Every read checks the part's sha256. writer.py writes;
-no other code touches shard files.
+A directory holds `part-00000.parquet ...` of one kind. While it is written, `_plan.json` says
+what it will be, and each process that makes parts notes their checksums in a journal of its own
+(journal.py); `_manifest.json` lists them all, and is what makes the directory complete. Every read
+checks the part's sha256. writer.py writes; no other code touches shard files.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, manifest as manifests, moved, schema
+from rlvr_cli.storage import atomic, journal, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
@@ -35,10 +35,28 @@ _NEXT = {  # what follows a kind, and the command that writes it
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the parts this process makes: those whose index is `index` modulo `count`."""
+    """Which parts a process begins with: those whose index is `index` modulo `count`.
+
+    A share that is not `fixed` goes on with the parts of others.
+    """
 
     index: int = 0
     count: int = 1
+    fixed: bool = False
+
+    @staticmethod
+    def of_process(rank: int, size: int) -> "Share":
+        """That of a process which was started together with the others, and makes no more."""
+        return Share(rank, size, fixed=True)
+
+    def of(self, parts: int) -> range:
+        """The indices of this share among so many parts."""
+        return range(self.index, parts, self.count)
+
+    def others(self, parts: int) -> Iterator[int]:
+        """Those that follow; of each other share those first that its process comes to last."""
+        for further in range(1, 1 if self.fixed else self.count):
+            yield from reversed(range((self.index + further) % self.count, parts, self.count))
 
     @staticmethod
     def parse(text: str) -> "Share":
@@ -212,6 +230,11 @@ class _Facts(dict[str, Any]):
         )
 
 
+def is_begun(path: Path) -> bool:
+    """Whether there is a directory that a stage has made, or begun to make."""
+    return (path / MANIFEST).exists() or bool(journal.listings(path))
+
+
 def begun_with(path: Path) -> dict[str, Any]:
     """The params of the directory that is complete or half-made at `path`; none of another."""
     return dict(_begun(path).get("params", {}))
@@ -233,7 +256,7 @@ def begun_fingerprint(path: Path) -> str | None:
 
 
 def _begun(path: Path) -> dict[str, Any]:
-    for listing in (path / MANIFEST, *sorted(path.glob("_partial*.json"))):
+    for listing in (path / MANIFEST, *journal.listings(path)):
         if manifest := read_sealed(listing):
             return manifest
     first_draw = path / "_draws" / "0" / "rollouts"  # rollouts with draws begin with these
@@ -292,19 +315,20 @@ def has_parts(path: Path) -> bool:
 def _incomplete(path: Path) -> DataError:
     if not path.exists():
         return DataError(f"`{path}` does not exist", "check the path")
-    partials = [m for p in path.glob("_partial*.json") if (m := read_sealed(p))]
-    if not partials and has_parts(path):
+    listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
+    if not listings and has_parts(path):
         hint = manifests.made_again(path)
         text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
         return manifests.Damaged(text, hint)
-    if not partials:
+    if not listings:
         data = path.is_file() or not (path / "config.toml").exists()
         made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
         hint = f"if it is data: `{made}`" if data else "name a stage's"
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
-    done = len({part["name"] for m in partials for part in m["parts"]})
-    stage, planned = partials[0]["stage"], partials[0]["planned_parts"]
+    listed = {part["name"] for m in listings for part in m["parts"]}
+    done = listed | {part["name"] for part in journal.parts_of(path)}
+    stage, planned = listings[0]["stage"], listings[0]["planned_parts"]
     return DataError(
-        f"`{path}` is not complete: {done} of {planned} parts",
+        f"`{path}` is not complete: {len(done)} of {planned} parts",
         f"finish it by running its `rlvr {stage}` command again",
     )

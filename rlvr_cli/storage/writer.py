@@ -1,11 +1,7 @@
 """Writing a shard directory: parts written completely, a manifest written last, resume."""
 
 import contextlib
-import functools
-import hashlib
-import importlib.metadata
-import os
-import platform
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,116 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import atomic, locks, partial_completions, rehearsal
+from rlvr_cli.storage import atomic, journal, locks, rehearsal
+from rlvr_cli.storage.leases import Leases
+from rlvr_cli.storage.making import LOCK, Making, Work as Work, leftovers
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import (
-    ALL_PARTS,
-    MANIFEST,
-    METADATA_KEY,
-    Shards,
-    Share,
-    read_sealed,
-    seal,
-)
+from rlvr_cli.storage.records import is_intact as is_part_intact
+from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
+from rlvr_cli.terminal import console
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
-_LEFTOVERS = ("_partial*.json", "_lock*", "_tmp-*", partial_completions.PATTERN)
-_LIBRARIES = (
-    *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
-    *("math-verify", "latex2sympy2_extended", "sympy"),
-)
+_POLL_S = (0.02, 1.0)  # from one look for the parts of others to the next, at first and at most
+_SAID_AFTER_S = 3.0
 
 
 def write_shards(
     path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
 ) -> Shards | None:
     """`write_shards_streaming` of parts that are computed one by one, in order."""
-    return write_shards_streaming(
-        path, plan, lambda missing: ((i, make(i)) for i in missing), **options
-    )
-
-
-def write_shards_streaming(
-    path: Path,
-    plan: Plan,
-    make: Callable[[list[int]], Iterator[tuple[int, pa.Table | DeferredTable]]],
-    *,
-    share: Share = ALL_PARTS,
-    summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
-    on_part: OnPart = lambda index, state: None,
-    is_intact: Callable[[Shards], bool] = lambda shards: True,
-) -> Shards | None:
-    """Makes the parts of `path` that are missing or damaged, then its manifest.
-
-    `make` is given the indices of those parts and yields each with its rows, in any order; or with
-    a function that makes them, which another thread calls while `make` goes on to the next.
-    Running it again resumes; on a complete directory it makes nothing. Another
-    plan is refused. None if parts of other shares are still missing. `on_part` hears of every part
-    of this share: kept, written, or rewritten (it was damaged). `is_intact` says of a complete
-    directory whether what it holds besides its parts is intact; if not, all is written again.
-    """
-    mine = range(share.index, plan.parts, share.count)
-    plan = resume(path, plan)
-    listed = _listed_parts(path)
-    complete = {i: e for i, e in listed.items() if _is_intact(path / e["name"], e)}
-    if (path / MANIFEST).exists() and not is_intact(Shards.open(path)):
-        complete = {}
-    elif (path / MANIFEST).exists() and all(i in complete for i in mine) and not _leftovers(path):
-        for index in mine:
-            on_part(index, "kept")
-        return Shards.open(path)
-    if not all(i in complete for i in mine):
-        for _, manifest in _listings(path):
-            plan.require_behaviour(manifest, path)
-    rehearsal.end()
-    atomic.make_folder(path)
-    with _writing(path, share):
-        _sweep(path, share)
-        done = {i: e for i, e in complete.items() if i in mine}
-        kept = deque(index for index in mine if index in done)
-        missing = [index for index in mine if index not in done]
-
-        def record(index: int, part: dict[str, Any]) -> None:
-            done[index] = part
-            if share.count > 1 or len(done) < len(mine):
-                _write_manifest(_partial(path, share), _manifest(path, plan, done))
-            while kept and kept[0] < index:
-                on_part(kept.popleft(), "kept")
-            on_part(index, "rewritten" if index in listed else "written")
-
-        if missing:
-            _write(path, plan, make(missing), record)
-        for index in kept:
-            on_part(index, "kept")
-        with _finishing(path, share):
-            return _finish(path, plan, share, done, summarise)
-
-
-def _write(
-    path: Path,
-    plan: Plan,
-    tables: Iterator[tuple[int, pa.Table | DeferredTable]],
-    record: Callable[[int, dict[str, Any]], None],
-) -> None:
-    """Writes each part and records it; deferred ones as soon as they are written."""
-    waiting: deque[tuple[int, Future[dict[str, Any]]]] = deque()
-
-    def settle(*, wait: bool) -> None:
-        while waiting and (wait or waiting[0][1].done()):
-            index, part = waiting.popleft()
-            record(index, part.result())
-
-    with ThreadPoolExecutor(1, "writer") as writer:
-        try:
-            for index, table in tables:
-                if callable(table):
-                    waiting.append((index, writer.submit(_write_later, path, plan, index, table)))
-                    settle(wait=False)
-                else:
-                    record(index, _write_part(path, plan, index, table))
-        finally:  # also of a run that is interrupted, or whose engine fails
-            settle(wait=True)
+    return write_shards_streaming(path, plan, lambda work: ((i, make(i)) for i in work), **options)
 
 
 def write_all_shards(
@@ -138,85 +43,174 @@ def write_all_shards(
     return shards
 
 
-def _finish(
+def write_shards_streaming(
     path: Path,
     plan: Plan,
-    share: Share,
-    done: dict[int, dict[str, Any]],
-    summarise: Callable[[Shards], dict[str, Any]],
+    make: Callable[[Work], Iterator[tuple[int, pa.Table | DeferredTable]]],
+    *,
+    share: Share = ALL_PARTS,
+    summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
+    on_part: OnPart = lambda index, state: None,
+    is_intact: Callable[[Shards], bool] | None = None,
 ) -> Shards | None:
-    """Writes the manifest once every share is done; this share's parts win over old listings."""
-    listed = _listed_parts(path) | done
-    if len(listed) < plan.parts:
-        return None
-    draft = Shards(path, _manifest(path, plan, listed))
-    complete = {**draft.manifest, "summary": summarise(draft)}
-    _write_manifest(_partial(path, share), complete)
-    os.replace(_partial(path, share), path / MANIFEST)
-    for pattern in ("_partial*.json", partial_completions.PATTERN):
-        for stale in path.glob(pattern):
-            atomic.remove(stale)
-    atomic.sync_folder(path)
-    return Shards(path, complete)
+    """Makes the parts of `path` that are missing or damaged, then its manifest.
+
+    `make` is given the indices of those parts, each of which is this process' to make from when it
+    is asked for, and yields each with its rows, in any order; or with a function that makes them,
+    which another thread calls while `make` goes on to the next.
+
+    Running it again resumes; on a complete directory it makes nothing. Another plan is refused.
+    Several processes on one directory share its parts: each begins with its share, and goes on
+    with what nobody who lives has taken. With a share this returns None if the parts that are left
+    are in the hands of others; without one it waits for them. `on_part` hears of every part that
+    is kept or written here, or rewritten (it was damaged).
+
+    `is_intact` says of a complete directory whether what it holds besides its parts is intact; if
+    not, all is written again. Such a directory is made by one process alone.
+    """
+    begun, is_alone = resume(path, plan), is_intact is not None
+    anew = False
+    if is_intact and (path / MANIFEST).exists():
+        anew = not is_intact(Shards.open(path))
+    held = Leases(path, competes=not (share.fixed or is_alone))
+    making = Making(path, begun, held, anew=anew)
+    if not anew:
+        making.look()
+    told = _Told(on_part, share.of(plan.parts), making)
+    is_done = all(i in making.done for i in (told.own if share.fixed else range(plan.parts)))
+    if is_done and (path / MANIFEST).exists() and not leftovers(path):
+        told.end()
+        return Shards.open(path)
+    if not is_done:
+        for _, manifest in _listings(path):
+            begun.require_behaviour(manifest, path)
+    rehearsal.end()
+    atomic.make_folder(path)
+    with contextlib.ExitStack() as stack:
+        if is_alone:
+            stack.enter_context(locks.locked(path / LOCK))
+        stack.callback(_take_back, path, held)
+        stack.callback(held.close)
+        held.open()
+        making.begin()
+        if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
+            begun = resume(path, plan, held)
+            making = told.making = Making(path, begun, held)
+        return _make_all(making, make, share, summarise, told, held)
 
 
-def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    atomic.write_atomic(path, seal(manifest))
+def _make_all(
+    making: Making,
+    make: Callable[[Work], Iterator[tuple[int, pa.Table | DeferredTable]]],
+    share: Share,
+    summarise: Callable[[Shards], dict[str, Any]],
+    told: "_Told",
+    held: Leases,
+) -> Shards | None:
+    """Makes parts until all are there, or until those that are left are not for this process."""
+    waiting = _Waiting(held)
+    while True:
+        work = Work(making, told.own, share.others(making.parts))
+        if work:
+            _write(making, make(work), told)
+            assert all(index in making.done for index in work.taken), "a part was not made"
+        held.sync()
+        making.look()
+        left = [index for index in range(making.parts) if index not in making.done]
+        if not left and (shards := making.finish(summarise)) is not None:
+            told.end()
+            return shards
+        if share.fixed or (share.count > 1 and making.is_left_to_others(left)):
+            told.end()
+            return None
+        waiting.wait(len(left))
 
 
-def _partial(path: Path, share: Share) -> Path:
-    suffix = f"-{share.index}of{share.count}" if share.count > 1 else ""
-    return path / f"_partial{suffix}.json"
+def _write(
+    making: Making, tables: Iterator[tuple[int, pa.Table | DeferredTable]], told: "_Told"
+) -> None:
+    """Writes each part and tells of it; deferred ones as soon as they are written."""
+    waiting: deque[tuple[int, Future[None]]] = deque()
+
+    def settle(*, wait: bool) -> None:
+        while waiting and (wait or waiting[0][1].done()):
+            index, part = waiting.popleft()
+            part.result()
+            told.written(index)
+
+    with ThreadPoolExecutor(1, "writer") as writer:
+        try:
+            for index, table in tables:
+                if callable(table):
+                    waiting.append((index, writer.submit(_write_later, making, index, table)))
+                    settle(wait=False)
+                else:
+                    making.put(index, table)
+                    told.written(index)
+        finally:  # also of a run that is interrupted, or whose engine fails
+            settle(wait=True)
 
 
-def _leftovers(path: Path) -> list[Path]:
-    return [p for pattern in _LEFTOVERS for p in path.glob(pattern)]
+def _write_later(making: Making, index: int, make: DeferredTable) -> None:
+    making.put(index, make())
 
 
-def _manifest(path: Path, plan: Plan, parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    ordered = [parts[index] for index in sorted(parts)]
-    checksums = "".join(part["sha256"] for part in ordered)
-    return {
-        **plan.identity,
-        "fingerprint": plan.fingerprint,
-        "digest": hashlib.sha256((plan.fingerprint + checksums).encode()).hexdigest(),
-        "parents": {
-            role: {"path": os.path.relpath(parent.path, path), "digest": parent.digest}
-            for role, parent in plan.parents.items()
-        },
-        "paths": plan.paths,
-        "versions": _versions(),
-        "planned_parts": plan.parts,
-        "parts": ordered,
-    }
+class _Told:
+    """What `on_part` has heard: of the parts of a share in order, but for those that come later."""
+
+    def __init__(self, on_part: OnPart, own: range, making: Making) -> None:
+        self.own, self.making, self._on_part = own, making, on_part
+        self._noted = {index for index in range(making.parts) if making.is_noted(index)}
+        self._kept = deque(index for index in own if index in making.done)
+        self._told: set[int] = set()
+
+    def written(self, index: int) -> None:
+        while self._kept and self._kept[0] < index:
+            self._tell(self._kept.popleft(), "kept")
+        self._tell(index, "rewritten" if index in self._noted else "written")
+
+    def end(self) -> None:
+        """Tells of the parts of the share that were there, or that others made meanwhile."""
+        for index in self.own:
+            if index in self.making.done and index not in self._told:
+                self._tell(index, "kept")
+
+    def _tell(self, index: int, state: str) -> None:
+        self._told.add(index)
+        self._on_part(index, state)
 
 
-def _write_later(path: Path, plan: Plan, index: int, make: DeferredTable) -> dict[str, Any]:
-    return _write_part(path, plan, index, make())
+class _Waiting:
+    """Waits a little longer from one look to the next, as long as nothing changes."""
+
+    def __init__(self, held: Leases) -> None:
+        self._held, self._left, self._is_said = held, -1, False
+        self._seconds, self._since = _POLL_S[0], time.monotonic()
+
+    def wait(self, left: int) -> None:
+        if left != self._left:
+            self._left, self._seconds = left, _POLL_S[0]
+        time.sleep(self._seconds)
+        self._seconds = min(2 * self._seconds, _POLL_S[1])
+        if not self._is_said and time.monotonic() - self._since > _SAID_AFTER_S:
+            self._is_said = True
+            who = " and ".join(name for _, name in self._held.others()) or "others"
+            console.say(f"waiting for the parts that {who} took; what stops is taken over")
 
 
-def _write_part(path: Path, plan: Plan, index: int, table: pa.Table) -> dict[str, Any]:
-    origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
-    origin["versions"] = _versions()
-    table = table.select(plan.schema.names).cast(plan.schema)
-    table = table.replace_schema_metadata(
-        {METADATA_KEY: atomic.canonical_json(origin).encode()}
-    ).combine_chunks()
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    data = sink.getvalue().to_pybytes()
-    name = f"part-{index:05d}.parquet"
-    atomic.write_atomic(path / name, data)
-    return {"name": name, "rows": table.num_rows, "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def resume(path: Path, plan: Plan) -> Plan:
+def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
     """The plan as `path` was begun; an error if that was of another plan, or of two versions.
 
-    An earlier version may have begun it: then its parts are written as that version had them.
+    An earlier version may have begun it: then its parts are written as that version had them. A
+    plan by which nothing was made, of a process that is dead, binds nobody.
     """
     listings = _listings(path)
-    plans = [plan.continuing(manifest, path) for _, manifest in listings]
+    try:
+        plans = [plan.continuing(manifest, path) for _, manifest in listings]
+    except UsageError:
+        if [name for name, _ in listings] == [journal.PLAN] and not _is_bound(path, held):
+            return plan
+        raise
     if len({begun.fingerprint for begun in plans}) > 1:
         raise UsageError(
             f"the shares of `{path}` were begun by versions of rlvr that store other options",
@@ -225,13 +219,28 @@ def resume(path: Path, plan: Plan) -> Plan:
     return replace(plans[0], begun_columns=_stored_columns(path, listings)) if plans else plan
 
 
+def _is_bound(path: Path, held: Leases | None) -> bool:
+    """Whether something was made of the directory, or another process is at it."""
+    return any(journal.parts_of(path)) or any((held or Leases(path)).others())
+
+
+def _take_back(path: Path, held: Leases) -> None:
+    """Removes the plan if nothing came of it, so that the next command is free to choose."""
+    if held.has_noted or journal.listings(path) != [path / journal.PLAN]:
+        return
+    if not (path / MANIFEST).exists() and not _is_bound(path, held):
+        (path / journal.PLAN).unlink(missing_ok=True)
+
+
 def _stored_columns(
     path: Path, listings: list[tuple[str, dict[str, Any]]]
 ) -> tuple[str, ...] | None:
     """The columns of the parts that are there; None without a part that is as it was written."""
-    for part in (part for _, manifest in listings for part in manifest["parts"]):
-        if _is_intact(path / part["name"], part):
-            return tuple(pq.read_schema(path / part["name"]).names)
+    listed = (part for _, manifest in listings for part in manifest["parts"])
+    for parts in (listed, journal.parts_of(path)):
+        for part in parts:
+            if is_part_intact(path, part):
+                return tuple(pq.read_schema(path / part["name"]).names)
     return None
 
 
@@ -249,59 +258,17 @@ def reopen(path: Path) -> None:
 
     That identifies a policy which was not saved, and later steps name it.
     """
-    listings = _listings(path)
+    kept, listings = path / "_partial.json", _listings(path)
     if listings:
         begun = {name: v for name, v in listings[0][1].items() if name != "summary"}
-        _write_manifest(_partial(path, ALL_PARTS), {**begun, "parts": []})
+        atomic.write_atomic(kept, seal({**begun, "parts": []}))
     for child in path.iterdir() if path.exists() else ():
         is_ours = child.name.startswith(("_", "part-"))
-        if is_ours and child != _partial(path, ALL_PARTS):
+        if is_ours and child != kept:
             atomic.remove(child)
 
 
 def _listings(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The manifest and the partial ones of a directory, by file name."""
-    names = [path / MANIFEST, *sorted(path.glob("_partial*.json"))]
+    """The manifest and the listings of a half-made directory, by file name."""
+    names = [path / MANIFEST, *journal.listings(path)]
     return [(name.name, manifest) for name in names if (manifest := read_sealed(name))]
-
-
-def _listed_parts(path: Path) -> dict[int, dict[str, Any]]:
-    """The parts that the manifests of `path` list, by index."""
-    return {int(part["name"][5:-8]): part for _, m in _listings(path) for part in m["parts"]}
-
-
-def _is_intact(path: Path, entry: dict[str, Any]) -> bool:
-    return path.is_file() and hashlib.sha256(atomic.read_bytes(path)).hexdigest() == entry["sha256"]
-
-
-@contextlib.contextmanager
-def _writing(path: Path, share: Share) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(locks.locked(path / "_lock", shared=share.count > 1))
-        if share.count > 1:
-            stack.enter_context(locks.locked(path / f"_lock-{share.index}of{share.count}"))
-        yield
-
-
-def _finishing(path: Path, share: Share) -> contextlib.AbstractContextManager[None]:
-    """One share at a time; the only share has the directory to itself anyway."""
-    if share.count == 1:
-        return contextlib.nullcontext()
-    return locks.locked(path / "_lock-finish", wait=True)
-
-
-def _sweep(path: Path, share: Share) -> None:
-    """Removes what a killed process left of this share's files."""
-    for stale in path.glob("_tmp-*"):
-        index = stale.name.removeprefix("_tmp-part-")[:5]
-        if share.count == 1 or (index.isdigit() and int(index) % share.count == share.index):
-            atomic.remove(stale)
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions

@@ -212,7 +212,7 @@ def finish(
     """The last lines of a stage on stderr."""
     summary = {} if shards is None else shards.summary
     if shards is None:
-        words = "this share is done, parts of other shares are still missing"
+        words = "this share is done, other processes are making the parts that are left"
     else:
         words = text.format(**{k: _UNKNOWN if v is None else v for k, v in summary.items()})
     new = parts.counts["written"] + parts.counts["rewritten"]

@@ -109,7 +109,7 @@ class Side:
 def _is_foreign(path: Path) -> bool:
     """Whether a path names files that another tool wrote, not directories of shards or a run."""
     from rlvr_cli.interop import readers
-    from rlvr_cli.storage.shards import MANIFEST
+    from rlvr_cli.storage.shards import MANIFEST, is_begun
 
     if str(path) == "-":
         raise UsageError("`rlvr view` reads keys from stdin", "name the file instead of `-`")
@@ -118,7 +118,7 @@ def _is_foreign(path: Path) -> bool:
     inside = ("", "scores", "rollouts")
     if (path / "config.toml").is_file() or any((path / n / MANIFEST).exists() for n in inside):
         return False
-    return not list(path.glob("_partial*.json")) and bool(readers.files(path))
+    return not is_begun(path) and bool(readers.files(path))
 
 
 def _instead(sides: list[Side]) -> str:

@@ -4,6 +4,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr_cli.storage.leases import Leases
 from rlvr_cli.storage.shards import Shards
 
 
@@ -79,10 +80,19 @@ def test_two_shares_make_the_bytes_of_one_run(rlvr, jsonl, tmp_path, files_of):
     assert len(files_of(tmp_path / "one")) == 3
 
 
-def test_the_first_share_says_that_others_are_missing(rlvr, jsonl, tmp_path):
+def test_a_share_says_that_parts_are_in_the_hands_of_others(rlvr, jsonl, tmp_path, files_of):
     source = jsonl(*({"prompt": f"{i}=", "answer": i} for i in range(1030)))
-    ran = rlvr("prompts", source, "--out", tmp_path / "two", "--shard", "0/2")
-    assert ran.code == 0 and "other shares are still missing" in ran.err
+    rlvr("prompts", source, "--out", tmp_path / "one")
+    (tmp_path / "two").mkdir()
+    other = Leases(tmp_path / "two")
+    other.open()
+    assert other.take(1)
+    words = ["prompts", source, "--out", tmp_path / "two", "--shard", "0/2"]
+    ran = rlvr(*words)
+    assert ran.code == 0 and "other processes are making the parts that are left" in ran.err
+    other.close()
+    assert rlvr(*words).code == 0  # and takes them when that process is gone
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
 def test_the_splits_of_the_task_share_no_prompt(rlvr, tmp_path):

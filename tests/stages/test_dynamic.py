@@ -1,3 +1,4 @@
+import functools
 import itertools
 import json
 import os
@@ -274,22 +275,23 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_a_kill_at_any_rename_loses_at_most_one_part(sample, loaded, tmp_path, monkeypatch):
-    """Every rename of every draw and of the result is the last one, in turn."""
+    """Every rename and link of every draw and of the result is the last one, in turn."""
     whole = sample(tmp_path / "whole")
     expected = files_of(tmp_path / "whole")
-    real = os.replace
+    real = {name: getattr(os, name) for name in ("replace", "rename", "link")}
     for fatal in itertools.count(1):
         out = tmp_path / "killed"
         shutil.rmtree(out, ignore_errors=True)
         calls, engine = itertools.count(1), Counted(loaded)
 
-        def dying(*arguments):
+        def dying(name, *arguments, calls=calls, fatal=fatal):
             if next(calls) == fatal:
                 raise Killed
-            return real(*arguments)
+            return real[name](*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", dying)
+            for name in real:
+                patch.setattr(os, name, functools.partial(dying, name))
             try:
                 sample(out, engine)
                 break

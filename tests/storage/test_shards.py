@@ -1,10 +1,14 @@
+import builtins
+import contextlib
 import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +22,7 @@ from rlvr_cli.storage.shards import Shards, Share
 from rlvr_cli.storage.writer import write_shards, write_shards_streaming
 
 PARTS = 3
+PART_NAMES = [f"part-{index:05d}.parquet" for index in range(PARTS)]
 
 
 class Killed(BaseException):
@@ -89,43 +94,52 @@ def test_running_again_makes_nothing_and_changes_nothing(tmp_path):
     assert content(tmp_path / "a") == before
 
 
-@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
-def test_a_kill_at_any_write_loses_at_most_one_part(tmp_path, monkeypatch, call):
-    """Every call of open-for-writing, fsync and rename is the last one, in turn."""
-    made_whole(tmp_path / "undisturbed")
-    expected = content(tmp_path / "undisturbed")
-    real = {"open": open, "fsync": os.fsync, "replace": os.replace}[call]
-    survived = 0
-    for fatal in range(1, 100):
-        folder = tmp_path / f"killed-{fatal}"
-        calls, computed = 0, []
+CALLS = {
+    "open": (builtins, "open"), "write": (os, "write"),
+    "fsync": (os, "fsync"), "link": (os, "link"), "unlink": (os, "unlink"),
+    "rename": (os, "rename"),
+}  # fmt: skip
+
+
+def killed_at(folder: Path, call: str, fatal: int) -> bool:
+    """Makes a directory in a process that dies at its so manieth call; whether it did die."""
+    child = os.fork()
+    if child == 0:
+        place, name = CALLS[call]
+        real, left = getattr(place, name), fatal
 
         def dying(*arguments, **options):
-            nonlocal calls
-            calls += 1
-            if calls == fatal:
-                raise Killed
+            nonlocal left
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
             return real(*arguments, **options)
 
-        def make(index):
-            computed.append(index)
-            return rows(index)
+        setattr(place, name, dying)
+        made_whole(folder)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
-        with monkeypatch.context() as patch:
-            patch.setattr(atomic if call == "open" else os, call, dying, raising=False)
-            try:
-                write_shards(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
-                survived = fatal
-            except Killed:
-                if not (folder / "_manifest.json").exists():
-                    with pytest.raises(DataError):
-                        Shards.open(folder)
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_kill_at_any_call_loses_no_part_that_has_its_name(tmp_path, call):
+    made_whole(tmp_path / "undisturbed")
+    expected = content(tmp_path / "undisturbed")
+    fatal = 1
+    while killed_at(folder := tmp_path / f"killed-{fatal}", call, fatal):
+        fatal += 1
+        if (folder / "_manifest.json").exists():  # it came last: nothing lies beside it
+            assert content(folder) == expected
+        else:
+            with pytest.raises(DataError):
+                Shards.open(folder)
+        there = {path.name for path in folder.glob("part-*.parquet")}
+        computed = []
+        make = lambda index, made=computed: made.append(index) or rows(index)  # noqa: E731
         write_shards(folder, plan(), make, summarise=lambda s: {"rows": s.rows})
+        assert computed == [i for i in range(PARTS) if f"part-{i:05d}.parquet" not in there]
         assert content(folder) == expected
-        assert len(computed) <= PARTS + 1
-        if survived:
-            break
-    assert survived > PARTS
+    assert fatal > 1 and content(folder) == expected
 
 
 def later(index: int, asked: threading.Event, *, go_on: threading.Event):
@@ -163,11 +177,12 @@ def test_what_was_to_be_made_later_is_kept_if_the_rest_fails(tmp_path, interrupt
     def broken() -> pa.Table:
         raise RuntimeError("no rows")
 
-    def make(missing):
-        yield missing[0], lambda: rows(missing[0])
+    def make(work):
+        first = next(work)
+        yield first, lambda: rows(first)
         if interrupted:
             raise KeyboardInterrupt
-        yield missing[1], broken
+        yield next(work), broken
 
     with pytest.raises(KeyboardInterrupt if interrupted else RuntimeError):
         write_shards_streaming(tmp_path / "a", plan(), make)
@@ -278,21 +293,28 @@ def test_shares_in_any_order_and_number_give_the_same_bytes(tmp_path, count):
     assert content(tmp_path / "shared") == content(tmp_path / "alone")
 
 
-def test_shares_left_by_one_count_are_taken_up_by_another(tmp_path):
+def test_a_share_goes_on_with_the_parts_that_nobody_has_taken(tmp_path):
     made_whole(tmp_path / "alone")
-    computed = []
-
-    def make(index):
-        computed.append(index)
-        return rows(index)
-
-    summarise = lambda s: {"rows": s.rows}  # noqa: E731
-    assert (
-        write_shards(tmp_path / "a", plan(), make, share=Share(0, 2), summarise=summarise) is None
-    )
-    assert write_shards(tmp_path / "a", plan(), make, summarise=summarise) is not None
-    assert sorted(computed) == [0, 1, 2]
+    heard: list[tuple[int, str]] = []
+    shards = write_shards(
+        tmp_path / "a", plan(), rows, share=Share(1, 2), summarise=lambda s: {"rows": s.rows},
+        on_part=lambda *said: heard.append(said),
+    )  # fmt: skip
+    assert shards is not None and heard == [(1, "written"), (2, "written"), (0, "written")]
     assert content(tmp_path / "a") == content(tmp_path / "alone")
+
+
+def test_processes_that_were_started_together_make_their_own_share_alone(tmp_path):
+    made_whole(tmp_path / "alone")
+    summarise = lambda s: {"rows": s.rows}  # noqa: E731
+    folder = tmp_path / "a"
+    for rank in (1, 0):
+        share = Share.of_process(rank, 2)
+        shards = write_shards(folder, plan(), rows, share=share, summarise=summarise)
+        there = {path.name for path in folder.glob("part-*.parquet")}
+        assert (shards is None) == (rank == 1)
+        assert len(there) == (1 if rank else PARTS) and not list(folder.glob("_lease-*"))
+    assert content(folder) == content(tmp_path / "alone")
 
 
 @pytest.mark.parametrize("text", ["4/4", "-1/2", "1", "a/b", "1/0", ""])
@@ -301,23 +323,77 @@ def test_a_share_that_is_none_is_refused(text):
         Share.parse(text)
 
 
-def test_two_processes_on_one_directory_are_refused(tmp_path):
+def test_a_share_leaves_to_others_what_they_are_making(tmp_path):
+    inner = []
+
+    def make(index):
+        inner.append(write_shards(tmp_path / "a", plan(), rows, share=Share(1, 2)))
+        return rows(index)
+
+    assert write_shards(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
+    assert inner == [None]
+    assert {"_manifest.json", *PART_NAMES} == set(content(tmp_path / "a"))
+
+
+def test_two_processes_without_a_share_divide_the_parts_and_both_end_with_all(tmp_path):
+    made_whole(tmp_path / "alone")
+    made: dict[str, list[int]] = {"one": [], "other": []}
+    both = threading.Barrier(2)
+
+    def run(name):
+        def make(index):
+            if not made[name]:
+                both.wait(20)  # each has a part before either goes on
+            made[name].append(index)
+            return rows(index)
+
+        return write_shards(
+            tmp_path / "a", plan(), make, summarise=lambda s: {"rows": s.rows}
+        )  # fmt: skip
+
+    with ThreadPoolExecutor() as pool:
+        shards = list(pool.map(run, made))
+    assert sorted(made["one"] + made["other"]) == list(range(PARTS))
+    assert made["one"] and made["other"] and shards[0].manifest == shards[1].manifest
+    assert content(tmp_path / "a") == content(tmp_path / "alone")
+
+
+def test_what_lies_beside_the_parts_is_written_by_one_process_alone(tmp_path):
     def make(index):
         with pytest.raises(UserError, match="another process is writing"):
-            write_shards(tmp_path / "a", plan(), rows)
+            write_shards(tmp_path / "a", plan(), rows, is_intact=lambda shards: True)
+        return rows(index)
+
+    assert write_shards(tmp_path / "a", plan(), make, is_intact=lambda shards: True) is not None
+
+
+def test_another_plan_is_refused_while_a_process_is_at_the_first(tmp_path):
+    def make(index):
+        with pytest.raises(UsageError, match="verifier was expression, is math"):
+            write_shards(tmp_path / "a", plan(verifier="math"), rows)
         return rows(index)
 
     assert write_shards(tmp_path / "a", plan(), make) is not None
 
 
-def test_two_shares_of_one_number_are_refused_and_others_are_not(tmp_path):
-    def make(index):
-        with pytest.raises(UserError, match="another process is writing"):
-            write_shards(tmp_path / "a", plan(), rows, share=Share(0, 2))
-        write_shards(tmp_path / "a", plan(), rows, share=Share(1, 2))
-        return rows(index)
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_plan_of_which_nothing_came_binds_nobody(tmp_path, killed):
+    child = os.fork()
+    if child == 0:
 
-    assert write_shards(tmp_path / "a", plan(), make, share=Share(0, 2)) is not None
+        def make(index):
+            if killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            write_shards(tmp_path / "a", plan(), make)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (tmp_path / "a" / "_plan.json").exists() == killed
+    assert write_shards(tmp_path / "a", plan(verifier="math"), rows) is not None
+    write_shards(tmp_path / "b", plan(verifier="math"), rows)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
 def share_of(folder: Path, index: int, count: int, gate) -> None:
@@ -349,17 +425,24 @@ def test_shares_that_finish_together_all_end_well(tmp_path):
         assert not list(folder.glob("_lock*"))
 
 
-def test_what_a_killed_process_left_is_swept_but_not_what_another_share_is_writing(tmp_path):
+def test_what_a_killed_process_left_is_swept_but_not_what_a_living_one_is_writing(tmp_path):
     made_whole(tmp_path / "alone")
-    (tmp_path / "a").mkdir()
-    left = [tmp_path / "a" / f"_tmp-part-{part:05d}.parquet-1" for part in range(2)]
-    for path in left:
-        path.write_bytes(b"half")
-    summarise = lambda s: {"rows": s.rows}  # noqa: E731
-    write_shards(tmp_path / "a", plan(), rows, share=Share(0, 2), summarise=summarise)
-    assert [path.exists() for path in left] == [False, True]
-    write_shards(tmp_path / "a", plan(), rows, summarise=summarise)
-    assert content(tmp_path / "a") == content(tmp_path / "alone")
+    folder = tmp_path / "a"
+    seen = []
+
+    def make(index):
+        (living,) = folder.glob("_writer-*")
+        theirs = folder / f"_tmp-part-00009.parquet-{living.stem.removeprefix('_writer-')}"
+        dead = folder / "_tmp-part-00009.parquet-1"
+        for path in (theirs, dead):
+            path.write_bytes(b"half")
+        write_shards(folder, plan(), rows, share=Share(1, 2))
+        seen.append((theirs.exists(), dead.exists()))
+        return rows(index)
+
+    write_shards(folder, plan(), make, share=Share(0, 2), summarise=lambda s: {"rows": s.rows})
+    assert seen == [(True, False)]
+    assert content(folder) == content(tmp_path / "alone")
 
 
 def test_the_same_parameters_over_another_parent_are_refused(tmp_path):

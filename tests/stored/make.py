@@ -166,7 +166,7 @@ HALF_MADE = [
         f"rollout whole/prompts {SAMPLED} -n 2 --max-draws 2 --prompts-per-step 4 --step 1",
         "*/_draws/1/rollouts/part-00001.parquet",
     ),
-    half("half/scores", "score whole/rollouts", "*/_partial.json", 3),
+    half("half/scores", "score whole/rollouts", "*/part-00003.parquet"),
     half("half/logprobs", "logprob whole/rollouts --ref-model policy", "*/part-00003.parquet"),
     half("half/advantages", "advantage whole/scores", "*/part-00001.parquet"),
     half("half/update", "train-step whole/advantages-grpo", "*/_checkpoint"),
@@ -250,7 +250,7 @@ def child(pattern: str, number: int, words: list[str]) -> None:
 
         return instead
 
-    os.replace, os.rename = killing(os.replace), killing(os.rename)
+    os.replace, os.rename, os.link = killing(os.replace), killing(os.rename), killing(os.link)
     if pattern and "graph:rows=4" in words:
         spool_on_a_cpu()
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name="rlvr")

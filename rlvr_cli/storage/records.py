@@ -1,0 +1,80 @@
+"""Which parts of a directory are whole: what listings and journals say, and the files themselves.
+
+A part is whole if its sha256 is one that was noted for it before it got its name. Several may be
+noted for one part: of a writer that was killed before it came so far, or that lost a race.
+"""
+
+import contextlib
+import hashlib
+from pathlib import Path
+
+from rlvr_cli.storage import atomic, journal
+from rlvr_cli.storage.journal import Part
+from rlvr_cli.storage.shards import MANIFEST, read_sealed
+
+
+class Records:
+    """What is noted of the parts of a directory, under the fingerprint of its plan."""
+
+    def __init__(self, folder: Path, fingerprint: str, own: Path | None = None) -> None:
+        """`own` is the journal of this process, which tells `add` what it notes."""
+        self._folder, self._fingerprint, self._own = folder, fingerprint, own
+        self._read: dict[Path, int] = {}  # the bytes of each journal that were read
+        self._parts: dict[int, dict[str, Part]] = {}  # by index and sha256
+        for path in journal.listings(folder):
+            self._add_listing(path)
+        self.refresh()
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._parts
+
+    def add(self, part: Part) -> None:
+        index = journal.index_of(part["name"])
+        if index is not None:
+            kept = {name: part[name] for name in ("name", "rows", "sha256")}
+            self._parts.setdefault(index, {})[part["sha256"]] = kept
+
+    def refresh(self) -> None:
+        """Reads what was noted since. The manifest is last: it is there when journals are gone."""
+        found = set(self._folder.glob(journal.PATTERN)) - self._read.keys() - {self._own}
+        self._read |= dict.fromkeys(sorted(found), 0)
+        self.refresh_known()
+        for name in (journal.COMPLETE, MANIFEST):
+            self._add_listing(self._folder / name)
+
+    def refresh_known(self) -> None:
+        """Reads what was noted since in the journals that are known."""
+        for path, start in self._read.items():
+            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                file.seek(start)
+                data = file.read()
+                whole = data[: data.rfind(b"\n") + 1]
+                self._read[path] = start + len(whole)
+                for value in journal.read(whole):
+                    if value.get("fingerprint") == self._fingerprint:
+                        self.add(value)
+
+    def whole(self, index: int) -> Part | None:
+        """What is noted of the file that lies under the name of a part; None if it is damaged."""
+        return self.identify(index, self._folder / journal.part_name(index))
+
+    def identify(self, index: int, path: Path) -> Part | None:
+        """What is noted of a part whose content is in a file."""
+        noted = self._parts.get(index)
+        return noted.get(_sha256(path)) if noted and path.is_file() else None
+
+    def _add_listing(self, path: Path) -> None:
+        listing = read_sealed(path)
+        if listing is not None and listing["fingerprint"] == self._fingerprint:
+            for part in listing["parts"]:
+                self.add(part)
+
+
+def is_intact(folder: Path, part: Part) -> bool:
+    """Whether a part is there as it was noted."""
+    path = folder / part["name"]
+    return path.is_file() and _sha256(path) == part["sha256"]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(atomic.read_bytes(path)).hexdigest()
