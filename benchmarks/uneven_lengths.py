@@ -4,42 +4,37 @@
 
 MODEL_DIR is what `gpu_step.py make` makes. Lengths are geometric with a mean of a third of --new,
 cut there. Each way passes forward and backward over draw A, A again, then B and C: every step of a
-run has lengths of its own. `packed` rows lie one behind the other without padding, and positions
-restart. Before that: what a shape that is new costs a call of attention, which gradients differ
-between passes over equal weights, and the attentions' errors against float64. A way's gradient is
-compared with one of float32 weights, of a few rows. One JSON line a measurement.
+run has lengths of its own; then as many rows of equal lengths, twice. Before that: what a shape
+that is new costs a call of attention, and the errors of packed attention against float64; after it,
+which gradients differ between passes over equal weights. A way's gradient is compared with one of
+float32 weights, of a few rows. One JSON line a measurement.
 
 Shapes: B rows, S tokens of all of them, N trained tokens, H heads, D head size.
 """
 
 import argparse
-import contextlib
 import functools
 import gc
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AttentionInterface
 
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training import local
-from rlvr_cli.models import lm_head, logprobs, policy as policies
+from rlvr_cli.models import packed_attention, passes, policy as policies
 from rlvr_cli.protocols import Row
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
-LEAST_PLACES = 4096  # below this torch.compile makes another graph of a layer
 SIZES = (1, 63, 252, 507, 129, 72)  # of the rows whose attention is compared
 NEW_SHAPES = ((15, 1087), (17, 961), (23, 701), (40, 403), (96, 170))
 
@@ -53,134 +48,15 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-class Packed(NamedTuple):
-    """Where rows end, int32 [B + 1], and the longest of them."""
-
-    ends: Tensor
-    longest: int
-
-
-def flash(q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, rows: Packed, scale: float) -> Tensor:
-    ends, longest = rows
-    return torch.ops.aten._flash_attention_forward(
-        q_SHD, k_SHD, v_SHD, ends, ends, longest, longest, 0.0, True, False, scale=scale
-    )[0]
-
-
-def cudnn(q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, rows: Packed, scale: float) -> Tensor:
-    ends, longest = rows
-    return torch.ops.aten._cudnn_attention_forward(
-        q_SHD, k_SHD, v_SHD, None, ends, ends, longest, longest, True, 0.0, True, False, scale=scale
-    )[0]
-
-
-def plain(q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, rows: Packed, scale: float) -> Tensor:
-    """By the definition, row by row."""
-    outputs, group = [], q_SHD.shape[1] // k_SHD.shape[1]
-    k_SHD, v_SHD = (value.repeat_interleave(group, 1) for value in (k_SHD, v_SHD))
-    for first, last in itertools.pairwise(rows.ends.tolist()):
-        q, k, v = (value[first:last].transpose(0, 1) for value in (q_SHD, k_SHD, v_SHD))
-        later = torch.ones(last - first, last - first, dtype=torch.bool, device=q.device).triu(1)
-        weight = ((q @ k.mT) * scale).masked_fill(later, -torch.inf).softmax(-1)
-        outputs.append((weight @ v).transpose(0, 1))
-    return torch.cat(outputs)
-
-
-def _attend_packed(
-    module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any = None, *, packed: Packed,
-    scaling: float, **_: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
-    attend = flash if CUDA else plain
-    return attend(*(value[0].transpose(0, 1) for value in (q, k, v)), packed, scaling)[None], None
-
-
-AttentionInterface.register("packed-rows", _attend_packed)
-
-
-def packed_states(model: Any, rows: list[Row], *, longest: int = 0) -> Any:
-    """What `logprobs` takes from a forward pass, of rows without padding between them.
-
-    The last places are filled up to a multiple of 128, by rows that nothing is trained on. With
-    `longest`, rows may be that long whatever these are, which spares torch.compile a guard.
-    """
-    sizes = [row.size for row in rows]
-    total = max(-(-sum(sizes) // 128) * 128, LEAST_PLACES if CUDA else 0)
-    token_S, place_S = np.zeros(total, np.int64), np.zeros(total, np.int64)
-    ends, trained = [0], []
-    for row in rows:
-        first, last = ends[-1], ends[-1] + row.size
-        token_S[first:last] = [*row.prompt_token_ids, *row.token_ids]
-        place_S[first:last] = np.arange(row.size)
-        trained.append(np.arange(first + len(row.prompt_token_ids), last))
-        ends.append(last)
-    while ends[-1] < total:
-        size = min(total - ends[-1], max(sizes))
-        place_S[ends[-1] : ends[-1] + size] = np.arange(size)
-        ends.append(ends[-1] + size)
-    packed = Packed(torch.tensor(ends, dtype=torch.int32).to(DEVICE), longest or max(sizes))
-    input_1S, place_1S = (torch.from_numpy(value)[None].to(DEVICE) for value in (token_S, place_S))
-    hidden_1SH = model.base_model(
-        input_ids=input_1S, position_ids=place_1S, use_cache=False, packed=packed
-    ).last_hidden_state
-    at_N = torch.from_numpy(np.concatenate(trained)).to(DEVICE)
-    length_B1 = torch.tensor([[len(row.token_ids)] for row in rows], device=DEVICE)
-    mask_BT = torch.arange(int(length_B1.max()), device=DEVICE) < length_B1
-    return logprobs._States(mask_BT, hidden_1SH[0, at_N - 1], input_1S[0, at_N], lm_head.of(model))
-
-
-def packed_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
-    """Indices of rows, longest first, in runs of at most so many tokens."""
-    batch: list[int] = []
-    for i in sorted(range(len(rows)), key=lambda i: -rows[i].size):
-        if batch and sum(rows[j].size for j in batch) + rows[i].size > tokens:
-            yield batch
-            batch = []
-        batch.append(i)
-    yield batch
-
-
-@dataclass(frozen=True)
-class Way:
-    """How rows become batches."""
-
-    tokens: int
-    packed: bool = False
-    compiled: bool = False
-    backend: SDPBackend | None = None
-
-    @contextlib.contextmanager
-    def of(self, model: Any, longest: int) -> Iterator[None]:
-        before = logprobs._states, logprobs.micro_batches, model.config._attn_implementation
-        layers = []
-        try:
-            if self.packed:
-                limit = longest if self.compiled else 0
-                logprobs._states = functools.partial(packed_states, longest=limit)
-                logprobs.micro_batches = packed_batches
-                model.set_attn_implementation("packed-rows")
-            if self.compiled:
-                from transformers.modeling_layers import GradientCheckpointingLayer
-
-                torch._dynamo.reset()
-                layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-            for layer in layers:
-                layer.compile(dynamic=True)
-            with sdpa_kernel([self.backend]) if self.backend else contextlib.nullcontext():
-                yield
-        finally:
-            logprobs._states, logprobs.micro_batches = before[:2]
-            model.set_attn_implementation(before[2])
-            for layer in layers:
-                layer._compiled_call_impl = None
-
-
-def ways(tokens: int) -> dict[str, Way]:
-    flash_attention = SDPBackend.FLASH_ATTENTION
-    padded = {"padded": Way(tokens), "padded, FlashAttention": Way(tokens, backend=flash_attention)}
-    return (padded if CUDA else {"padded": Way(tokens)}) | {
-        "packed": Way(tokens, packed=True),
-        "packed, twice the tokens": Way(2 * tokens, packed=True),
-        "packed, compiled": Way(tokens, packed=True, compiled=CUDA),
+def ways(model: Any, tokens: int) -> dict[str, passes.Pass]:
+    """Packed or not, compiled or not, tokens of a micro-batch."""
+    pass_of = functools.partial(passes.Pass, model)
+    return {
+        "padded": pass_of(False, False, tokens),
+        "padded, compiled": pass_of(False, True, tokens),
+        "packed": pass_of(True, False, tokens),
+        "packed, compiled": pass_of(True, True, tokens),
+        "packed, compiled, twice the tokens": pass_of(True, True, 2 * tokens),
     }
 
 
@@ -190,7 +66,9 @@ class Trainer:
     def __init__(self, folder: Path, tokens: int, precision: Any) -> None:
         loaded = policies.load(policies.resolve(str(folder)))
         options = UpdateOptions(micro_batch_tokens=tokens)
-        self.engine = local.LocalEngine(loaded, options, precision=precision)
+        self.engine = local.LocalEngine(
+            loaded, options, precision=precision, pack="false", fuse="false"
+        )
         self.model = loaded.model
         self._goal = objective.build("nsr")
 
@@ -227,23 +105,26 @@ def _row(rng: np.random.Generator, prompt: int, length: int, vocabulary: int) ->
 
 
 def check_attention(heads: int, groups: int, size: int) -> None:
-    """Errors of packed attention and its gradients, by norms, against float64."""
-    rows = Packed(
-        torch.tensor([0, *np.cumsum(SIZES)], dtype=torch.int32, device=DEVICE), max(SIZES)
-    )
-    shapes = [(sum(SIZES), count, size) for count in (heads, groups, groups, heads)]
-    *inputs, by_out = (torch.randn(shape, device=DEVICE).bfloat16().double() for shape in shapes)
+    """Errors of packed attention and its gradients, by norms, against float64; and their bits."""
+    at = torch.tensor([0, *np.cumsum(SIZES)], dtype=torch.int32, device=DEVICE)
+    packed = packed_attention.Ends(at, torch.tensor(max(SIZES)))
+    shapes = [(1, count, sum(SIZES), size) for count in (heads, groups, groups)]
+    inputs = [torch.randn(shape, device=DEVICE).bfloat16().double() for shape in shapes]
+    by_out = torch.randn(1, sum(SIZES), heads, size, device=DEVICE).bfloat16().double()
 
-    def results(attend: Callable[..., Tensor], dtype: torch.dtype) -> list[Tensor]:
+    def results(dtype: torch.dtype) -> list[Tensor]:
         mine = [value.to(dtype).requires_grad_() for value in inputs]
-        out = attend(*mine, rows, size**-0.5)
+        out, _ = packed_attention._attend(None, *mine, packed=packed)
         return [out.detach(), *torch.autograd.grad(out, mine, by_out.to(dtype))]
 
-    exact = results(plain, torch.float64)
-    for attend in (plain, flash, cudnn) if CUDA else (plain,):
-        rounded = results(attend, torch.bfloat16)
-        errors = [float((a - b).norm() / b.norm()) for a, b in zip(rounded, exact, strict=True)]
-        say(attention=attend.__name__, out_dq_dk_dv=[f"{error:.1e}" for error in errors])
+    exact, rounded = results(torch.float64), results(torch.bfloat16)
+    errors = [float((a - b).norm() / b.norm()) for a, b in zip(rounded, exact, strict=True)]
+    same = all(
+        torch.equal(a, b)
+        for _ in range(5)
+        for a, b in zip(results(torch.bfloat16), rounded, strict=True)
+    )
+    say(out_dq_dk_dv=[f"{error:.1e}" for error in errors], same_bits=same)
 
 
 def new_shapes(heads: int, groups: int, size: int) -> None:
@@ -273,22 +154,21 @@ def new_shapes(heads: int, groups: int, size: int) -> None:
             say(new_shape=backend.name, rows=rows, length=length, forward_backward_twice_ms=ms)
 
 
-def repeats(trainer: Trainer, rows: list[Row]) -> None:
+def repeats(trainer: Trainer, rows: list[Row], tokens: int) -> None:
     """Which gradients differ over five passes, and by how much of their largest."""
-    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
-        few = rows[: 3 if backend == SDPBackend.MATH else None]
+    for way, chosen in ways(trainer.model, tokens).items():
+        trainer.engine._pass = chosen
         first: dict[str, Tensor] = {}
         differ: dict[str, float] = {}
         for _ in range(5):
-            with sdpa_kernel([backend]):
-                trainer.seconds(few)
+            trainer.seconds(rows)
             first = first or {name: value.clone() for name, value in trainer.gradients.items()}
             for name, value in trainer.gradients.items():
                 if not torch.equal(value, first[name]):
                     worst = float((value - first[name]).abs().max() / first[name].abs().max())
                     differ[name] = max(differ.get(name, 0.0), worst)
         worst = max(differ.values(), default=0.0)
-        say(repeat=backend.name, gradients=len(first), differ=len(differ), worst=worst)
+        say(repeat=way, gradients=len(first), differ=len(differ), worst=worst)
 
 
 def cosine(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
@@ -316,18 +196,19 @@ def measure(options: argparse.Namespace) -> None:
     )
     if CUDA:
         torch.cuda.empty_cache()
-        repeats(trainer, equal)
     trainer.seconds(equal)
     trainer.seconds(draw(78, 12))
     draws = {name: draw(seed, options.rows) for seed, name in enumerate("ABC")}
+    even = equal * (options.rows // len(equal))
     say(places={name: sum(row.size for row in rows) for name, rows in draws.items()})
-    for name, way in ways(options.tokens).items():
-        trainer.engine._micro_batch_tokens = way.tokens
-        with way.of(trainer.model, longest):
-            seconds = {key: trainer.seconds(draws[key[0]]) for key in ("A", "A again", "B", "C")}
-            trainer.seconds(few)
+    for name, chosen in ways(trainer.model, options.tokens).items():
+        trainer.engine._pass = chosen
+        seconds = {key: trainer.seconds(draws[key[0]]) for key in ("A", "A again", "B", "C")}
+        seconds |= {key: trainer.seconds(even) for key in ("equal", "equal again")}
+        trainer.seconds(few)
         grown = {key: value.cpu() for key, value in trainer.gradients.items()}
         say(way=name, seconds=seconds, cosine=round(cosine(grown, reference), 5), gib=peak())
+    repeats(trainer, draw(79, 24), options.tokens)
 
 
 def peak() -> float:

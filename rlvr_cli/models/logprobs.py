@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
-from rlvr_cli.models import lm_head
+from rlvr_cli.models import lm_head, packing
 from rlvr_cli.protocols import Floats, Row
 
 _SMALL = 20_000_000  # parameters
@@ -97,13 +97,16 @@ def completion_stats(
     temperature: float,
     entropy_gradient: bool = False,
     top_k: int = 0,
+    packed: int | None = None,
 ) -> CompletionStats:
     """The statistics of each completion token, given the prompt and the tokens before it.
 
     With `top_k`, the policy's mass on a token's anchor set too: the reference policy's `top_k`
-    likeliest tokens, as the rows have them, without the token itself.
+    likeliest tokens, as the rows have them, without the token itself. With `packed`, the least
+    number of tokens of a pass, rows are not padded: within a `packing.Pass` alone.
     """
-    return _stats(_states(model, rows), rows, temperature, entropy_gradient, top_k)
+    states = _states(model, rows) if packed is None else _packed_states(model, rows, packed)
+    return _stats(states, rows, temperature, entropy_gradient, top_k)
 
 
 def with_top_k(
@@ -132,10 +135,7 @@ def _states(model: Any, rows: list[Row]) -> _States:
     Rows are padded at the right, so a causal model's attention needs no mask: no token sees the
     padding that follows it. Padding is known from the stored lengths, never from a pad id.
     """
-    fit_threads(model)
-    device = next(model.parameters()).device
-    if not all(len(row.prompt_token_ids) for row in rows):
-        raise DataError("a completion has no prompt")
+    device = _prepared(model, rows)
     length = max(row.size for row in rows)
     token_BS = np.zeros((len(rows), length), dtype=np.int64)
     for token_S, row in zip(token_BS, rows, strict=True):
@@ -154,6 +154,30 @@ def _states(model: Any, rows: list[Row]) -> _States:
     at_N = where_BT[mask_BT]
     hidden_NH = hidden_BSH[row_N, at_N - 1]
     return _States(mask_BT, hidden_NH, input_BS[row_N, at_N], lm_head.of(model))
+
+
+def _packed_states(model: Any, rows: list[Row], least: int) -> _States:
+    device = _prepared(model, rows)
+    packed = packing.pack(rows, device, least=least)
+    hidden_SH = model.base_model(
+        input_ids=packed.token_1S, position_ids=packed.place_1S, use_cache=False, packed=packed.ends
+    ).last_hidden_state[0]
+    length_B = torch.tensor([len(row.token_ids) for row in rows])
+    mask_BT = torch.arange(int(length_B.max())) < length_B[:, None]
+    last_B = torch.tensor([row.size for row in rows]).cumsum(0)
+    offset_BT = torch.arange(mask_BT.shape[1]) - length_B[:, None]
+    at_N = (last_B[:, None] + offset_BT)[mask_BT].to(device)
+    target_N = packed.token_1S[0, at_N]
+    return _States(mask_BT.to(device), hidden_SH[at_N - 1], target_N, lm_head.of(model))
+
+
+def _prepared(model: Any, rows: list[Row]) -> torch.device:
+    """The device of a model that is about to see rows, all of which have a prompt."""
+    fit_threads(model)
+    if not all(len(row.prompt_token_ids) for row in rows):
+        raise DataError("a completion has no prompt")
+    device: torch.device = next(model.parameters()).device
+    return device
 
 
 def _stats(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 Precision = Literal["auto", "float32", "bfloat16"]
+Switch = Literal["auto", "true", "false"]
 _DRIVER = Path("/proc/driver/nvidia")
 _GPUS = (_DRIVER, Path("/dev/dxg"), Path("/dev/kfd"))  # of CUDA, of Windows' Linux, of ROCm
 _MEMORY = Path("/proc/meminfo")

@@ -2,54 +2,28 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dynamo.exc import TorchDynamoException
-from torch.fx.experimental import _config as shapes
-from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlvr_cli.errors import UsageError, UserError, first_line
-
-_WITHOUT = "sample with --engine graph:fuse=false, which compiles nothing"
+from rlvr_cli.models import compiled_layers
 
 
-def layers_of(model: Any) -> list[Any]:
-    """The decoder layers, in order."""
-    return [m for m in model.base_model.modules() if isinstance(m, GradientCheckpointingLayer)]
-
-
-@contextlib.contextmanager
-def fused(model: Any) -> Iterator[None]:
+def fused(model: Any) -> contextlib.AbstractContextManager[None]:
     """Fuses the kernels of each decoder layer with torch.compile, within the context.
 
     The layers are compiled once, for any number of rows and length of the cache; again for layers
     of another kind, those with a window say. Values are rounded where eager torch rounds them.
     """
-    layers = layers_of(model)
-    if not layers:
-        raise UsageError(
-            f"{type(model).__name__} has no decoder layers to compile one by one",
-            _WITHOUT,
-        )
-    for layer in layers:
-        number = next(m.layer_idx for m in layer.modules() if hasattr(m, "layer_idx"))
-        layer.forward = functools.partial(_run, layer, number)
-    try:
-        # sizes that happen to be equal, such as rows and heads, must not be unified
-        with shapes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
-            yield
-    except TorchDynamoException as error:
-        cause = getattr(error, "inner_exception", error)
-        raise UserError(
-            f"torch.compile cannot compile a layer of {type(model).__name__}: {first_line(cause)}",
-            _WITHOUT,
-        ) from error
-    finally:
-        for layer in layers:
-            del layer.forward  # uncovers the one of its class
+    return compiled_layers.replaced(
+        model, _bound, without="sample with --engine graph:fuse=false, which compiles nothing"
+    )
+
+
+def _bound(layer: Any) -> Any:
+    number = next(m.layer_idx for m in layer.modules() if hasattr(m, "layer_idx"))
+    return functools.partial(_run, layer, number)
 
 
 def _run(layer: Any, number: int, hidden: Tensor, *, static: Any, **options: Any) -> Any:

@@ -18,12 +18,12 @@ from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.runtime import device, later
 
 if TYPE_CHECKING:
-    from rlvr_cli.engines.rollout import _batch, _decoder, _fused
-    from rlvr_cli.models import logprobs
+    from rlvr_cli.engines.rollout import _batch, _decoder
+    from rlvr_cli.models import compiled_layers, logprobs
 else:
     _batch = later.Later("rlvr_cli.engines.rollout._batch")
     _decoder = later.Later("rlvr_cli.engines.rollout._decoder")
-    _fused = later.Later("rlvr_cli.engines.rollout._fused")
+    compiled_layers = later.Later("rlvr_cli.models.compiled_layers")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
 Fuse = Literal["auto", "true", "false"]
@@ -127,7 +127,7 @@ class GraphEngine:
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""
         if self._fuse is None:
-            return model.device.type == "cuda" and bool(_fused.layers_of(model))
+            return model.device.type == "cuda" and bool(compiled_layers.layers_of(model))
         return self._fuse
 
     def _fitting(self, models: list[Any], rows: int, length: int) -> int:

@@ -22,13 +22,14 @@ from rlvr_cli.engines.training import _batch
 from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate.phases import BUCKET
-from rlvr_cli.models import logprobs, tensor_files
+from rlvr_cli.models import logprobs, passes, tensor_files
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
-from rlvr_cli.runtime.device import Precision
+from rlvr_cli.runtime.device import Precision, Switch
 
 Offload = Literal["none", "optimizer", "all"]
+EARLIER = {"pack": "false", "fuse": "false"}
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -37,15 +38,20 @@ def build(
     zero: int = 2,
     offload: Offload = "none",
     precision: Precision = "auto",
+    pack: Switch = "auto",
+    fuse: Switch = "auto",
 ) -> Callable[..., "DeepSpeedEngine"]:
     """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to host memory.
 
     Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32.
+    `pack` leaves out the padding between rows, `fuse` compiles the model's layers; see `local`.
     """
     if zero not in (0, 1, 2, 3):
         raise ValueError("zero must be 0, 1, 2 or 3")
     if offload == "all" and zero != 3:
         raise ValueError("offload=all needs zero=3")
+    if fuse == "true" and zero == 3:
+        raise ValueError("fuse=true needs zero=2 or less")
     if offload == "optimizer" and not zero:
         raise ValueError("offload=optimizer needs zero=1 or more")
     if importlib.util.find_spec("deepspeed") is None:
@@ -65,7 +71,9 @@ def build(
         configuration = _configuration(options, zero, offload, dtype)
         bucket = min(BUCKET, loaded.model.num_parameters())  # allocated in full
         configuration["zero_optimization"]["reduce_bucket_size"] = bucket
-        return DeepSpeedEngine(loaded, options, seed, configuration)
+        compiles = "false" if zero == 3 else fuse  # which gathers weights within a layer
+        rows = passes.chosen(loaded.model, options.micro_batch_tokens, dtype, pack, compiles)
+        return DeepSpeedEngine(loaded, options, seed, configuration, rows)
 
     return engine_of
 
@@ -118,11 +126,16 @@ class DeepSpeedEngine:
     """The policy and its optimizer, sharded across the processes."""
 
     def __init__(
-        self, loaded: Loaded, options: UpdateOptions, seed: int, configuration: dict[str, Any]
+        self,
+        loaded: Loaded,
+        options: UpdateOptions,
+        seed: int,
+        configuration: dict[str, Any],
+        rows: passes.Pass,
     ) -> None:
         self.loaded = loaded
         self._world = distributed.current()
-        self._micro_batch_tokens = options.micro_batch_tokens
+        self._pass = rows
         self._recompute = options.recompute_activations
         self._trained = TrainableWeights(loaded, options, seed)
         optimizer = _batch.adamw(self._trained.named.values(), options)
@@ -160,9 +173,7 @@ class DeepSpeedEngine:
         cuts = [
             [
                 [share[i] for i in indices]
-                for indices in logprobs.micro_batches(
-                    [rows[i] for i in share], self._micro_batch_tokens
-                )
+                for indices in self._pass.micro_batches([rows[i] for i in share])
             ]
             for share in shares
         ]
@@ -175,11 +186,12 @@ class DeepSpeedEngine:
         ends = np.cumsum([len(row.token_ids) for row in rows])
         logp_N = np.zeros(int(ends[-1]), np.float32)
         logps = np.split(logp_N, ends[:-1])  # views
-        for indices in self._local_batches(rows):
-            batch = [rows[i] for i in indices] or [_shortest(rows)]
-            stats = self._stats(batch, temperature=temperature)
-            for i, value_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=False):
-                logps[i][:] = value_T
+        with self._pass.here():
+            for indices in self._local_batches(rows):
+                batch = [rows[i] for i in indices] or [_shortest(rows)]
+                stats = self._stats(batch, temperature=temperature)
+                for i, value_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=False):
+                    logps[i][:] = value_T
         if self._world.size > 1:
             all_N = torch.from_numpy(logp_N).to(self._engine.device)
             torch.distributed.all_reduce(all_N)
@@ -187,7 +199,7 @@ class DeepSpeedEngine:
         return logps
 
     def _stats(self, rows: list[Row], **options: object) -> logprobs.CompletionStats:
-        return logprobs.CompletionStats(*self._engine(rows, options))
+        return logprobs.CompletionStats(*self._engine(rows, options | {"packed": self._pass.least}))
 
     def accumulate(
         self, rows: list[Row], objective: Objective, totals: Totals, temperature: float
@@ -199,7 +211,7 @@ class DeepSpeedEngine:
             # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
             self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
             batch = [rows[i] for i in indices] or [_shortest(rows)]
-            with logprobs.recomputing(self.loaded.model, self._recompute):
+            with logprobs.recomputing(self.loaded.model, self._recompute), self._pass.here():
                 loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
                 # DeepSpeed averages over processes; a padding batch adds nothing.
                 self._engine.backward(loss * (self._world.size if indices else 0))

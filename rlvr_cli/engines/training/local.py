@@ -14,7 +14,7 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import later
-from rlvr_cli.runtime.device import Precision
+from rlvr_cli.runtime.device import Precision, Switch
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
@@ -22,17 +22,27 @@ if TYPE_CHECKING:
     from torch.nn import Parameter
 
     from rlvr_cli.engines.training import _batch, _checkpoint
-    from rlvr_cli.models import logprobs
+    from rlvr_cli.models import logprobs, passes
 else:
     _batch = later.Later("rlvr_cli.engines.training._batch")
     _checkpoint = later.Later("rlvr_cli.engines.training._checkpoint")
     logprobs = later.Later("rlvr_cli.models.logprobs")
+    passes = later.Later("rlvr_cli.models.passes")
 
 
-def build(*, precision: Precision = "auto") -> Callable[..., LocalEngine]:
-    """An engine that computes in a precision: by default in bfloat16 on a GPU, else in float32."""
+EARLIER = {"pack": "false", "fuse": "false"}
+
+
+def build(
+    *, precision: Precision = "auto", pack: Switch = "auto", fuse: Switch = "auto"
+) -> Callable[..., LocalEngine]:
+    """An engine that computes in a precision: by default in bfloat16 on a GPU, else in float32.
+
+    `pack` leaves out the padding between rows, `fuse` compiles the model's layers; both are on by
+    default on a GPU, where the model allows it and is large enough for it to pay.
+    """
     return lambda loaded, options, seed=0: LocalEngine(
-        loaded, options, seed=seed, precision=precision
+        loaded, options, seed=seed, precision=precision, pack=pack, fuse=fuse
     )
 
 
@@ -48,15 +58,18 @@ class LocalEngine:
         *,
         seed: int = 0,
         precision: Precision = "auto",
+        pack: Switch = "auto",
+        fuse: Switch = "auto",
     ) -> None:
         self.loaded = loaded
         self._max_grad_norm = options.max_grad_norm
-        self._micro_batch_tokens = options.micro_batch_tokens
         self._recompute = options.recompute_activations
         self._trained = _checkpoint.TrainableWeights(loaded, options, seed)
         model = loaded.model
+        dtype = logprobs.dtype_of(precision, model.device)
+        self._pass = passes.chosen(model, options.micro_batch_tokens, dtype, pack, fuse)
         self._master: dict[str, Tensor] = dict(self._trained.named)
-        if logprobs.dtype_of(precision, model.device) == torch.bfloat16:
+        if dtype == torch.bfloat16:
             self._master = {n: v.detach().clone() for n, v in self._trained.named.items()}
             model.to(torch.bfloat16)
             self._keep_gradients_in_float32()
@@ -100,28 +113,30 @@ class LocalEngine:
     @later.no_grad
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         logps = [np.empty(0, np.float32)] * len(rows)
-        for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
-            batch = [rows[i] for i in indices]
-            stats = self._stats(batch, temperature=temperature)
-            for i, logp_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=True):
-                logps[i] = logp_T
+        with self._pass.here():
+            for indices in self._pass.micro_batches(rows):
+                batch = [rows[i] for i in indices]
+                stats = self._stats(batch, temperature=temperature)
+                for i, logp_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=True):
+                    logps[i] = logp_T
         return logps
 
     def accumulate(
         self, rows: list[Row], objective: Objective, totals: Totals, temperature: float
     ) -> dict[str, float]:
         batch_metrics = []
-        for indices in logprobs.micro_batches(rows, self._micro_batch_tokens):
-            batch = [rows[i] for i in indices]
-            recomputing = logprobs.recomputing(self.loaded.model, self._recompute)
-            with recomputing, self._sharing_head_gradient():
+        recomputing = logprobs.recomputing(self.loaded.model, self._recompute)
+        with recomputing, self._pass.here(), self._sharing_head_gradient():
+            for indices in self._pass.micro_batches(rows):
+                batch = [rows[i] for i in indices]
                 loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
                 loss.backward()  # type: ignore[no-untyped-call]
-            batch_metrics.append(metrics)
+                batch_metrics.append(metrics)
         return _batch.merge(batch_metrics)
 
     def _stats(self, rows: list[Row], **options: object) -> logprobs.CompletionStats:
-        return logprobs.completion_stats(self.loaded.model, rows, **options)  # type: ignore[arg-type]
+        packed = self._pass.least
+        return logprobs.completion_stats(self.loaded.model, rows, packed=packed, **options)  # type: ignore[arg-type]
 
     def update(self, learning_rate: float) -> float:
         """One AdamW step; an error, and no step, if the gradient is not finite."""

@@ -17,6 +17,8 @@ WORKER = Path(__file__).with_name("deepspeed_worker.py")
 SPECS = [
     *(f"deepspeed:zero={zero}" for zero in range(4)),
     "deepspeed:zero=2,offload=optimizer",
+    "deepspeed:zero=2,pack=true",
+    "deepspeed:zero=3,pack=true",
     "deepspeed:zero=3,offload=all",
 ]
 HALF = "deepspeed:zero=2,precision=bfloat16"

@@ -13,19 +13,19 @@ from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import checkpoints, logprobs, policy, tensor_files
+from rlvr_cli.models import checkpoints, compiled_layers, logprobs, policy, tensor_files
 from rlvr_cli.protocols import Row
 
 TOTALS = Totals(tokens=13, sequences=4, max_length=8)
 
 
-def start(path=None, *, tokens=1000, weight_decay=0.0, max_grad_norm=1.0):
+def start(path=None, *, tokens=1000, weight_decay=0.0, max_grad_norm=1.0, **options_of_spec):
     """An engine of its own on the built-in policy, or on the one at a path."""
     loaded = policy.load(policy.resolve(str(path) if path else "builtin"))
     options = UpdateOptions(
         micro_batch_tokens=tokens, weight_decay=weight_decay, max_grad_norm=max_grad_norm
     )
-    return LocalEngine(loaded, options)
+    return LocalEngine(loaded, options, **options_of_spec)
 
 
 def rows_of(engine, *, drift=0.0):
@@ -107,8 +107,8 @@ def test_log_probs_come_in_the_order_of_the_rows(tokens):
 )
 def test_loss_gradient_and_counts_do_not_depend_on_how_the_batch_is_cut(spec):
     algo, result = objective.build(spec), []
-    for tokens in (1000, 16, 1):
-        engine = start(tokens=tokens)
+    for tokens, pack in ((1000, "false"), (16, "false"), (1, "false"), (1000, "true"), (9, "true")):
+        engine = start(tokens=tokens, pack=pack)
         rows = with_more(engine, rows_of(engine, drift=0.3))
         sums = engine.accumulate(rows, algo, TOTALS, 1.0)
         result.append((sums, gradient(engine)))
@@ -117,6 +117,26 @@ def test_loss_gradient_and_counts_do_not_depend_on_how_the_batch_is_cut(spec):
         assert sums == pytest.approx(complete, rel=1e-4, abs=1e-5)
         scale = float(by_whole.abs().max())
         torch.testing.assert_close(by_cut, by_whole, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("pack", ["true", "false"])
+@pytest.mark.parametrize("recompute", [True, False])
+def test_layers_that_are_compiled_have_the_gradients_of_eager_ones(monkeypatch, pack, recompute):
+    """Padded rows, and packed ones on a GPU, need few graphs for any number of rows and tokens."""
+    graphs = torch.compile(compiled_layers._layer, dynamic=True, backend="aot_eager")
+    monkeypatch.setattr(compiled_layers, "_compiled", lambda: graphs)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    result = []
+    for fuse in ("false", "true"):
+        engine = start(tokens=16, pack=pack, fuse=fuse)
+        engine._recompute = recompute
+        rows = rows_of(engine)
+        engine.accumulate(rows, objective.build("grpo"), TOTALS, 1.0)
+        result.append(gradient(engine))
+    torch.testing.assert_close(*result, rtol=1e-4, atol=1e-7)
+    if pack == "false":
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
 
 
 def test_accumulating_twice_adds_the_gradients():
@@ -155,10 +175,11 @@ def test_the_first_step_on_its_own_log_probs_has_ratio_one_and_no_divergence():
     assert sums["entropy"] > 0
 
 
+@pytest.mark.parametrize("pack", ["true", "false"])
 @pytest.mark.parametrize("tokens", [1000, 16, 9, 1])
 @pytest.mark.parametrize("spec", ["grpo", "grpo+entropy", "apo:k=3"])
-def test_the_first_ratios_are_exactly_1_however_the_rows_are_cut(spec, tokens):
-    engine = start(tokens=tokens)
+def test_the_first_ratios_are_exactly_1_however_the_rows_are_cut(spec, tokens, pack):
+    engine = start(tokens=tokens, pack=pack)
     rows = with_more(engine, rows_of(engine))
     sums = engine.accumulate(rows, objective.build(spec), TOTALS, 1.0)
     assert (sums["ratio_min"], sums["ratio_max"], sums["ratio"]) == (1, 1, 13)
