@@ -84,7 +84,7 @@ def check(path: Path, config: RunConfig) -> Setup:
     if config.train.prompts:
         given = Shards.open(Path(config.train.prompts))
         chat.refuse_answers(given)
-        first.of(given.table()["prompt_id"].to_pylist())
+        first.of(given)
     if directory.last_step() < config.train.steps:
         preflight.check_services(config.train)
     return Setup(config, directory, world, objective, sampling, initial_policy)
@@ -141,7 +141,7 @@ def prepare(setup: Setup) -> Inputs:
     for given in filter(None, (inputs.prompts, inputs.heldout)):
         chat.refuse_answers(given)
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
-    first.of(inputs.prompts.table()["prompt_id"].to_pylist())
+    first.of(inputs.prompts)
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
     if inputs.heldout:
         digests["heldout"] = inputs.heldout.digest
@@ -177,7 +177,7 @@ def load(setup: Setup, inputs: Inputs) -> Run:
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
-        config, policy, chat.with_raw(inputs.prompts), model=model, size=setup.world.size,
+        config, policy, chat.parts_with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     timer = Timer()
