@@ -68,6 +68,22 @@ class Encoder:
         """The token ids of a prompt of a prompts directory; `raw` of one that is no question."""
         return self._tokens(name, shapes.stored(messages, name), raw=raw)
 
+    def encode_all(self, prompts: Iterable[tuple[str, str, bool]]) -> list[list[int]]:
+        """`encode` of many: a name, messages and rawness each."""
+        rendered, are_chats = [], []
+        for name, messages, raw in prompts:
+            prompt = shapes.stored(messages, name)
+            rendered.append(self._rendered(name, prompt, raw=raw))
+            are_chats.append(self._is_chat(prompt, raw))
+        found: list[list[int]] = [[]] * len(rendered)
+        for is_chat in set(are_chats):
+            places = [place for place, own in enumerate(are_chats) if own == is_chat]
+            texts = [rendered[place] for place in places]
+            ids = self._tokenizer(texts, add_special_tokens=not is_chat)["input_ids"]
+            for place, token_ids in zip(places, ids, strict=True):
+                found[place] = self._with_one_begin(token_ids)
+        return found
+
     def fitted(self, name: str, messages: str, room: int, *, raw: bool = False) -> list[int]:
         """The token ids of a prompt that is too long, cut at the left end to at most `room`.
 
@@ -106,6 +122,9 @@ class Encoder:
         token_ids: list[int] = self._tokenizer(rendered, add_special_tokens=not is_chat)[
             "input_ids"
         ]
+        return self._with_one_begin(token_ids)
+
+    def _with_one_begin(self, token_ids: list[int]) -> list[int]:
         first = self._tokenizer.bos_token_id
         if not self._as_before and first is not None and token_ids[:2] == [first, first]:
             return token_ids[1:]  # the text begins with one, and the tokenizer adds one
@@ -183,15 +202,17 @@ class Encoder:
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
         """What the options make of these prompts, one line each."""
-        asked_of = list(zip(messages, raws, strict=True))
-        raw_of = [raw for text, raw in asked_of if text[:1] == '"']
-        asked = raw_of.count(False)
+        count = texts = asked = 0
+        for text, raw in zip(messages, raws, strict=True):
+            count += 1
+            texts += text[:1] == '"'
+            asked += text[:1] == '"' and not raw
         if self.has_template and self._options.chat and asked:
             yield (
                 f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
                 "turn of the chat template; --no-chat leaves text as it is"
             )
-        elif self._system and asked_of and len(raw_of) == len(asked_of):
+        elif self._system and count and texts == count:
             raise UsageError(
                 "--system is given, and the prompts are raw text, as those of tasks are",
                 "leave it out, or put it before the text with --prefix",
