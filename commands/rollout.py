@@ -42,7 +42,7 @@ def command(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
     rollout.check(chosen, selection, share := options.share(shard))
     policy, said = which.to_sample(source, model, out)
-    count = len(selection.of(source.table()["prompt_id"].to_pylist()))
+    count = len(selection.of(source))
     chosen, also = rollout.settle(chosen, policy, count, share.count, out=out)
     if dry_run:
         if not chosen.memory_model:

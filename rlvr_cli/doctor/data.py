@@ -1,27 +1,28 @@
 """What is wrong with prompts, completions and scores, before a GPU hour is spent on them."""
 
-import statistics
-from collections import Counter, defaultdict
+import functools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.doctor import golds
+from rlvr_cli.doctor import prompt_rows
 from rlvr_cli.doctor.finding import Finding
-from rlvr_cli.errors import DataError, UserError
-from rlvr_cli.models import chat, messages, policy as policies
+from rlvr_cli.doctor.prompt_rows import Batches, PromptRow
+from rlvr_cli.errors import DataError
+from rlvr_cli.models import chat
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts, reading, unanswered
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
-PromptRow = dict[str, Any]
 _KINDS = ("prompts", "rollouts", "scores")
 _MOSTLY = 0.5
 _FEW = 0.2
+_BATCH = 8192  # prompts that are held at once
 
 
 def examine(
@@ -45,8 +46,8 @@ def examine(
             answer_column=columns.get("answer_column"),
             verifier=columns.get("verifier"),
         )
-        rows = prompts.named(str(path), found.rows, columns.get("verifier"))
-        yield from _prompts(rows, policy, options)
+        batches = functools.partial(_slices, found.rows)
+        yield from prompt_rows.examine(_named(path, batches, columns), policy, options)
         return
     shards = Shards.open(path)
     if shards.kind not in _KINDS:
@@ -59,12 +60,43 @@ def examine(
     if rollouts.kind == "rollouts" and not scores:
         scores = _neighbouring_scores(rollouts)
     source = rollouts.parent("prompts") if rollouts.kind == "rollouts" else shards
-    rows = prompts.named(str(path), prompts.from_shards(source), columns.get("verifier"))
-    yield from _prompts(rows, policy, options)
+    batches = functools.partial(_of_shards, source)
+    yield from prompt_rows.examine(_named(path, batches, columns), policy, options)
     if rollouts.kind == "rollouts":
         yield from _rollouts(rollouts)
     if scores:
         yield from _scores(scores, rollouts)
+
+
+def _slices(rows: list[PromptRow]) -> Iterator[list[PromptRow]]:
+    yield from (rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH))
+
+
+def _of_shards(source: Shards) -> Iterator[list[PromptRow]]:
+    """The rows of the parts, as many at once as keep the verifiers' processes busy."""
+    rows: list[PromptRow] = []
+    for index, asked in enumerate(chat.parts_with_raw(source)):
+        raws, part = asked["raw"].to_pylist(), source.part(index).to_pylist()
+        rows += (row | {"raw": raw} for row, raw in zip(part, raws, strict=True))
+        if len(rows) >= _BATCH:
+            yield rows
+            rows = []
+    yield rows
+
+
+def _named(path: Path, batches: Batches, columns: dict[str, str | None]) -> Batches:
+    """The rows with the verifier of each; an error that counts those without over all of them."""
+    verifier = columns.get("verifier")
+
+    def named() -> Iterator[list[PromptRow]]:
+        for rows in batches():
+            try:
+                yield prompts.named(str(path), rows, verifier)
+            except DataError:
+                prompts.named(str(path), [row for some in batches() for row in some], verifier)
+                raise
+
+    return named
 
 
 def _neighbouring_scores(rollouts: Shards) -> Shards | None:
@@ -76,95 +108,10 @@ def _neighbouring_scores(rollouts: Shards) -> Shards | None:
     return scores if scores.parent("rollouts").digest == rollouts.digest else None
 
 
-def _prompts(
-    rows: list[PromptRow], policy: Policy | None, options: RolloutOptions
-) -> Iterator[Finding]:
-    yield from _doubles(rows)
-    yield from _answers(rows)
-    yield from golds.examine(rows)
-    if policy:
-        yield from _encoded(rows, policy, options)
-
-
-def _answers(rows: list[PromptRow]) -> Iterator[Finding]:
-    """Prompts that end with the assistant's turn, in which the policy would see the answer."""
-    names = [
-        row["prompt_id"]
-        for row in rows
-        if messages.ends_with_answer(messages.stored(row["messages"], row["prompt_id"]))
-    ]
-    if names:
-        yield Finding(
-            "problem",
-            "turns",
-            f"{len(names)} of {len(rows)} prompts end with the assistant's turn: {_some(names)}",
-            "leave that turn out with `rlvr prompts ... --drop-answer-turn`",
-        )
-
-
-def _doubles(rows: list[PromptRow]) -> Iterator[Finding]:
-    counts = Counter(row["prompt_id"] for row in rows)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        yield Finding(
-            "problem",
-            "ids",
-            f"{len(twice)} ids belong to several prompts each: {_some(twice)}",
-            "name a column of distinct values with --id-column",
-        )
-    by_text: dict[str, list[PromptRow]] = defaultdict(list)
-    for row in rows:
-        by_text[row["messages"]].append(row)
-    same = [group for group in by_text.values() if len(group) > 1]
-    differ = [group for group in same if len({row["answer"] for row in group}) > 1]
-    for level, groups, what in (("problem", differ, "with different golds"), ("note", same, "")):
-        if groups:
-            names = [f"{group[0]['prompt_id']} = {group[1]['prompt_id']}" for group in groups]
-            text = f"{len(groups)} texts belong to several prompts each {what}".rstrip()
-            hint = "keep one of each: they would count twice"
-            yield Finding(level, "prompts", f"{text}: {_some(names)}", hint)  # type: ignore[arg-type]
-            break
-    if not twice and not same:
-        yield Finding("ok", "prompts", f"{len(rows)}, no id and no text twice")
-
-
-def _encoded(rows: list[PromptRow], policy: Policy, options: RolloutOptions) -> Iterator[Finding]:
-    """How long the prompts are for the policy, and the first one as it sees it."""
-    context = policies.context_length(policy)
-    try:
-        encoder = chat.Encoder(policies.load_tokenizer(policy), options)
-        remarks = list(encoder.remarks([r["messages"] for r in rows], [r["raw"] for r in rows]))
-        lengths = {
-            row["prompt_id"]: len(
-                encoder.encode(row["prompt_id"], row["messages"], raw=bool(row["raw"]))
-            )
-            for row in rows
-        }
-    except UserError as error:
-        yield Finding("problem", "lengths", str(error), error.hint)
-        return
-    new = options.max_new_tokens
-    room = context - new
-    long = [name for name, length in lengths.items() if length > room]
-    most, middle = max(lengths.values()), statistics.median(lengths.values())
-    text = f"prompts of {middle:g} tokens (median) to {most}"
-    if not long:
-        yield Finding("ok", "lengths", f"{text}, the context leaves {room}")
-    else:
-        yield Finding(
-            "problem",
-            "lengths",
-            f"{len(long)} of {len(rows)} prompts are longer than {room} tokens, which a context of "
-            f"{context} leaves for them with {new} new ones: {_some(long)}",
-            "use fewer --max-new-tokens, or `--overlong skip`",
-        )
-    for remark in remarks:
-        yield Finding("ok", "template", remark)
-    yield Finding("ok", "prompt", encoder.preview(rows[0]))
-
-
 def _rollouts(rollouts: Shards) -> Iterator[Finding]:
-    reasons = Counter(rollouts.table()["finish_reason"].to_pylist())
+    reasons: Counter[str | None] = Counter()
+    for index in range(len(rollouts)):
+        reasons.update(rollouts.part(index, ["finish_reason"])["finish_reason"].to_pylist())
     count = rollouts.rows
     unknown = reasons[None]
     share = reasons["length"] / max(count - unknown, 1)
@@ -182,7 +129,8 @@ def _rollouts(rollouts: Shards) -> Iterator[Finding]:
 
 
 def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
-    table = scores.table()
+    names = ["prompt_id", "reward", "status"]
+    table = pa.concat_tables(scores.part(index, names) for index in range(len(scores)))
     groups, mixed = len(pc.unique(table["prompt_id"])), len(dynamic.mixed(table))
     means = table.group_by("prompt_id").aggregate([("reward", "mean"), ("reward", "max")])
     best = pc.max(table["reward"]).as_py() or 0.0
@@ -194,7 +142,8 @@ def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
     few = mixed < _FEW * groups
     hint = "take prompts that the policy solves at times: `rlvr prompts ... --drop-easiest`"
     yield Finding("problem" if few else "ok", "groups", text, hint if few else "")
-    status = Counter(name for name in table["status"].to_pylist() if name in FAULTS)
+    counts = pc.value_counts(table["status"]).to_pylist()
+    status = {c["values"]: c["counts"] for c in counts if c["values"] in FAULTS}
     if status:
         listed = ", ".join(f"{n} {name}" for name, n in status.items())
         yield Finding(
@@ -204,7 +153,3 @@ def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
     hint = "ask for the form that the verifier reads: `rlvr list verifiers` says which"
     for remark in unanswered.remarks(scores, rollouts):
         yield Finding("problem" if many else "note", "answers", remark, hint if many else "")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names[:3]) + (", ..." if len(names) > 3 else "")

@@ -1,7 +1,6 @@
 """Whether a run fits on the device in each phase, and whether sampler and trainer agree."""
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from rlvr_cli import registry
@@ -35,7 +34,7 @@ def examine(
     """What each phase of such a run needs, on each of `size` devices."""
     device = device or devices.here()
     shape = shape_of(policy, config.train_step)
-    prompts = config.train.prompts and chat.with_raw(
+    prompts = config.train.prompts and chat.parts_with_raw(
         Shards.open(Path(config.train.prompts), "prompts")
     )
     sampling = config.rollout
@@ -122,7 +121,8 @@ def _prompts(policy: Policy, config: RunConfig) -> Iterator[list[int]]:
     if not config.train.prompts:
         yield from ([*tokenizer(text)["input_ids"]] for text in _TEXTS)
         return
-    rows = chat.with_raw(Shards.open(Path(config.train.prompts), "prompts"))
+    prompts = Shards.open(Path(config.train.prompts), "prompts")
+    rows = chat.with_raw(prompts, range(min(_PROMPTS, prompts.rows)))
     encoder = chat.Encoder(tokenizer, config.rollout)
-    for row in islice(rows.to_pylist(), _PROMPTS):
+    for row in rows.to_pylist():
         yield encoder.encode(row["prompt_id"], row["messages"], raw=row["raw"])

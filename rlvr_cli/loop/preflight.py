@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -156,7 +157,7 @@ def check_evaluation(config: RunConfig) -> None:
 def require_memory(
     config: RunConfig,
     policy: Policy,
-    prompts: pa.Table,
+    prompts: Iterable[pa.Table],
     *,
     model: Policy | None,
     reference: bool,

@@ -98,7 +98,7 @@ class Sampler:
     @functools.cached_property
     def _probe(self) -> list[int]:
         """The prompt that sampler and trainer are compared on: the first to train on."""
-        first = chat.with_raw(self._prompts).slice(0, 1).to_pylist()[0]
+        first = chat.with_raw(self._prompts, [0]).to_pylist()[0]
         tokenizer = policies.load_tokenizer(self._trained.initial_policy)
         encoder = chat.Encoder(tokenizer, self._options)
         return encoder.encode(first["prompt_id"], first["messages"], raw=first["raw"])

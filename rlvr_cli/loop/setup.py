@@ -89,7 +89,7 @@ def check(path: Path, config: RunConfig) -> Setup:
     if config.train.prompts:
         given = Shards.open(Path(config.train.prompts))
         chat.refuse_answers(given)
-        first.of(given.table()["prompt_id"].to_pylist())
+        first.of(given)
     if directory.last_step() < config.train.steps:
         preflight.check_services(config.train)
     return Setup(config, directory, world, objective, sampling, initial_policy)
@@ -172,7 +172,7 @@ def prepare(setup: Setup) -> Inputs:
         moved.remember(given.digest, given.path)
     moved.remember(setup.initial_policy.digest, setup.initial_policy.path)
     first = rollout.Selection(train.seed, 1, train.prompts_per_step)
-    first.of(inputs.prompts.table()["prompt_id"].to_pylist())
+    first.of(inputs.prompts)
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
     if inputs.heldout:
         digests["heldout"] = inputs.heldout.digest
@@ -231,7 +231,7 @@ def load(setup: Setup, inputs: Inputs, last_step: int) -> Run:
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
-        config, policy, chat.with_raw(inputs.prompts), model=model, size=setup.world.size,
+        config, policy, chat.parts_with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     room = rooms.of_run(config, policy, model)

@@ -5,16 +5,19 @@ those of a policy without one, stay raw text. Messages always go through the tem
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import messages as shapes, prompt_options, stops
 from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.models.prompt_options import DATE
+from rlvr_cli.storage import rows
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import escape
 
@@ -65,6 +68,22 @@ class Encoder:
         """The token ids of a prompt of a prompts directory; `raw` of one that is no question."""
         return self._tokens(name, shapes.stored(messages, name), raw=raw)
 
+    def encode_all(self, prompts: Iterable[tuple[str, str, bool]]) -> list[list[int]]:
+        """`encode` of many: a name, messages and rawness each."""
+        rendered, are_chats = [], []
+        for name, messages, raw in prompts:
+            prompt = shapes.stored(messages, name)
+            rendered.append(self._rendered(name, prompt, raw=raw))
+            are_chats.append(self._is_chat(prompt, raw))
+        found: list[list[int]] = [[]] * len(rendered)
+        for is_chat in set(are_chats):
+            places = [place for place, own in enumerate(are_chats) if own == is_chat]
+            texts = [rendered[place] for place in places]
+            ids = self._tokenizer(texts, add_special_tokens=not is_chat)["input_ids"]
+            for place, token_ids in zip(places, ids, strict=True):
+                found[place] = self._with_one_begin(token_ids)
+        return found
+
     def fitted(self, name: str, messages: str, room: int, *, raw: bool = False) -> list[int]:
         """The token ids of a prompt that is too long, cut at the left end to at most `room`.
 
@@ -103,6 +122,9 @@ class Encoder:
         token_ids: list[int] = self._tokenizer(rendered, add_special_tokens=not is_chat)[
             "input_ids"
         ]
+        return self._with_one_begin(token_ids)
+
+    def _with_one_begin(self, token_ids: list[int]) -> list[int]:
         first = self._tokenizer.bos_token_id
         if not self._as_before and first is not None and token_ids[:2] == [first, first]:
             return token_ids[1:]  # the text begins with one, and the tokenizer adds one
@@ -180,15 +202,17 @@ class Encoder:
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
         """What the options make of these prompts, one line each."""
-        rows = list(zip(messages, raws, strict=True))
-        raw_of = [raw for text, raw in rows if text[:1] == '"']
-        asked = raw_of.count(False)
+        count = texts = asked = 0
+        for text, raw in zip(messages, raws, strict=True):
+            count += 1
+            texts += text[:1] == '"'
+            asked += text[:1] == '"' and not raw
         if self.has_template and self._options.chat and asked:
             yield (
                 f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
                 "turn of the chat template; --no-chat leaves text as it is"
             )
-        elif self._system and rows and len(raw_of) == len(rows):
+        elif self._system and count and texts == count:
             raise UsageError(
                 "--system is given, and the prompts are raw text, as those of tasks are",
                 "leave it out, or put it before the text with --prefix",
@@ -229,16 +253,28 @@ def _asking(prompt: Prompt, question: str) -> Prompt:
     return [*prompt[:last], asked, *prompt[last + 1 :]]
 
 
-def with_raw(prompts: Shards) -> pa.Table:
+_ASKED = ["prompt_id", "messages", "raw"]
+
+
+def with_raw(prompts: Shards, numbers: Sequence[int] | np.ndarray) -> pa.Table:
+    """Id, messages and rawness of the prompts of these numbers, see `parts_with_raw`."""
+    return _raw_known(prompts, rows.of(prompts).take(numbers, _ASKED))
+
+
+def parts_with_raw(prompts: Shards) -> Iterator[pa.Table]:
     """Id, messages and rawness of each prompt: whether it is raw text rather than a question.
 
     Where a row does not say it, prompts that a task made are raw, and those made from them.
     """
-    table = prompts.table()
-    rows = table["raw"].to_pylist() if "raw" in table.column_names else [None] * table.num_rows
-    of_task = None in rows and _is_of_task(prompts)
-    raw = pa.array([of_task if value is None else value for value in rows], pa.bool_())
-    return table.select(["prompt_id", "messages"]).append_column("raw", raw)
+    for index in range(len(prompts)):
+        yield _raw_known(prompts, prompts.part(index, _ASKED))
+
+
+def _raw_known(prompts: Shards, table: pa.Table) -> pa.Table:
+    if not table["raw"].null_count:
+        return table
+    raw = pc.fill_null(table["raw"], _is_of_task(prompts))
+    return table.set_column(2, "raw", raw)
 
 
 def _is_of_task(prompts: Shards) -> bool:
@@ -249,7 +285,7 @@ def _is_of_task(prompts: Shards) -> bool:
 
 def refuse_answers(prompts: Shards) -> None:
     """An error if a prompt ends with the assistant's turn."""
-    for part in prompts.parts():
+    for part in parts_with_raw(prompts):
         names, texts = part["prompt_id"].to_pylist(), part["messages"].to_pylist()
         for name, text in zip(names, texts, strict=True):
             if text[:1] != '"':

@@ -37,7 +37,7 @@ def run(
 ) -> Shards | None:
     """An advantages directory by the estimator of `algo`, which it records for train-step.
 
-    Statistics may span the full rollout batch, so all rows are read at once. A row without a
+    Statistics may span the full rollout batch, so the rewards of all rows are held. A row without a
     reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
     whose rewards are all equal.
     """
@@ -108,26 +108,23 @@ def _estimate(
     allow_singletons: bool,
     drop_uninformative: bool,
 ) -> pa.Table:
-    parts = [common.zip_columns(index, rollouts, scores) for index in range(len(scores))]
-    names = [*common.KEY, "reward", "correct", "token_ids"]
-    columns = {
-        name: pa.chunked_array([c for part in parts for c in part[name].chunks]) for name in names
-    }
-    prompt_ids = columns["prompt_id"].to_pylist()
+    columns, length_N = _columns(scores, rollouts)
+    prompt_ids = columns["prompt_id"]
+    code_N = common.group_codes(name for c in prompt_ids.chunks for name in c.to_pylist())
     size = rollouts.params.get("num_generations")
-    common.require_whole_groups(prompt_ids, columns["sample_index"].to_pylist(), size, scores)
+    common.require_whole_groups(
+        prompt_ids, code_N, columns["sample_index"].to_numpy(), size, scores
+    )
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
     if "correct" in objective.needs:
         _require_correct(columns, present_N, scores)
-    lengths = pc.fill_null(pc.list_value_length(columns["token_ids"]), 0)
-    length_N = lengths.to_numpy().astype(np.int64)
     correct_N = pc.fill_null(columns["correct"], False).to_numpy()
     step = Step(
         reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),
         present_N=torch.from_numpy(present_N),
         correct_N=torch.from_numpy(correct_N.astype(bool)),
-        group_N=torch.from_numpy(common.group_codes(prompt_ids)),
+        group_N=torch.from_numpy(code_N),
         length_N=torch.from_numpy(length_N),
         max_length=require_longest(objective, rollouts) or int(length_N.max(initial=0)),
     )
@@ -149,6 +146,24 @@ def _estimate(
             "keep": keep_N.numpy(),
         }
     ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+def _columns(scores: Shards, rollouts: Shards) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
+    """The key, reward and verdict of all rows, and the tokens of each completion."""
+    names = [*common.KEY, "reward", "correct"]
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
+    lengths: list[np.ndarray] = []
+    for index in range(len(scores)):
+        part = common.zip_columns(index, rollouts, scores, only=("reward", "correct", "token_ids"))
+        for name in names:
+            chunks[name] += part[name].chunks
+        length = pc.fill_null(pc.list_value_length(part["token_ids"]), 0)
+        lengths.append(length.to_numpy().astype(np.int64))
+    types = schema.schema("scores")
+    return (
+        {name: pa.chunked_array(chunks[name], types.field(name).type) for name in names},
+        np.concatenate([np.empty(0, np.int64), *lengths]),
+    )
 
 
 @contextlib.contextmanager
@@ -180,7 +195,11 @@ def _nullable(value_N: np.ndarray) -> pa.Array:
 
 
 def _check_rewards(
-    objective: Objective, step: Step, prompt_ids: list[str], scores: Shards, allow_singletons: bool
+    objective: Objective,
+    step: Step,
+    prompt_ids: pa.ChunkedArray,
+    scores: Shards,
+    allow_singletons: bool,
 ) -> None:
     if not bool(torch.isfinite(step.reward_N).all()):
         row = int((~torch.isfinite(step.reward_N)).nonzero()[0])
@@ -192,7 +211,7 @@ def _check_rewards(
     size_N = group_stats.total(torch.ones_like(step.group_N), step.group_N)
     small_N = step.present_N & (size_N < 2)
     if objective.group_relative and not allow_singletons and bool(small_N.any()):
-        prompt_id = prompt_ids[int(small_N.nonzero()[0])]
+        prompt_id = prompt_ids[int(small_N.nonzero()[0])].as_py()
         raise DataError(
             f"prompt `{prompt_id}` has one completion, its group needs two",
             "sample more with `rlvr rollout -n`, or give it advantage 0 with --allow-singletons",

@@ -3,6 +3,7 @@
 Shapes: N tokens of a column, K top-k.
 """
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,20 @@ def together(shards: Shards | None, out: Path) -> Shards | None:
     return shards or Shards.open(out)
 
 
-def zip_columns(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
-    """The columns of one part of several directories; an error unless their rows line up."""
+def zip_columns(
+    index: int, *directories: Shards, only: Collection[str] | None = None
+) -> dict[str, pa.ChunkedArray]:
+    """The columns of one part of several directories; an error unless their rows line up.
+
+    `only` names those to read beside the key, of the directories that have them.
+    """
     columns: dict[str, pa.ChunkedArray] = {}
     first = None
     for shards in directories:
-        table = shards.part(index)
+        names = shards.schema.names
+        table = shards.part(
+            index, None if only is None else [n for n in names if n in KEY or n in only]
+        )
         key = table.select(KEY).combine_chunks()
         if first is not None and not key.equals(first):
             raise DataError(
@@ -43,31 +52,41 @@ def zip_columns(index: int, *directories: Shards) -> dict[str, pa.ChunkedArray]:
     return columns
 
 
-def group_codes(prompt_ids: list[str]) -> np.ndarray:
+def group_codes(prompt_ids: Iterable[str]) -> np.ndarray:
     """The number of each row's group, in order of first appearance."""
     codes: dict[str, int] = {}
-    return np.array([codes.setdefault(p, len(codes)) for p in prompt_ids], dtype=np.int64)
+    return np.fromiter((codes.setdefault(p, len(codes)) for p in prompt_ids), dtype=np.int64)
 
 
 def require_whole_groups(
-    prompt_ids: list[str], sample_indices: list[int], size: int | None, where: Shards
+    prompt_ids: pa.ChunkedArray,
+    code_N: np.ndarray,
+    sample_N: np.ndarray,
+    size: int | None,
+    where: Shards,
 ) -> None:
     """An error that names the first prompt whose samples are not 0 to n-1, each once.
 
-    `size` is the number every group must have, None where groups may differ.
+    `code_N` are the numbers of the rows' groups; `size` is the number that every group must have,
+    None where groups may differ.
     """
-    samples_by_id: dict[str, list[int]] = {}
-    for prompt_id, sample in zip(prompt_ids, sample_indices, strict=True):
-        samples_by_id.setdefault(prompt_id, []).append(sample)
-    for prompt_id, samples in samples_by_id.items():
-        expected = size or len(samples)
-        if sorted(samples) != list(range(expected)):
-            doubled = len(set(samples)) < len(samples)
-            raise DataError(
-                f"`{where.path}` holds {len(samples)} completions of prompt `{prompt_id}`"
-                f"{', one of them twice' if doubled else ''}, {expected} were expected",
-                "a group must be complete: make the rollouts again",
-            )
+    count_G = np.bincount(code_N)
+    order_N = np.lexsort((sample_N, code_N))
+    begin_G = np.cumsum(count_G) - count_G
+    expected_N = np.arange(len(code_N)) - np.repeat(begin_G, count_G)
+    wrong_G = count_G != (count_G if size is None else size)
+    wrong_G[code_N[order_N[sample_N[order_N] != expected_N]]] = True
+    if not wrong_G.any():
+        return
+    group = int(wrong_G.argmax())
+    sample_M = sample_N[code_N == group]
+    doubled = len(np.unique(sample_M)) < len(sample_M)
+    raise DataError(
+        f"`{where.path}` holds {len(sample_M)} completions of prompt "
+        f"`{prompt_ids[int((code_N == group).argmax())]}`"
+        f"{', one of them twice' if doubled else ''}, {size or len(sample_M)} were expected",
+        "a group must be complete: make the rollouts again",
+    )
 
 
 def training_rows(table: pa.Table) -> list[Row]:

@@ -95,11 +95,12 @@ def with_verification(plan: Plan, verification: Verification) -> Plan:
 
 def mixed(scores: pa.Table) -> list[str]:
     """The prompts whose rewards are not all equal, in order; a missing reward does not count."""
-    rewards: dict[str, set[float]] = {}
-    for row in scores.select(["prompt_id", "reward"]).to_pylist():
-        if row["reward"] is not None:
-            rewards.setdefault(row["prompt_id"], set()).add(row["reward"])
-    return [prompt_id for prompt_id, values in rewards.items() if len(values) > 1]
+    groups = scores.group_by("prompt_id", use_threads=False).aggregate(
+        [("reward", "min"), ("reward", "max")]
+    )
+    is_mixed = pc.not_equal(groups["reward_min"], groups["reward_max"])
+    found: list[str] = groups.filter(is_mixed)["prompt_id"].to_pylist()
+    return found
 
 
 def _nothing_mixed(facts: dict[str, Any]) -> DataError:

@@ -17,13 +17,16 @@ def unreadable(
     """
     unreadable: dict[str, str] = {}
     questions, owners = [], []
+    built: dict[str, tuple[rewards.Part, ...]] = {}
     by = joins.per_value(verifier) if verifier else None
     for row in rows:
         text = by.of_row(row) if by else verifier or row["verifier"]
         if text is None:
             continue
         named_by = "" if verifier else "the `verifier` column of the prompts"
-        for part in rewards.build(text, named_by=named_by):
+        if text not in built:
+            built[text] = rewards.build(text, named_by=named_by)
+        for part in built[text]:
             answer = row["answer"] or ""
             is_asked = isinstance(part.verifier, Remote) and part.verifier.needs_answer
             if is_asked and not answer.strip():

@@ -2,21 +2,27 @@
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import messages as shapes
 from rlvr_cli.protocols import GroupVerifier, Isolated, Remote
 from rlvr_cli.specs import grammar, trust
+from rlvr_cli.storage import rows
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.functions.signatures import GOLDS
 from rlvr_cli.verification.scoring import joins, rewards
 from rlvr_cli.verification.scoring.rewards import Part
 
-_PROMPTS = 1024  # whose golds are kept ready
+_NAMING = ["prompt_id", "answer", "verifier", "source", "extra"]
+_READ = [*_NAMING, "messages"]
 
 
 @dataclass(frozen=True)
@@ -46,16 +52,15 @@ class PromptRewards:
     """
 
     def __init__(self, prompts: Shards, spec: str | None) -> None:
-        self._path, self._spec = prompts.path, spec
-        self._rows = {row["prompt_id"]: row for row in prompts.table().to_pylist()}
-        self._texts = _texts(prompts, self._rows, spec)
-        texts = {text for text in self._texts.values() if text}
+        self._prompts, self._spec = prompts, spec
+        self._named = _named(prompts.path, prompts.digest, spec)
         self._named_by = "" if spec else f"the `verifier` column of `{prompts.path}`"
         self._rewards = {
-            text: rewards.build(text, named_by=self._named_by) for text in sorted(texts)
+            text: rewards.build(text, named_by=self._named_by) for text in self._named.texts
         }
         self.parts = [part for reward in self._rewards.values() for part in reward]
-        self.of = functools.lru_cache(maxsize=_PROMPTS)(self._gold)  # its completions are together
+        self._reward_of = _naming(spec)
+        self._ready: dict[str, Gold] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,37 +90,31 @@ class PromptRewards:
             f"verifier `{grammar.read(s).name}`": registry.version("verifiers", s) for s in specs
         }
 
-    def unnamed(self) -> list[str]:
-        """The prompts that nothing names a verifier for."""
-        return [name for name, text in self._texts.items() if text is None]
-
     def require_all(self) -> None:
         """An error if a prompt has no verifier, or lacks a column that its function takes."""
-        if unnamed := self.unnamed():
-            count = len(self._rows)
+        if self._named.missing:
             raise DataError(
-                f"prompt `{unnamed[0]}` names no verifier, as do {len(unnamed)} of {count} "
-                f"of `{self._path}`",
+                f"prompt `{self._named.first_missing}` names no verifier, as do "
+                f"{self._named.missing} of {self._prompts.rows} of `{self._prompts.path}`",
                 f"name one with --verifier: {', '.join(rewards.names())}, or your own, "
                 "reward.py:function",
             )
-        taking = {
-            text: [
-                (p, p.verifier) for p in reward if isinstance(p.verifier, GroupVerifier | Remote)
-            ]
+        taking = tuple(
+            (text, part.name, tuple(verifier.columns), _given(verifier))
             for text, reward in self._rewards.items()
-        }
-        if not any(taking.values()):
+            for part in reward
+            if isinstance(verifier := part.verifier, GroupVerifier | Remote) and verifier.columns
+        )
+        if not taking:
             return
-        for prompt_id, row in self._rows.items():
-            for part, verifier in taking[str(self._texts[prompt_id])]:
-                for name in _lacking(verifier, row["extra"]):
-                    there = dict.fromkeys([*_extra(row["extra"]), *_given(verifier)])
-                    raise DataError(
-                        f"prompt `{prompt_id}` has no column `{name}`, which `{part.name}` takes",
-                        f"make the prompts again from data that has it, or take one of "
-                        f"{', '.join(there)}",
-                    )
+        path, digest = self._prompts.path.absolute(), self._prompts.digest
+        if lacking := _first_lacking(path, digest, self._spec, taking):
+            raise DataError(
+                f"prompt `{lacking.prompt_id}` has no column `{lacking.column}`, which "
+                f"`{lacking.part}` takes",
+                f"make the prompts again from data that has it, or take one of "
+                f"{', '.join(lacking.there)}",
+            )
 
     def require_permission(self, *, allow_code: bool) -> None:
         """An error if a verifier runs what a model wrote, unless that is allowed.
@@ -137,27 +136,98 @@ class PromptRewards:
                     named_by=self._named_by or "the configuration",
                 )
 
-    def _gold(self, prompt_id: str) -> Gold:
-        row = self._rows[prompt_id]
-        extra, messages = _extra(row["extra"]), shapes.stored(row["messages"], prompt_id)
+    def prepare(self, prompt_ids: Iterable[str]) -> None:
+        """Has the golds of these prompts ready, and of no others; reads the parts that hold them.
+
+        `of` gives that of one.
+        """
+        wanted = list(dict.fromkeys(prompt_ids))
+        table = rows.of(self._prompts)
+        found = table.take(table.numbers_of(wanted), _READ).to_pylist()
+        self._ready = {row["prompt_id"]: self._gold(row) for row in found}
+
+    def of(self, prompt_id: str) -> Gold:
+        return self._ready[prompt_id]
+
+    def _gold(self, row: dict[str, Any]) -> Gold:
+        extra, messages = _extra(row["extra"]), shapes.stored(row["messages"], row["prompt_id"])
         text, prefilled = shapes.question(messages), _prefilled(messages)
-        reward = self._rewards[str(self._texts[prompt_id])]
+        reward = self._rewards[str(self._reward_of(row))]
         return Gold(
             reward, row["answer"], extra | {"prompt": text}, messages, row["source"], prefilled
         )
 
 
-def _texts(
-    prompts: Shards, rows: dict[str, dict[str, Any]], spec: str | None
-) -> dict[str, str | None]:
-    """The reward of each prompt as it is written: its own, or what `spec` says of it."""
-    if not spec:
-        return {name: row["verifier"] for name, row in rows.items()}
-    by = joins.per_value(spec)
-    if by is None:
-        return dict.fromkeys(rows, spec)
-    by.require(list(rows.values()), f"`{prompts.path}`")
-    return {name: by.of_row(row) for name, row in rows.items()}
+@dataclass(frozen=True)
+class _Named:
+    """The rewards that prompts have, each once and in order, and how many have none."""
+
+    texts: tuple[str, ...]
+    missing: int
+    first_missing: str
+
+
+@functools.lru_cache(maxsize=4)
+def _named(path: Path, digest: str, spec: str | None) -> _Named:
+    """What all prompts of a directory are verified with; they are read once a process for it."""
+    prompts = Shards.open(path, "prompts")
+    by = joins.per_value(spec) if spec else None
+    if spec and by is None:
+        return _Named((spec,) if prompts.rows else (), 0, "")
+    texts: set[str | None] = set()
+    missing, first = 0, ""
+    for index in range(len(prompts)):
+        part = prompts.part(index, _NAMING if by else ["prompt_id", "verifier"])
+        own = part["verifier"]
+        if by:
+            own = pa.chunked_array([[by.of_row(row) for row in part.to_pylist()]], pa.string())
+        texts.update(own.unique().to_pylist())
+        if own.null_count:
+            first = first or part["prompt_id"][pc.index(own.is_null(), True).as_py()].as_py()
+            missing += own.null_count
+    if by and missing:
+        by.require(prompts.table().to_pylist(), f"`{path}`")
+    return _Named(tuple(sorted(filter(None, texts))), missing, first)
+
+
+def _naming(spec: str | None) -> Callable[[dict[str, Any]], str | None]:
+    """What says the reward of a prompt as it is written: its own, or what `spec` says of it."""
+    by = joins.per_value(spec) if spec else None
+    return by.of_row if by else lambda row: spec or row["verifier"]
+
+
+@dataclass(frozen=True)
+class _Lacking:
+    """A prompt without a column that a part of its reward takes, and what there is to take."""
+
+    prompt_id: str
+    column: str
+    part: str
+    there: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=4)
+def _first_lacking(
+    path: Path,
+    digest: str,
+    spec: str | None,
+    taking: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...],
+) -> _Lacking | None:
+    """The first prompt that lacks a column; `taking` is a reward, its part, that takes columns.
+
+    Those are followed by the names that every prompt has something for.
+    """
+    prompts, reward_of = Shards.open(path, "prompts"), _naming(spec)
+    for index in range(len(prompts)):
+        for row in prompts.part(index, _NAMING).to_pylist():
+            own = reward_of(row)
+            for text, part, columns, given in taking:
+                there = _extra(row["extra"]) if text == own else {}
+                for name in columns if text == own else ():
+                    if name not in there:
+                        known = tuple(dict.fromkeys([*there, *given]))
+                        return _Lacking(row["prompt_id"], name, part, known)
+    return None
 
 
 def check(prompts: Shards, *, verifier: str | None, allow_code: bool) -> PromptRewards:
@@ -170,7 +240,8 @@ def check(prompts: Shards, *, verifier: str | None, allow_code: bool) -> PromptR
 
 def remarks(prompts: Shards) -> Iterator[str]:
     """What one who samples completions of these prompts would like to know before."""
-    missing = prompts.table()["verifier"].null_count
+    parts = (prompts.part(index, ["verifier"]) for index in range(len(prompts)))
+    missing = sum(part["verifier"].null_count for part in parts)
     if missing:
         yield (
             f"{missing} of {prompts.rows} prompts name no verifier: name one when you score them, "
@@ -181,10 +252,6 @@ def remarks(prompts: Shards) -> Iterator[str]:
 def _given(verifier: GroupVerifier | Remote) -> tuple[str, ...]:
     """The names that every prompt has something for."""
     return GOLDS[:3] if isinstance(verifier, GroupVerifier) else ("prompt", "completion", "answer")
-
-
-def _lacking(verifier: GroupVerifier | Remote, extra: str | None) -> list[str]:
-    return [n for n in verifier.columns if n not in _extra(extra)] if verifier.columns else []
 
 
 def _extra(text: str | None) -> dict[str, Any]:

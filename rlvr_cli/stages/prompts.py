@@ -158,7 +158,8 @@ def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
 
 def from_shards(prompts: Shards) -> list[dict[str, Any]]:
     """The rows of a prompts directory."""
-    rows, raws = prompts.table().to_pylist(), chat.with_raw(prompts)["raw"].to_pylist()
+    raws = [raw for part in chat.parts_with_raw(prompts) for raw in part["raw"].to_pylist()]
+    rows = [row for part in prompts.parts() for row in part.to_pylist()]
     return [row | {"raw": raw} for row, raw in zip(rows, raws, strict=True)]
 
 

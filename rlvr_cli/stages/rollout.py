@@ -1,11 +1,12 @@
 """The stage that samples completions of prompts."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,7 +28,9 @@ from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, prompt_rewards, sampling
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.storage import rows
 from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.rows import Rows
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 from rlvr_cli.verification.scoring import rewards
@@ -53,24 +56,33 @@ class Selection:
     limit: int | None = None
     draw: int = 0
 
-    def of(self, prompt_ids: list[str]) -> list[int]:
-        indices = list(range(len(prompt_ids)))[: self.limit]
-        if self.prompts_per_step is None:
-            return indices
-        steps = len(indices) // self.prompts_per_step
-        if not steps:
+    def of(self, prompts: Shards) -> np.ndarray:
+        """The numbers of the prompts, in order; the ids are shuffled once an epoch."""
+        count = min(prompts.rows, prompts.rows if self.limit is None else self.limit)
+        size = self.prompts_per_step
+        if size is None:
+            return np.arange(count)
+        if size > count:
             raise UsageError(
-                f"a step of {self.prompts_per_step} prompts was asked for of {len(indices)}",
-                f"use --prompts-per-step {max(1, len(indices))}",
+                f"a step of {size} prompts was asked for of {count}",
+                f"use --prompts-per-step {max(1, count)}",
             )
-        epoch, offset = divmod(max(self.step, 1) - 1, steps)
-        indices.sort(key=lambda i: seeds.derive("order", self.seed, epoch, prompt_ids[i]))
-        size, start = self.prompts_per_step, offset * self.prompts_per_step
+        epoch, offset = divmod(max(self.step, 1) - 1, count // size)
+        ids, start = rows.of(prompts), offset * size
+        shuffled_N = _shuffled(ids, count, "order", self.seed, epoch)
         if not self.draw:
-            return indices[start : start + size]
-        others = indices[:start] + indices[start + size :]
-        others.sort(key=lambda i: seeds.derive("draw", self.seed, self.step, prompt_ids[i]))
-        return others[(self.draw - 1) * size : self.draw * size]
+            return shuffled_N[start : start + size]
+        anew_N = _shuffled(ids, count, "draw", self.seed, self.step)
+        others_N = anew_N[~np.isin(anew_N, shuffled_N[start : start + size])]
+        return others_N[(self.draw - 1) * size : self.draw * size]
+
+
+@functools.lru_cache(maxsize=2)
+def _shuffled(ids: Rows, count: int, *parts: int | str) -> np.ndarray:
+    """The numbers of the first rows in the order of the seeds that these parts give their ids."""
+    seed_of = seeds.deriving(*parts)
+    names = (name for chunk in ids.ids[:count].chunks for name in chunk.to_pylist())
+    return np.argsort(np.fromiter(map(seed_of, names), np.int64, count), kind="stable")
 
 
 def run(
@@ -187,7 +199,7 @@ def load(
         shape_of(policy),
         options,
         accelerator,
-        prompt=longest_prompt(policy, prompts, options),
+        prompt=longest_prompt(policy, [prompts], options),
         requests=prompts.num_rows * options.num_generations,
     )
     phases.require(policy, estimate, accelerator)
@@ -198,10 +210,15 @@ def load(
     return engine
 
 
-def longest_prompt(policy: Policy, prompts: pa.Table, options: RolloutOptions) -> int:
+def longest_prompt(policy: Policy, prompts: Iterable[pa.Table], options: RolloutOptions) -> int:
     """The tokens of the prompt with most characters, within the policy's context."""
-    lengths = pc.utf8_length(prompts["messages"])
-    prompt = prompts.slice(pc.index(lengths, pc.max(lengths)).as_py(), 1).to_pylist()[0]
+    most, prompt = -1, {}
+    for table in prompts:
+        lengths = pc.utf8_length(table["messages"])
+        if (length := pc.max(lengths).as_py() or 0) > most and table.num_rows:
+            most, prompt = length, table.slice(pc.index(lengths, length).as_py(), 1).to_pylist()[0]
+    if not prompt:
+        return 0
     encoder = chat.Encoder(policies.load_tokenizer(policy), options)
     raw = prompt.get("raw") or False
     token_ids = encoder.encode(prompt["prompt_id"], prompt["messages"], raw=raw)
@@ -380,8 +397,7 @@ def _sampling(options: RolloutOptions, memory: Policy | None) -> SamplingParams:
 
 
 def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
-    table = chat.with_raw(prompts)
-    return table.take(selection.of(table["prompt_id"].to_pylist()))
+    return chat.with_raw(prompts, selection.of(prompts))
 
 
 def summarise(rollouts: Shards) -> dict[str, Any]:

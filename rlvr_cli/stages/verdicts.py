@@ -40,6 +40,7 @@ class Judge:
         places: list[_Place] = []  # of each question
         groups: dict[tuple[str, str, int], list[int]] = {}  # the rows of a part's group
         scored: list[Scored | None] = []
+        self._golds.prepare(r["prompt_id"] for r in rows if r["finish_reason"] != "abort")
         for number, row in enumerate(rows):
             if row["finish_reason"] == "abort":
                 scored.append(None)

@@ -2,10 +2,11 @@ import json
 
 import pytest
 
-from rlvr_cli.config import RunConfig
-from rlvr_cli.doctor import fit, golds, tokens
+from rlvr_cli.config import RolloutOptions, RunConfig
+from rlvr_cli.doctor import fit, golds, prompt_rows, tokens
 from rlvr_cli.models.policy import BUILTIN, resolve
 from rlvr_cli.runtime.device import Device
+from rlvr_cli.stages import score
 
 GPU = Device("cuda", 80 << 30, 1 << 20, "GPU 0")
 
@@ -67,7 +68,10 @@ def test_rows_of_a_matrix_are_no_doubly_escaped_latex():
         {"prompt_id": "a", "messages": '"1"', "answer": gold, "verifier": None, "extra": None}
         for gold in (r"\begin{pmatrix}1\\2\end{pmatrix}", r"a\\ b", r"1\\\frac12", r"\frac12")
     ]
-    assert [f.subject for f in golds.examine(rows) if f.level == "problem"] == []
+    with score.scorer(use_cache=False) as scorer:
+        read = golds.Golds(scorer)
+        read.add(rows)
+    assert [f.subject for f in read.findings() if f.level == "problem"] == []
 
 
 @pytest.mark.slow
@@ -126,3 +130,16 @@ def copied_policy(tmp_path):
     import shutil
 
     return shutil.copytree(resolve(BUILTIN).path, tmp_path / "policy")
+
+
+def test_doubles_are_found_over_batches_of_rows():
+    rows = [
+        {"prompt_id": name, "messages": json.dumps(text), "answer": gold, "verifier": None,
+         "extra": None, "raw": False}
+        for name, text, gold in [("a", "1", "1"), ("b", "2", "2"), ("c", "1", "3"), ("b", "4", "4")]
+    ]  # fmt: skip
+    whole = list(prompt_rows.examine(lambda: iter([rows]), None, RolloutOptions()))
+    apart = prompt_rows.examine(lambda: iter([[row] for row in rows]), None, RolloutOptions())
+    assert list(apart)[:2] == whole[:2]
+    assert "1 ids belong to several prompts each: `b`" in whole[0].text
+    assert "with different golds: `a = c`" in whole[1].text

@@ -266,3 +266,17 @@ def test_the_options_are_written_in_one_way_with_the_content_of_their_files(tmp_
 def test_a_built_in_template_holds_the_question_and_says_what_it_is(name):
     source = templates.path(name).read_text()
     assert source.startswith("{#- ") and "1+1?" in seen(PLAIN, "1+1?", template=name)
+
+
+def test_many_prompts_are_encoded_as_each_of_them_is():
+    turns = json.dumps([{"role": "user", "content": "2 + 2?"}])
+    prompts = [
+        ("a", '"1 + 1?"', False),
+        ("b", '"<s> 1 + 1 ="', True),
+        ("c", turns, False),
+        ("d", '"3 + 3?"', False),
+    ]
+    encoder = chat.Encoder(made(PLAIN), RolloutOptions())
+    expected = [encoder.encode(name, text, raw=raw) for name, text, raw in prompts]
+    assert encoder.encode_all(prompts) == expected
+    assert encoder.encode_all([]) == []

@@ -113,14 +113,16 @@ def test_a_row_has_the_seed_it_would_have_in_any_draw(root):
         assert row["seed"] == seeds.row_seed(0, 1, row["prompt_id"], row["sample_index"])
 
 
-def test_draws_take_every_prompt_once():
-    ids = [f"p{number}" for number in range(23)]
+def test_draws_take_every_prompt_once(prompts_named):
+    ids = prompts_named(*(f"p{number}" for number in range(23)))
     step = Selection(seed=3, step=2, prompts_per_step=5, limit=21)
-    draws = [replace(step, draw=draw).of(ids) for draw in range(6)]
+    draws = [replace(step, draw=draw).of(ids).tolist() for draw in range(6)]
     assert list(map(len, draws)) == [5, 5, 5, 5, 1, 0]
     assert sorted(itertools.chain(*draws)) == list(range(21))
-    assert draws[0] == step.of(ids)
-    assert replace(step, draw=1, step=6).of(ids) != draws[1]  # the same step of the next epoch
+    assert draws[0] == step.of(ids).tolist()
+    assert (
+        replace(step, draw=1, step=6).of(ids).tolist() != draws[1]
+    )  # the same step of the next epoch
 
 
 @pytest.mark.slow

@@ -22,24 +22,30 @@ _SIGNS = str.maketrans(
 )
 _VULGAR = re.compile("[¼-¾⅐-⅞]")
 _DIGIT = re.compile(r"\d|[¼-¾⅐-⅞]")
-_TIDY = (
-    (re.compile(r"<<|>>|</?[A-Za-z][^<>\n]{0,60}>|<\|[^<>|\n]{0,40}\|>"), " "),
-    (re.compile(r"\\[dt]?frac\s?\{\s?(\d{1,50})\s?\}\s?\{\s?(\d{1,50})\s?\}"), r" \1/\2"),
-    (re.compile(r"\\[dt]?frac\s?(\d)\s?(\d)"), r" \1/\2"),
-    (re.compile(r"(?<=\d) ?([kcm]?m|ft|in|yd|mi)\s?\^\s?\{?[23]\}?(?![\w^])"), r" \1"),
+_TIDY = (  # a pattern, its spelling, and characters of which every match has one
+    (re.compile(r"<<|>>|</?[A-Za-z][^<>\n]{0,60}>|<\|[^<>|\n]{0,40}\|>"), " ", "<>"),
+    (re.compile(r"\\[dt]?frac\s?\{\s?(\d{1,50})\s?\}\s?\{\s?(\d{1,50})\s?\}"), r" \1/\2", "\\"),
+    (re.compile(r"\\[dt]?frac\s?(\d)\s?(\d)"), r" \1/\2", "\\"),
+    (re.compile(r"(?<=\d) ?([kcm]?m|ft|in|yd|mi)\s?\^\s?\{?[23]\}?(?![\w^])"), r" \1", "^"),
     (
         re.compile(r"\s?[×·]\s?10([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})"),
         lambda m: f"e{unicodedata.normalize('NFKC', m[1]).replace('−', '-')}",
+        "×·",
     ),
-    (re.compile(r"\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s?\{|\\[()\[\]]|\\(?=[%$])"), " "),
-    (re.compile(r"(?<=\d)(?:\{,\}|\\,|\\ )(?=\d{3}(?!\d))"), ","),
+    (
+        re.compile(r"\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s?\{|\\[()\[\]]|\\(?=[%$])"),
+        " ",
+        "\\",
+    ),
+    (re.compile(r"(?<=\d)(?:\{,\}|\\,|\\ )(?=\d{3}(?!\d))"), ",", "{\\"),
     (
         re.compile(r"\s?(?:\\times|\\cdot|×|\*|\bx)\s?10\s?\^\s?\{?\s?(-?\d{1,3})\s?\}?(?!\d)"),
         r"e\1",
+        "^",
     ),
-    (re.compile(r"\$([^$\s]{1,50})\$"), r" \1 "),
-    (re.compile(r"(?<=[^\W\d]):(?=[-+$.\d])|="), " = "),
-    (re.compile(r"(?<![\d.,])(?!\d{3} )(\d{1,3})((?: \d{3})+)(?![\d,])"), "_"),
+    (re.compile(r"\$([^$\s]{1,50})\$"), r" \1 ", "$"),
+    (re.compile(r"(?<=[^\W\d]):(?=[-+$.\d])|="), " = ", ":="),
+    (re.compile(r"(?<![\d.,])(?!\d{3} )(\d{1,3})((?: \d{3})+)(?![\d,])"), "_", " "),
 )
 _LEFT, _RIGHT = "([{\"'“”‘’«*_`~#>|¿¡:;,…", ")]}\"'“”‘’»*_`|.,;:!?…$"
 _UNITS = (
@@ -85,14 +91,14 @@ def last(text: str) -> Numeral | None:
 
 def _last_in(text: str, *, is_cut: bool) -> Numeral | None:
     """The last number of a text, of which the first word may be cut."""
-    words = list(re.finditer(r"\S+", _plain(text)))
+    words = _plain(text).split()
     for place in range(len(words) - 1, int(is_cut) - 1, -1):
-        chunk = words[place][0]
-        if not any(character.isdigit() for character in chunk):
+        chunk = words[place]
+        if chunk.isalpha() or not any(map(str.isdigit, chunk)):
             continue
         word = _trimmed(chunk)
         if not _WORD.fullmatch(word):
-            return _read([match[0] for match in words], place, word)
+            return _read(words, place, word)
     return None
 
 
@@ -149,7 +155,8 @@ _ALTERNATIVES = frozenset(["or", "oder", "ou", "o", "или", "или,", "或"])
 
 def _doubted(words: list[str], place: int, word: str) -> str:
     """The words that make a number one of two, or deny it; empty for none."""
-    one, two, three = ([""] * 3 + [w.lower() for w in words[:place]])[-1:-4:-1]
+    near = [w.lower() for w in words[max(0, place - 3) : place]]
+    one, two, three = ([""] * 3 + near)[-1:-4:-1]
     has_other = any(map(str.isdigit, two))
     if one in _DENIALS or one in _FUNCTIONS:
         return f"{one} {word}"
@@ -185,8 +192,10 @@ def _unsure(text: str) -> Numeral:
 
 def _trimmed(chunk: str, *, right: str = _RIGHT) -> str:
     """A chunk without brackets, quotes, markup and the sentence's signs around it."""
-    chunk = re.sub(r"^\.{2,}", "", chunk.lstrip(_LEFT)).rstrip(right)
-    return chunk.lstrip(_LEFT)
+    chunk = chunk.lstrip(_LEFT)
+    if chunk.startswith(".."):
+        chunk = chunk.lstrip(".")
+    return chunk.rstrip(right).lstrip(_LEFT)
 
 
 def _plain(text: str) -> str:
@@ -196,7 +205,9 @@ def _plain(text: str) -> str:
         text = _VULGAR.sub(
             lambda m: f" {unicodedata.normalize('NFKC', m[0]).replace('⁄', '/')}", text
         )
-    for pattern, spelling in _TIDY:
+    for pattern, spelling, marks in _TIDY:
+        if not any(mark in text for mark in marks):
+            continue
         if spelling == "_":
             text = pattern.sub(lambda m: m[0].replace(" ", "_"), text)
         else:

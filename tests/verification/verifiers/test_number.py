@@ -1,5 +1,7 @@
 """The last number of a completion."""
 
+import cProfile
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -249,3 +251,14 @@ def test_what_is_extracted_is_the_number_as_a_completion_and_as_a_gold(completio
 )
 def test_it_never_raises(completion, answer):
     verify(completion, answer=answer, extra={})
+
+
+def test_a_long_text_without_number_costs_few_calls_a_word():
+    text = "the x2y of var1x " * 300
+    profile = cProfile.Profile()
+    profile.enable()
+    verdict = verify(text, answer="5", extra={})
+    profile.disable()
+    assert verdict.reason == "it has no number"
+    calls = sum(entry.callcount for entry in profile.getstats())
+    assert calls < 10 * len(text.split())
