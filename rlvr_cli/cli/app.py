@@ -6,7 +6,6 @@ import difflib
 import importlib
 import logging
 import os
-import shlex
 import signal
 import sys
 import time
@@ -19,10 +18,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import checkout, options
+from rlvr_cli.cli import checkout, faults, options
 from rlvr_cli.runtime import distributed
 from rlvr_cli.specs import foreign, user_code
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, escape, streams
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
@@ -153,6 +152,7 @@ def _root(
 
 def main() -> None:
     """Runs the command line; every error is one line of what is wrong and one of what to do."""
+    streams.settle()
     ending = _Ending()
     atexit.register(ending)
     if distributed.is_launched():  # the process that launched this one stops it and says why
@@ -198,12 +198,16 @@ def _run(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show(warnings.showwarning)
             checkout.check()
-            return int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+            code = int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
+            console.document("")  # what is printed and still held back fails here, if at all
+            return code
+    except errors.ReaderGone as error:
+        return error.exit_code
     except errors.Interrupted as error:
-        console.error(str(error), f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        console.error(str(error), f"go on with `{escape.command(['rlvr', *arguments])}`")
         return error.exit_code
     except errors.UntrustedCode as error:
-        again = shlex.join(["rlvr", *arguments, "--trust-file", error.path])
+        again = escape.command(["rlvr", *arguments, "--trust-file", error.path])
         _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:
@@ -226,6 +230,9 @@ def _run(arguments: list[str]) -> int:
         where = f"{type(error).__name__}: {error}"
         if blamed := user_code.blamed(error):
             _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the whole traceback")
+        elif explained := faults.explained(error):
+            _fail(str(explained), explained.hint)
+            return explained.exit_code
         else:
             _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
