@@ -29,17 +29,21 @@ _ADVICE = {
 def explained(error: BaseException) -> UserError | None:
     """An error of the machine or of what was read in a line; None where the code is at fault."""
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
-        return UserError("the memory of this machine, or its limit, is used up", _ADVICE[errno.ENOMEM])
+        return UserError(
+            "the memory of this machine, or its limit, is used up", _ADVICE[errno.ENOMEM]
+        )
     if isinstance(error, RecursionError):
-        return DataError("a value that was read nests too deep", f"flatten it; {_DEBUG} it was read")
+        return DataError(
+            "a value that was read nests too deep", f"flatten it; {_DEBUG} it was read"
+        )
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return UserError("no further thread can be started", _ADVICE[errno.EAGAIN])
     if isinstance(error, UnicodeEncodeError):
         bad = error.object[error.start : error.end][:20]
-        return DataError(f"{ascii(bad)} cannot be written as {error.encoding}", _DEBUG)
+        return DataError(f"{bad!a} cannot be written as {error.encoding}", _DEBUG)
     if isinstance(error, UnicodeDecodeError):
         return DataError(f"bytes that are no {error.encoding}: {error.reason}", _DEBUG)
-    if isinstance(error, OSError) and not isinstance(error, (ImportError)):
+    if isinstance(error, OSError):
         return _of_system(error)
     return None
 

@@ -44,7 +44,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 def _json(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(_bytes(archive, info))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"`{path}` holds `{info.filename}`, which is not JSON: {first_line(error)}",
             "copy or write it again",

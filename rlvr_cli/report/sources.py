@@ -93,7 +93,7 @@ def is_run(path: Path) -> bool:
 def _run(path: Path) -> RunLog:
     try:
         config = tomllib.loads((path / "config.toml").read_text())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(
             f"`{path / 'config.toml'}` cannot be read: {error}",
             "name the scores of an evaluation in it",
@@ -114,7 +114,7 @@ def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
         try:
             record = json.loads(line)
             by_step[int(record["step"])] = record
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             torn += 1
     return [by_step[step] for step in sorted(by_step)], torn
 

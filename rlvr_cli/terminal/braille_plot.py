@@ -31,8 +31,9 @@ def line_plot(
 ) -> str:
     """The named lines over one pair of axes, in `width` columns and `height` lines.
 
-    The legend has the last value of each line, and the names are safe to show; a NaN or infinite point leaves a gap. Never
-    drawn smaller than 40 columns, or than 3 lines besides title, legend and x axis.
+    The legend has the last value of each line, and the names are safe to show; a NaN or infinite
+    point leaves a gap. Never drawn smaller than 40 columns, or than 3 lines besides title, legend
+    and x axis.
     """
     title, series = line_of(title), {line_of(name): points for name, points in series.items()}
     drawn = [p for points in series.values() for p in points if plottable(p)]

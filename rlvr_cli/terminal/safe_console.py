@@ -41,7 +41,7 @@ class SafeConsole(Console):
             yield segment if segment.control else _safe(segment)
 
     def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704  # rich calls this where it handles the error, and would exit
+        raise  # rich calls this where it handles the error, and would exit
 
 
 def _safe(segment: Segment) -> Segment:

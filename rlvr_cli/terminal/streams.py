@@ -4,6 +4,7 @@ Tests run commands in their own process, with the streams that they find: only `
 """
 
 import codecs
+import contextlib
 import io
 import os
 import re
@@ -37,7 +38,7 @@ def settle() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout = Results(sys.stdout.buffer, encoding=sys.stdout.encoding, errors=_EXACT)
     elif sys.stdout is None:
-        sys.stdout = Results(open(1, "wb", closefd=False), encoding="utf-8", errors=_EXACT)
+        sys.stdout = Results(os.fdopen(1, "wb", closefd=False), encoding="utf-8", errors=_EXACT)
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = Messages(sys.stderr)
 
@@ -95,7 +96,7 @@ class Messages(io.TextIOWrapper):
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
-        how = {"encoding": stream.encoding, "errors": "backslashreplace"}
+        how: dict[str, Any] = {"encoding": stream.encoding, "errors": "backslashreplace"}
         super().__init__(stream.buffer, line_buffering=True, **how)
         self.unguarded = _Lossy(stream.buffer, line_buffering=True, **how)
 
@@ -116,7 +117,5 @@ class _Lossy(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             super().flush()
-        except OSError:
-            pass
