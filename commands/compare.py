@@ -44,17 +44,17 @@ def command(
     out = console.stdout()
     for one in contrasts:
         for line in (one.headline, *one.unlike):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
         out.print(tables.comparison_table(["first", "second"], one.metrics.rows, "second - first"))
         for line in tables.verdicts(one.metrics.verdict, one.metrics.comparisons):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
     notes = {str(s.path): [*console.reading(s.tally.read), s.remark] for s in sides}
     for line in (*remarks, *tables.notes(notes)):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     points = compare.frontier(sides)
     out.print(tables.frontier_table(points))
     for drawn in tables.contrast_plots(compare.curves(sides), points, out.file) if plot else ():
-        print(drawn, file=out.file)
+        console.draw(out, drawn)

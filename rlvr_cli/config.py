@@ -158,7 +158,7 @@ class UpdateOptions:
     epochs: int = option(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = option(
-        16384, "tokens in one forward pass, with their padding: fewer take less memory", least=1, group=MEMORY
+        16384, "padded tokens in one forward pass: fewer take less memory", least=1, group=MEMORY
     )
     trainer: str = option("local", "the training engine and its options", group=MEMORY)
     recompute_activations: bool = option(

@@ -4,6 +4,7 @@ import shlex
 from typing import Literal
 
 DONE, FAILED, USAGE, BAD_DATA, TOO_MANY_ERRORS, INTERRUPTED = 0, 1, 2, 3, 4, 75
+READER_GONE = 141  # as a shell reports a tool that SIGPIPE ended
 
 
 class UserError(Exception):
@@ -57,6 +58,19 @@ class Interrupted(UserError):
     """The stage was stopped; running it again goes on where it stopped."""
 
     exit_code = INTERRUPTED
+
+
+class OutputError(UserError):
+    """The work is done, but its result could not be printed."""
+
+
+class ReaderGone(UserError):
+    """What read stdout ended before the result did, as `head` does; there is nothing to say."""
+
+    exit_code = READER_GONE
+
+    def __init__(self) -> None:
+        super().__init__("what read stdout has ended")
 
 
 class Advice(UserWarning):

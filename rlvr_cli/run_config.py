@@ -92,7 +92,7 @@ def _merge(
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
         raw = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read `{path}`: {error}", "see `rlvr train --help`") from error
     tables = {}
     known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}

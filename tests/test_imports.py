@@ -27,7 +27,8 @@ LAYERS = """
     run_config
     config registry runtime storage
     specs tasks
-    __version__ errors kernels protocols templates terminal
+    terminal
+    __version__ errors kernels protocols templates
 """
 LINES = [line.split() for line in LAYERS.strip().splitlines()]
 HEIGHT = {package: -number for number, line in enumerate(LINES) for package in line}

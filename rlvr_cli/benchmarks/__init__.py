@@ -129,7 +129,7 @@ def _spelled(values: dict[str, Any]) -> str:
 def _read(path: Path) -> Definition:
     try:
         raw = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"cannot read `{path}`: {error}", "see docs/benchmarks.md for what a definition holds"
         ) from error

@@ -6,7 +6,6 @@ import difflib
 import importlib
 import logging
 import os
-import shlex
 import sys
 import time
 import warnings
@@ -18,11 +17,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import added, checkout, options
+from rlvr_cli.cli import added, checkout, faults, options
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.specs import foreign, trust, user_code
 from rlvr_cli.storage import disk, moved
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, escape, streams
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
@@ -161,6 +160,7 @@ def main(launcher: int | None = None) -> None:
 
     `launcher` is the pid of the process that runs the command line in several.
     """
+    streams.settle()
     ending = distributed.Ending()
     distributed.end_with_launcher(launcher)
     arguments = sys.argv[1:]
@@ -196,11 +196,14 @@ def _run(arguments: list[str]) -> int:
             code = int(command.main(arguments, prog_name="rlvr", standalone_mode=False) or 0)
             if code == _ABORTED:
                 raise errors.Interrupted(signals.words())
+            console.document("")  # what is printed and still held back fails here, if at all
             return code
+    except errors.ReaderGone as error:
+        return error.exit_code
     except errors.Interrupted as error:
         return _interrupted(str(error), arguments)
     except errors.Untrusted as error:
-        again = shlex.join(["rlvr", *arguments, error.flag, error.name])
+        again = escape.command(["rlvr", *arguments, error.flag, error.name])
         _fail(str(error), f"if you trust it: `{again}`")
         return error.exit_code
     except errors.UserError as error:
@@ -226,6 +229,9 @@ def _run(arguments: list[str]) -> int:
         where = f"{type(error).__name__}: {error}"
         if blamed := user_code.blamed(error):
             _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the whole traceback")
+        elif explained := faults.explained(error):
+            _fail(str(explained), explained.hint)
+            return explained.exit_code
         else:
             _fail(f"a defect of rlvr: {where}", "RLVR_DEBUG=1 shows where; please report it")
         return errors.FAILED
@@ -267,5 +273,5 @@ def _fail(message: str, hint: str) -> None:
 
 def _interrupted(message: str, arguments: list[str]) -> int:
     with contextlib.suppress(OSError):  # the terminal may be gone
-        console.error(message, f"go on with `{shlex.join(['rlvr', *arguments])}`")
+        console.error(message, f"go on with `{escape.command(['rlvr', *arguments])}`")
     return errors.INTERRUPTED

@@ -145,7 +145,7 @@ def _asked(text: str) -> str:
     """What a column of prompts asks: messages came as JSON."""
     try:
         return _question(json.loads(text) if text.startswith("[") and '"role"' in text else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _question(text)
 
 

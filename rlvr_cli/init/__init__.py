@@ -66,6 +66,8 @@ def machine(nodes: int, gpus: int | None, gpu_memory: float | None, *, slurm: bo
         raise UsageError(f"--nodes is {nodes}, and Slurm starts several", "add --slurm")
     here = device.here()
     if gpu_memory:
+        if not gpu_memory < float("inf"):
+            raise UsageError(f"--gpu-memory is {gpu_memory}", "give the GiB of a GPU, as in 80")
         size = int(gpu_memory * 2**30)
         here = device.Device("cuda", size, size, f"a GPU of {gpu_memory:g} GiB")
     if here.kind == "cpu" and gpus:

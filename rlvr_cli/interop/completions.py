@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.config import Columns as Columns
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.interop import file_sets, finish, labels, parquet_columns, readers, spoken
 from rlvr_cli.interop.batch import Batch as Batch
 from rlvr_cli.interop.formats._common import NAMES
@@ -169,7 +169,7 @@ class Stream:
 
     def _read(self, file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows of a file under plain names, with the fields of the tool that wrote it."""
-        read = None
+        module = read = None
         for number, row in enumerate(readers.rows(file, _is_known_row), 1):
             if number == 1:
                 self.header = list(map(str, row))
@@ -178,13 +178,26 @@ class Stream:
                 self._is_format = read is not None
             if not self._where.may_keep(row):
                 continue
-            for fields in read(row) if read else [self._unpacked(row, number)]:
+            own = self._of_tool(module, read, row, number) if read else None
+            for fields in own or [self._unpacked(row, number)]:
                 if NAMES in fields:
                     self._names |= fields.pop(NAMES)
                 if read and number == 1:
                     self._own |= dict.fromkeys(map(str, fields))
                 if self._where.keeps(fields):
                     yield number, fields
+
+    def _of_tool(self, module: Any, read: Any, row: Any, number: int) -> Iterator[dict[str, Any]]:
+        """The fields of a row with the columns of a tool; an error where it has another shape."""
+        try:
+            yield from read(row)
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+            tool = module.__name__.rpartition(".")[2].replace("_", "-")
+            raise DataError(
+                f"`{readers.shown(self._file)}` row {number} has the columns of {tool} and another "
+                f"shape: {type(error).__name__}: {first_line(error)}",
+                f"if {tool} wrote it so, please report it with this row",
+            ) from error
 
     def candidates(self, name: str) -> tuple[str, ...]:
         """The names that a column may have: the one given, else those that tools use."""

@@ -106,7 +106,7 @@ def _saved(folder: Path) -> splits.Splits | None:
             return {name: [name] for name in json.loads(both.read_text())["splits"]}
         if one.is_file() and (folder / "dataset_info.json").is_file():
             return {json.loads(one.read_text()).get("_split") or splits.WHOLE: ["."]}
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         raise _not_saved(folder, error) from error
     return None
 

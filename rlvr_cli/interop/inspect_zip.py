@@ -51,7 +51,7 @@ def _json(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[s
         )
     try:
         value: dict[str, Any] = json.loads(_bytes(archive, info))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"`{path}` holds `{info.filename}`, which is not JSON: {first_line(error)}",
             "copy or write it again",

@@ -172,5 +172,5 @@ def _found_rows(path: Path, size: int, changed: int, is_row: IsRow) -> bool:
     try:
         with opened.text(path, newline="\n") as file:
             return containers.holds_rows(json.load(file), path, is_row)
-    except (ValueError, DataError):
+    except (ValueError, DataError, RecursionError):
         return True

@@ -90,7 +90,7 @@ def _jsonl(
         for number, line in part:
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _no_json(path, number, error) from error
             yield _checked(path, number, row, line)
 
@@ -101,6 +101,8 @@ def _is_incomplete(line: str) -> bool:
         json.loads(line)
     except json.JSONDecodeError as error:
         return error.pos >= len(line.rstrip())
+    except (ValueError, RecursionError):  # of a number, or of depth: what reads it says so
+        return False
     return False
 
 
@@ -117,10 +119,12 @@ def _value(path: Path, text: str) -> Any:
             value, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise _no_json(path, error.lineno, error) from error
+        except (ValueError, RecursionError) as error:
+            raise _no_json(path, text.count("\n", 0, at) + 1, error) from error
         values.append(value)
 
 
-def _no_json(path: Path, number: int, error: ValueError) -> DataError:
+def _no_json(path: Path, number: int, error: Exception) -> DataError:
     return DataError(
         f"`{shown(path)}` line {number} is not JSON: {error}", opened.line_hint(path, number)
     )

@@ -52,6 +52,8 @@ def choose(
 
     An error that lists the configurations or the splits where there are several to choose from.
     """
+    if not configurations:
+        raise DataError(f"`{where}` has no file of rows", "name one that has them")
     splits = configurations[_one_of(configurations, where, config)]
     if split is None and len(splits) > 1:
         raise UsageError(
@@ -92,7 +94,7 @@ def _declared(names: list[str], readme: str) -> dict[str, Splits]:
     head = re.match(r"---\r?\n(.*?)\r?\n---", readme, re.DOTALL)
     try:
         metadata = yaml.safe_load(head[1]) if head else None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, or too deep
         return {}
     declared = metadata.get("configs") if isinstance(metadata, dict) else None
     found: dict[str, Splits] = {}

@@ -71,7 +71,7 @@ def _parsed(prompt: str) -> Any:
         return None
     try:
         value = json.loads(prompt)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if value and all(map(_is_message, value)) else None
 

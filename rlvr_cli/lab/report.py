@@ -65,7 +65,7 @@ def make(
         for panel in figure.panels:
             lines = panels.curves_of(panel, trajectories)
             shown = panels.in_terminal(panel, lines, colour=wants_colour(sys.stderr))
-            console.stderr().print(shown, markup=False)
+            console.draw(console.stderr(), shown)
     console.say(f"\nMeans over {seeds} seeds at the end; collapsed: one right action has 95%")
     console.stderr().print(_outcomes(shards.summary["outcomes"]))
     written = picture.write(out, figures, trajectories, kinds)

@@ -18,7 +18,7 @@ def build() -> Layout:
         gold = _common.value(row, "input_output")
         try:
             tests = json.loads(gold) if isinstance(gold, str) else gold
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unusable("its `input_output` is no JSON") from error
         if not isinstance(tests, dict) or not tests.get("inputs"):
             raise Unusable("its `input_output` has no inputs")

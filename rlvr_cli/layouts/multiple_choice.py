@@ -44,7 +44,7 @@ def _options(row: dict[str, Any]) -> tuple[list[str], list[str]]:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None
     labels = None
     if isinstance(given, dict):

@@ -155,7 +155,7 @@ def _display(steps: int) -> Iterator[Any]:
 
     columns = [TextColumn("step"), MofNCompleteColumn(), BarColumn(20)]
     columns += [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TextColumn("left"),
         Left(elapsed_when_finished=True),
     ]
@@ -164,7 +164,7 @@ def _display(steps: int) -> Iterator[Any]:
 
         def show(record: dict[str, Any]) -> None:
             if "eval" in record:
-                progress.console.print(_evaluation_line(record), markup=False)
+                progress.console.print(_evaluation_line(record))
             progress.update(task, completed=record["step"], description=_figures(record))
 
         yield show
@@ -234,9 +234,8 @@ def _report(out: Path, config: RunConfig) -> dict[str, Any]:
     for line in tables.verdicts({name: difference.verdict[name] for name in rows}):
         console.say(line)
     names = [name for name in rows if name.startswith("pass@")]
-    console.stderr().print(
-        tables.curves(evaluated, names, "held-out pass rates by step", sys.stderr), markup=False
-    )
+    title = "held-out pass rates by step"
+    console.draw(console.stderr(), tables.curves(evaluated, names, title, sys.stderr))
     _next_steps(directory, config)
     return {"best_step": directory.best_step(), "metrics": difference.as_json()["metrics"]}
 

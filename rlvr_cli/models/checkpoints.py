@@ -98,6 +98,6 @@ def _options(run: Path) -> dict[str, Any]:
     """What the run's configuration says of checkpoints, nothing where it is broken."""
     try:
         options: dict[str, Any] = tomllib.loads((run / "config.toml").read_text())["train"]
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, RecursionError):
         return {}
     return options

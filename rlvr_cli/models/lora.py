@@ -179,7 +179,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         values: dict[str, Any] = json.loads(atomic.read_bytes(path))
         return values
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"`{path}` is broken: {error}", "run that update again") from error
 
 

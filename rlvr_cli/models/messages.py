@@ -46,7 +46,7 @@ def _listed(text: str) -> list[Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     keys = ({"role", "content"}, {"from", "value"})
     are = all(isinstance(m, dict) and any(k <= m.keys() for k in keys) for m in value)

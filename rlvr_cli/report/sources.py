@@ -108,7 +108,7 @@ def is_run(path: Path) -> bool:
 def _run(path: Path) -> RunLog:
     try:
         config = tomllib.loads((path / "config.toml").read_text())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(
             f"`{path / 'config.toml'}` cannot be read: {error}",
             "name the scores of an evaluation in it",

@@ -182,7 +182,7 @@ class _Reader:
             self._refuse("a quote is not closed", "close it", '"')
         try:
             value = json.loads(match[0], strict=False)
-        except ValueError:
+        except (ValueError, RecursionError):
             right = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', _doubled, match[0])
             raise UsageError(
                 f"`{self._text}`: a backslash within quotes is written twice",

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli import registry
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import data_sets, readers
 from rlvr_cli.interop.names import id_text
 from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal.escape import brief
 
 NO_GOLD = "none"  # the name of the answer column of prompts without golds
 
@@ -62,7 +63,7 @@ def from_file(
         if limit and len(made) == limit:
             break
         try:
-            fields = read(row)
+            fields = _read(row, read, chosen)
         except Unusable as error:
             first = first or number
             unusable[str(error)] += 1
@@ -82,6 +83,15 @@ def from_file(
     if drop_unusable:
         params["drop_unusable"] = True
     return Source(made, params, facts=facts, remarks=tuple(remarks))
+
+
+def _read(row: dict[str, Any], read: Layout, layout: str | None) -> dict[str, Any]:
+    """What a layout says of a row; one of another shape is unusable."""
+    try:
+        return read(row)
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+        what = f"{type(error).__name__}: {first_line(error)}"
+        raise Unusable(f"it has not the shape of {layout or 'a prompt'}: {what}") from error
 
 
 def _layout(
@@ -149,13 +159,19 @@ def _prompt(
     asked, shape = messages.read(fields["prompt"], prompt_id)
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")
+    chosen = verifier or row.get("verifier") or fields.get("verifier")
+    if chosen is not None and not isinstance(chosen, str):
+        raise DataError(
+            f"prompt `{prompt_id}`: its `verifier` is {brief(chosen)}, and one is named by a text",
+            "name one for all prompts with --verifier, or write it as in `math`",
+        )
     return {
         "prompt_id": prompt_id,
         "messages": json.dumps(asked if shape else fields["prompt"], default=str),
         "shape": shape,
         "raw": False,
         "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
-        "verifier": verifier or row.get("verifier") or fields.get("verifier"),
+        "verifier": chosen,
         "source": source if isinstance(source, str) else name,
         "extra": json_or_none(rest | fields.get("extra", {})),
     }

@@ -6,6 +6,8 @@ Drawn here because plotext 6.1 aborts the process on a NaN, and a loss may be on
 import os
 from typing import TextIO
 
+from rlvr_cli.terminal.escape import line as line_of
+
 Points = list[tuple[float, float]]
 # (column, row) of a character: its dots as braille bits, and the series drawn last.
 Canvas = dict[tuple[int, int], tuple[int, int]]
@@ -29,9 +31,11 @@ def line_plot(
 ) -> str:
     """The named lines over one pair of axes, in `width` columns and `height` lines.
 
-    The legend has the last value of each line; a NaN or infinite point leaves a gap. Never
-    drawn smaller than 40 columns, or than 3 lines besides title, legend and x axis.
+    The legend has the last value of each line, and the names are safe to show; a NaN or infinite
+    point leaves a gap. Never drawn smaller than 40 columns, or than 3 lines besides title, legend
+    and x axis.
     """
+    title, series = line_of(title), {line_of(name): points for name, points in series.items()}
     drawn = [p for points in series.values() for p in points if plottable(p)]
     if not drawn:
         return f"{title}\nnothing to plot".lstrip()

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rlvr_cli.terminal import escape
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -22,15 +24,15 @@ _ORIGIN: ContextVar[dict[str, Any] | None] = ContextVar("origin", default=None)
 
 @functools.cache
 def stderr() -> "Console":
-    from rich.console import Console
+    from rlvr_cli.terminal.safe_console import SafeConsole
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, soft_wrap=True)
 
 
 def stdout() -> "Console":
-    from rich.console import Console
+    from rlvr_cli.terminal.safe_console import SafeConsole
 
-    return Console(file=_results(), highlight=False)
+    return SafeConsole(file=_results())
 
 
 @contextlib.contextmanager
@@ -71,7 +73,14 @@ def _write_json(path: Path | None, summary: dict[str, Any]) -> None:
 
 
 def say(text: str) -> None:
-    stderr().print(text, markup=False)
+    stderr().print(text)
+
+
+def draw(target: "Console", plot: str) -> None:
+    """Prints a plot of `braille_plot`, whose colours are escape sequences."""
+    from rich.text import Text
+
+    target.print(Text.from_ansi(plot), soft_wrap=True)
 
 
 def mute() -> None:
@@ -82,15 +91,15 @@ def mute() -> None:
 
 def error(message: str, hint: str) -> None:
     stderr().quiet = False
-    stderr().print(f"[red]error:[/red] {_escape(message)}")
+    _labelled("error:", "red", message)
     if hint:
-        stderr().print(f"[yellow]hint:[/yellow] {_escape(hint)}")
+        _labelled("hint:", "yellow", hint)
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
+def _labelled(label: str, style: str, text: str) -> None:
+    from rich.text import Text
 
-    return escape(text.replace("\n", " "))
+    stderr().print(Text.assemble((label, style), " ", escape.line(text.replace("\n", " "))))
 
 
 def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
@@ -102,8 +111,8 @@ def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
 
 
 def document(text: str) -> None:
-    """A text that is the result itself, on stdout."""
-    _results().write(text)
+    """A text that is the result itself, on stdout: exact, except where a terminal shows it."""
+    _results().write(escape.shown(text) if _results().isatty() else text)
     _results().flush()
 
 
@@ -174,7 +183,7 @@ class Parts:
 def remark(name: str, *remarks: str) -> None:
     """Says what a command has to say before it starts, one line each."""
     for text in remarks:
-        say(f"{name}: {text}")
+        say(f"{name}: {escape.line(text)}")
 
 
 class _Unknown:
@@ -243,38 +252,38 @@ def evaluation(
     if parts.counts["kept"]:
         say(f"{parts.name}: nothing left to do, `{shards.path}` is complete")
     target = stdout() if shards is None and not as_json else stderr()
-    target.print(title, soft_wrap=True, markup=False)
+    target.print(title, soft_wrap=True)
     target.print(tables.metrics_table(summary["metrics"], summary["standard_error"]))
     for source, by_source in summary["sources"].items():
         named = f"`{source}`" if source else "without a source"
-        target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True, markup=False)
+        target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True)
         target.print(tables.metrics_table(by_source["metrics"]))
     if plot:
-        print(plot, file=target.file)
+        draw(target, plot)
     notes = summary.get("notes") or _notes(summary)
-    target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True, markup=False)
+    target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True)
     low, high = summary.get("n", (0, 0))
     if low < high and {f"pass@{low}", f"ucc@{low}"} & summary["metrics"].keys():
         text = (
             f"k ends at {low}, the fewest completions of a prompt: --min-n leaves such prompts out"
         )
-        target.print(text, soft_wrap=True, markup=False)
+        target.print(text, soft_wrap=True)
     for line in reading(summary.get("read", {})):
-        target.print(line, soft_wrap=True, markup=False)
+        target.print(line, soft_wrap=True)
     if summary.get("read", {}).get("apart"):
         target.print("in all of them together a prompt counts once, with its mean over the files")
     if remark := summary.get("remark"):
-        target.print(remark, soft_wrap=True, markup=False)
+        target.print(remark, soft_wrap=True)
     if lengths := summary.get("lengths"):
         unit = lengths["unit"]
         text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
-        target.print(f"lengths in {unit}: {text}", soft_wrap=True, markup=False)
+        target.print(f"lengths in {unit}: {text}", soft_wrap=True)
     if power := summary.get("power"):
         target.print(tables.power_table(power))
         for line in tables.power_lines(power):
-            target.print(line, soft_wrap=True, markup=False)
+            target.print(line, soft_wrap=True)
     if "estimator" in summary:
-        target.print(f"estimator: {summary['estimator']}", soft_wrap=True, markup=False)
+        target.print(f"estimator: {summary['estimator']}", soft_wrap=True)
     if as_json:
         _write_json(None if shards is None else shards.path, summary)
     elif shards is not None:
@@ -340,7 +349,7 @@ def listing(sections: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) ->
         reads()  # its arguments are names
         return _write_json(None, {"lists": sections})
     for heading, entries in sections.items():
-        stdout().print(f"[bold]{heading}[/bold]")
+        stdout().print(heading, style="bold")
         indent = max(map(len, entries)) + 4
         for name, entry in entries.items():
             _hang(f"  {name}", entry["summary"], indent)
@@ -360,7 +369,7 @@ def _details(entry: dict[str, Any]) -> list[str]:
 def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
     width = stdout().width - indent if stdout().is_terminal else sys.maxsize
     for line in folded(text, width):
-        stdout().print(f"{label:<{indent}}{line}", markup=False, style=style, soft_wrap=True)
+        stdout().print(f"{label:<{indent}}{line}", style=style, soft_wrap=True)
         label = ""
 
 

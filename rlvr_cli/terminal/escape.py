@@ -1,5 +1,9 @@
 """Text of models and files, made safe to show on a page and on a terminal."""
 
+import os
+import shlex
+from collections.abc import Sequence
+
 _MARKS = (
     *(0x061C, 0x200B, 0x200E, 0x200F, 0x2028, 0x2029, 0x2060, 0xFEFF),
     *range(0x202A, 0x202F),  # these and the next change the direction of the text that follows
@@ -11,6 +15,7 @@ _TABLE |= {127: 0x2421}
 _SHOWN: dict[int, int | str] = {
     **_TABLE,
     **{code: f"⟨U+{code:04X}⟩" for code in (*range(0x80, 0xA0), *_MARKS)},
+    **{code: f"⟨U+{code:04X}⟩" for code in range(0xD800, 0xE000)},  # half a pair, a byte of a path
 }
 
 
@@ -18,9 +23,29 @@ def shown(text: str) -> str:
     """The text with control and invisible characters made visible.
 
     Control characters become their pictures (an escape is ␛), those that change the direction
-    of text or have no width become their code, as in ⟨U+202E⟩. Line feeds and tabs stay.
+    of text or have no width become their code, as in ⟨U+202E⟩, and so do lone surrogates, which
+    no encoding has. Line feeds and tabs stay.
     """
-    return text.translate(_SHOWN)
+    return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
+
+
+def line(text: str) -> str:
+    """The text with control characters made visible, line feeds too."""
+    return shown(text).replace("\n", "␊")
+
+
+def command(words: Sequence[str]) -> str:
+    """A command line that a shell reads as these words, and that is safe to show.
+
+    A word with what a terminal should not get is quoted as bash, zsh and ksh do: `$'\\x1b[31m'`.
+    """
+    return " ".join(shlex.quote(w) if line(w) == w else _ansi_quoted(w) for w in words)
+
+
+def _ansi_quoted(word: str) -> str:
+    data = os.fsencode(word)
+    kept = (chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in data)
+    return f"$'{''.join(kept)}'"
 
 
 def clipped(text: str, most: int) -> tuple[str, int]:
@@ -30,5 +55,5 @@ def clipped(text: str, most: int) -> tuple[str, int]:
 
 def brief(value: object, most: int = 100) -> str:
     """A value in one line; of a long text its beginning."""
-    text = shown(str(value)).replace("\n", "␊")
+    text = line(str(value))
     return text if len(text) <= most else f"{text[:most]}..."

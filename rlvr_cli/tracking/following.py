@@ -74,7 +74,7 @@ class Metrics:
             if isinstance(record, dict) and isinstance(record.get("step"), int):
                 return record
             why = "it has no `step`"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             why = str(error)
         raise DataError(
             f"line {self._line} of `{self._path}` is not as it was written: {why}",

@@ -65,6 +65,6 @@ def _field(page: str | None, name: str) -> str | None:
 def _list(text: str | None) -> list[Any]:
     try:
         value = ast.literal_eval(text or "")
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError):
         return []
     return value if isinstance(value, list) else []

@@ -104,7 +104,7 @@ def function_of(row: dict[str, Any]) -> str | None:
     if isinstance(metadata, str):
         try:
             metadata = json.loads(metadata)
-        except ValueError:
+        except (ValueError, RecursionError):
             metadata = None
     for source in (row, metadata if isinstance(metadata, dict) else {}):
         for name in FUNCTIONS:
@@ -148,7 +148,7 @@ def _value(text: str) -> Any:
     """A value as JSON or Python writes it."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text.strip())

@@ -57,7 +57,7 @@ def read(
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unreadable("its options are neither a list nor JSON") from error
     if given is None:
         return _checked(labels or lettered(count or 4), ())

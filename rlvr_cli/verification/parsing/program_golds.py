@@ -78,7 +78,7 @@ def _of_text(text: str, around: _Around) -> Gold:
         return _of(packed_tests.unpacked(stripped), around)
     try:
         value = json.loads(stripped)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if stripped[0] in "[{":
             return _of(_literal(stripped, error), around)
         blocks = fences.blocks(text) if stripped[:3] == "```" else []
@@ -86,11 +86,11 @@ def _of_text(text: str, around: _Around) -> Gold:
     return _of(value, around)
 
 
-def _literal(text: str, reason: ValueError) -> Any:
+def _literal(text: str, reason: Exception) -> Any:
     """A list or dict as Python writes it."""
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     if isinstance(value, list | dict):
         return value
@@ -149,7 +149,7 @@ def _opened(tests: Any) -> Any:
                     if packed_tests.is_packed(text)
                     else json.loads(text)
                 )
-            except ValueError:
+            except (ValueError, RecursionError):
                 return tests
     if isinstance(tests, dict):
         return tests if any(tests.values()) else None

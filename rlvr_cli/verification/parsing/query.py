@@ -118,7 +118,7 @@ def _field(text: str) -> str | None:
     for quoted in reversed(_FIELD.findall(text)[-20:]):
         try:
             value = json.loads(quoted, strict=False)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if _START.match(value):
             return str(value)

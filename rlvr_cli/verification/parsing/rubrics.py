@@ -162,7 +162,7 @@ def criteria(value: Any) -> list[Criterion]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError("it is text, a list of criteria was expected") from None
     if isinstance(value, dict) and isinstance(value.get("rubrics"), list):
         value = value["rubrics"]

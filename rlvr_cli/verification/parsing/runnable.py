@@ -147,6 +147,6 @@ def _spelled(value: Any) -> str:
         text = json.dumps(value)
         if json.loads(text) == value:
             return f"_json.loads({text!r})"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         pass
     return repr(value)

@@ -167,7 +167,7 @@ class Client:
         if code == 200:
             try:
                 return json.loads(content)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise Failed(
                     f"{self.endpoint.host} answers with something else than JSON"
                 ) from None

@@ -53,7 +53,7 @@ def message(body: bytes) -> tuple[str, str]:
     text = body.decode(errors="replace")
     try:
         parsed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _shown(re.sub(r"<[^>]*>", " ", text)), ""
     error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
     if not isinstance(error, dict):

@@ -153,7 +153,7 @@ def _is_list_of_one(answer: str | None) -> bool:
     """Whether a gold is stored as the only item of a list of texts."""
     try:
         golds = json.loads(answer or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(golds, list) and len(golds) == 1 and isinstance(golds[0], str)
 
@@ -165,7 +165,7 @@ def gold_of(answer: str, place: int | None) -> str | None:
     try:
         golds = json.loads(answer)
         gold = golds[place] if isinstance(golds, list) else None
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return None
     return gold if isinstance(gold, str) or gold is None else json.dumps(gold)
 

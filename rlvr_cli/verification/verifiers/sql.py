@@ -130,7 +130,7 @@ def _judge(
 def _queries(answer: str) -> list[str]:
     try:
         parsed = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = answer
     texts = parsed if isinstance(parsed, list) else [answer]
     return [text for text in texts if isinstance(text, str) and text.strip()]
