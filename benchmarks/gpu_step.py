@@ -127,7 +127,7 @@ def _timed_files():
     """Counts the seconds within the functions that touch files, and those of starting vLLM."""
     from rlvr_cli.engines.rollout import vllm
     from rlvr_cli.stages import batch, steps
-    from rlvr_cli.storage import partial_completions, shards, writer
+    from rlvr_cli.storage import making, partial_completions, shards
 
     seconds: dict[str, float] = {}
 
@@ -146,9 +146,8 @@ def _timed_files():
         return lambda: setattr(module, name, inner)
 
     undo = [
-        timed(writer, "_write_part"),
-        timed(writer, "_write_manifest"),
-        timed(writer, "_finish"),
+        timed(making.Making, "put"),
+        timed(making.Making, "finish"),
         timed(partial_completions.PartialCompletions, "_write"),
         timed(shards.Shards, "part"),
         timed(batch, "read"),

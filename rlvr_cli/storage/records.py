@@ -73,7 +73,7 @@ class Records:
 def is_intact(folder: Path, part: Part) -> bool:
     """Whether a part is there as it was noted."""
     path = folder / part["name"]
-    return path.is_file() and _sha256(path) == part["sha256"]
+    return bool(path.is_file() and _sha256(path) == part["sha256"])
 
 
 def _sha256(path: Path) -> str:
