@@ -22,7 +22,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import by_source, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.loop.stored_config import CONFIG, MAY_CHANGE, decides, meaning
+from rlvr_cli.loop.stored_config import CONFIG, MAY_CHANGE, MAY_MOVE, decides, meaning
 from rlvr_cli.models import policy as policies
 from rlvr_cli.storage import atomic, locks, metrics_log, run_folders, writer
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
@@ -31,10 +31,6 @@ from rlvr_cli.terminal import console
 _INPUTS = "inputs.json"
 OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 EVALUATION = ("rollouts", "scores", "logprobs")
-# Where something lies that the run reads, and the name of its digest in inputs.json.
-_MAY_MOVE = {
-    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
-}  # fmt: skip
 Record = dict[str, Any]
 
 
@@ -76,7 +72,8 @@ class RunDirectory:
                 atomic.remove(stale)
             self._text = self.require_same(config).to_toml()
             console.remark("train", *self.remarks())
-            atomic.write_atomic(self.path / CONFIG, self._text.encode())
+            if not (self.path / CONFIG).exists():
+                atomic.write_atomic(self.path / CONFIG, self._text.encode())
             yield
 
     def require_same(self, config: RunConfig) -> RunConfig:
@@ -119,13 +116,14 @@ class RunDirectory:
 
     def _may_move(self, name: str) -> bool:
         """Whether an option says where something lies whose content is compared by its digest."""
-        return _MAY_MOVE.get(name) in self.require_inputs({})
+        return MAY_MOVE.get(name) in self.require_inputs({})
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""
         known = self.require_inputs(inputs)
         atomic.write_atomic(self.path / _INPUTS, atomic.pretty_json(known))
-        if self._text:
+        if self._text:  # another one is stored once its inputs are known to be the same
+            atomic.write_atomic(self.path / CONFIG, self._text.encode())
             stored_config.keep(self.path, self._text, known)
 
     def require_inputs(self, inputs: dict[str, str]) -> dict[str, str]:

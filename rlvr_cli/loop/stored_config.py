@@ -24,6 +24,10 @@ MAY_CHANGE = (
     *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
     "prompts_per_part",
 )
+# Where something lies that the run reads, and the name of its digest in inputs.json.
+MAY_MOVE = {
+    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
+}  # fmt: skip
 _SPECS = ("algo", "engine", "trainer", "verifier")
 _BRING_BACK = "bring the file back, or start another run with --out"
 Tables = dict[str, dict[str, Any]]
@@ -56,7 +60,8 @@ def read(run: Path, version: Callable[[], str]) -> Tables | None:
         return _tables(path, _text(path), version) if path.exists() else None
     if (tables := _whole(path, before, version)) is None:
         return before
-    if others := [one for one in _changed(before, tables) if one[0] not in MAY_CHANGE]:
+    free = {*MAY_CHANGE, *MAY_MOVE}
+    if others := [one for one in _changed(before, tables) if one[0] not in free]:
         said = "; ".join(f"{name} was {was}, is {value}" for name, was, value in others)
         raise DataError(f"`{path}` was changed after the run was begun: {said}", _again(path))
     return tables

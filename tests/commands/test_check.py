@@ -2,6 +2,9 @@ import json
 
 import pytest
 
+from rlvr_cli.stages import score
+from rlvr_cli.storage.shards import Shards, Share
+
 
 def test_a_whole_directory_says_what_it_holds_and_who_made_it(rlvr, chain):
     ran = rlvr("check", chain / "scores")
@@ -40,7 +43,8 @@ def test_a_changed_manifest_is_named(refused, copy):
 
 
 def test_an_unfinished_directory_says_how_much_is_done(rlvr, refused, copy):
-    rlvr("score", copy / "rollouts", "--out", copy / "half", "--shard", "0/2")
+    rollouts = Shards.open(copy / "rollouts")
+    assert score.run(rollouts, copy / "half", share=Share.of_process(0, 2)) is None
     err = refused(3, "check", copy / "half")
     assert "not complete: 1 of 2 parts" in err and "`rlvr score`" in err
 

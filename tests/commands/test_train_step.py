@@ -102,7 +102,7 @@ def test_another_directory_than_advantages_is_refused(refused, chain):
         (("--epochs", 0), 2, "--epochs is 0"),
         (("--old-logprobs", "stored"), 3, "--columns old_logp"),
         (("--logprobs", "nope"), 3, "`nope` does not exist"),
-        (("--rollouts", "nope"), 3, "`nope` does not exist"),
+        (("--rollouts", "nope"), 3, "`nope` is not there"),
     ],
 )
 def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, message):

@@ -3,6 +3,7 @@
 The cases are the same each time. Many more: `python tests/fuzz/inputs.py --cases 20000`.
 """
 
+import os
 import runpy
 from pathlib import Path
 
@@ -15,7 +16,11 @@ SHARES = 4  # tests, so that several processes divide them
 
 @pytest.fixture(scope="module")
 def inputs():
-    return runpy.run_path(str(Path(__file__).with_name("inputs.py")))
+    """The names of the script, whose commands change the environment."""
+    before = dict(os.environ)
+    yield runpy.run_path(str(Path(__file__).with_name("inputs.py")))
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.slow

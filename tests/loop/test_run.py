@@ -250,7 +250,7 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(few, tmp_path, number
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 75, stderr
-    assert "interrupted; finished parts are kept" in stderr
+    assert "finished parts are kept" in stderr
     assert f"go on with `rlvr train --algo quatro --out {out}" in stderr
     assert "Traceback" not in stderr
 

@@ -184,10 +184,11 @@ def test_they_die_with_the_process_that_started_them(family, fork):
     code = (
         "import os, sys, time\n"
         "from rlvr_cli.protocols import Limits\n"
-        "from rlvr_cli.specs import user_code\n"
+        "from rlvr_cli.specs import trust\n"
         "from rlvr_cli.verification.workers.pool import Pool, Task\n"
         f"limits, spec = Limits(600.0, 1 << 30), {TOYS!r}\n"
-        f"with user_code.trusting([{str(Path(TOYS[12:].split(',')[0]))!r}]), Pool(2) as pool:\n"
+        f"toys = trust.Named([{str(Path(TOYS[12:].split(',')[0]))!r}])\n"
+        "with trust.trusting(toys), Pool(2) as pool:\n"
         "    tasks = [Task(spec, w, 'a', {}, limits) for w in ('say a', 'sleep', 'sleep')]\n"
         "    for _ in pool.run(tasks):\n"
         f"        if {fork} and not os.fork():\n"
