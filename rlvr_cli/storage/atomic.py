@@ -1,6 +1,7 @@
 """Files that are complete or absent."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -190,10 +191,25 @@ def make_folder(path: Path) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file; an error, and no waiting, where the path is a pipe or another thing."""
+    data = read_if_there(path)
+    if data is None:
+        raise DataError(f"cannot read `{path}`: {os.strerror(errno.ENOENT)}", "check the path")
+    return data
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """`read_bytes`; None without a file, also of one that another process removes meanwhile."""
     try:
-        if path.exists() and not path.is_file():
-            raise DataError(f"`{path}` is no file", "remove what is in its place")
-        return path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise DataError(f"`{path}` is no file", "remove what is in its place")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise DataError(f"cannot read `{path}`: {reason}", "check the path") from error

@@ -58,4 +58,5 @@ def read(data: bytes) -> Iterator[dict[str, Any]]:
 def parts_of(folder: Path) -> Iterator[Part]:
     """The parts that the writers of a directory say are done, each with its plan's fingerprint."""
     for path in sorted(folder.glob(PATTERN)):
-        yield from (value for value in read(atomic.read_bytes(path)) if "name" in value)
+        data = atomic.read_if_there(path) or b""  # its process may be done meanwhile
+        yield from (value for value in read(data) if "name" in value)

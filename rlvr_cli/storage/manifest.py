@@ -31,10 +31,10 @@ def seal(content: dict[str, Any]) -> bytes:
 
 def unsealed(path: Path) -> dict[str, Any] | None:
     """What was sealed in `path`, None if there is no file; an error if it is not as written."""
-    if not path.exists():
+    if (data := atomic.read_if_there(path)) is None:
         return None
     try:
-        content = json.loads(atomic.read_bytes(path))
+        content = json.loads(data)
         checksum = content.pop("sha256")
         if _checksum(content) == checksum:
             return dict(content)

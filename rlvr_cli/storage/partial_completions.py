@@ -75,10 +75,8 @@ class PartialCompletions:
 
     def _read(self, path: Path) -> list[tuple[int, Completion]] | None:
         """The completions of a file; None if it is not as it was written, or of another plan."""
-        if not path.is_file():
-            return None
-        data = atomic.read_bytes(path)
-        if path.stem.rpartition("-")[2] != self._checksum(data):
+        data = atomic.read_if_there(path) if path.is_file() else None
+        if data is None or path.stem.rpartition("-")[2] != self._checksum(data):
             return None
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
             rows = reader.read_all().to_pylist()

@@ -61,7 +61,7 @@ class Records:
     def identify(self, index: int, path: Path) -> Part | None:
         """What is noted of a part whose content is in a file."""
         noted = self._parts.get(index)
-        return noted.get(_sha256(path)) if noted and path.is_file() else None
+        return noted.get(_sha256(path)) if noted else None
 
     def _add_listing(self, path: Path) -> None:
         listing = read_sealed(path)
@@ -72,9 +72,10 @@ class Records:
 
 def is_intact(folder: Path, part: Part) -> bool:
     """Whether a part is there as it was noted."""
-    path = folder / part["name"]
-    return bool(path.is_file() and _sha256(path) == part["sha256"])
+    return bool(_sha256(folder / part["name"]) == part["sha256"])
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(atomic.read_bytes(path)).hexdigest()
+    """The hash of a file; of another thing or of none, empty."""
+    data = atomic.read_if_there(path) if path.is_file() else None
+    return "" if data is None else hashlib.sha256(data).hexdigest()
