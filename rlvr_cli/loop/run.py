@@ -27,8 +27,9 @@ from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
 from rlvr_cli.stages.room import Room
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.storage import atomic
 from rlvr_cli.storage.atomic import Syncing
-from rlvr_cli.storage.shards import Shards, Share, begun_with
+from rlvr_cli.storage.shards import Shards, Share, begun_parents, begun_with
 from rlvr_cli.terminal import console
 
 Record = dict[str, Any]
@@ -119,6 +120,7 @@ class Run:
         sampling = preflight.sampling_of_evaluations(self.config)
         rollouts = self.sampler.run(self.heldout, here / "rollouts", sampling, self._prompts_of(0))
         self._score(rollouts, here / "scores")
+        self._discard_of_others(here / "logprobs", rollouts)
         logprobs = logprob.run(
             rollouts, here / "logprobs", columns=pass_at_k.TOKEN_COLUMNS, policy=policy.policy,
             reference=policy.initial_policy, load=policy.load_or_reuse, share=self._share,
@@ -163,13 +165,27 @@ class Run:
         limit = self.config.train.max_error_rate
         if self.world.is_main_process:
             score.discard_failed(out, limit)
-        distributed.barrier()
+        self._discard_of_others(out, rollouts)
         scores = self.verification.run(rollouts, out, self._share)
         complete = self._complete(scores, out)
         score.check_error_rate(complete, limit)
         return complete
 
+    def _discard_of_others(self, out: Path, parent: Shards) -> None:
+        """Removes what was made of a directory that was damaged, and made again with other bytes.
+
+        A GPU may do so; every process calls this.
+        """
+        is_of_another = (
+            self.world.is_main_process
+            and begun_parents(out).get(parent.kind, parent.digest) != parent.digest
+        )
+        if is_of_another:
+            atomic.remove(out)
+        distributed.barrier()
+
     def _reference_logprobs(self, rollouts: Shards, out: Path, columns: tuple[str, ...]) -> Shards:
+        self._discard_of_others(out, rollouts)
         logprobs = logprob.run(
             rollouts, out, columns=columns, reference=self.policy.initial_policy,
             ref_top_k=self.objective.top_k, load=self.policy.load_or_reuse, share=self._share,
@@ -178,6 +194,7 @@ class Run:
         return self._complete(logprobs, out)
 
     def _advantages(self, scores: Shards, out: Path) -> Shards:
+        self._discard_of_others(out, scores)
         advantages = None
         if self.world.is_main_process:
             advantages = advantage.run(scores, out, algo=self.config.train.algo)

@@ -53,7 +53,7 @@ def for_training(model: Any) -> contextlib.AbstractContextManager[None]:
     return replaced(
         model,
         lambda layer: functools.partial(_compiled(), layer),
-        without="train with --trainer local:fuse=false, which compiles nothing",
+        without="add fuse=false to --trainer, in another --out if the run was begun",
     )
 
 

@@ -22,7 +22,7 @@ def watch(paths: list[Path], out: Path, make: Maker, *, every_s: float) -> Repor
 
     The last page no longer loads itself again. Control-C ends it early, with the page as it is.
     """
-    while any((path / "_lock").exists() and not sources.is_run(path) for path in paths):
+    while any(locks.is_locked(path / "_lock") and not sources.is_run(path) for path in paths):
         time.sleep(0.1)  # a run that begins
     if not any(map(sources.is_run, paths)):
         raise UsageError(

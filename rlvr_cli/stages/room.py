@@ -13,7 +13,7 @@ from rlvr_cli.models import lora
 from rlvr_cli.models.checkpoints import CHECKPOINT, WEIGHTS
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
-from rlvr_cli.storage import disk
+from rlvr_cli.storage import disk, run_folders
 
 _WEIGHT = 4  # bytes, in float32
 _TRAINED = 12  # with AdamW's moments
@@ -134,9 +134,13 @@ def saves(train: RunOptions, steps: Iterable[int], *, adapters: bool) -> int:
 
 def _held(path: Path) -> tuple[int, int]:
     """How many checkpoints a run has that are whole, and the bytes of all that it has of them."""
-    whole = list(path.glob(f"steps/*/update/{CHECKPOINT}"))
-    folders = [*whole, *path.glob(f"steps/*/memory/{CHECKPOINT}")]
-    folders += path.glob(f"steps/*/update/{WEIGHTS}")
+    steps = run_folders.steps(path, "steps").values()
+    whole = [step / "update" / CHECKPOINT for step in steps]
+    whole = [folder for folder in whole if folder.exists()]
+    others = (
+        step / name for step in steps for name in (f"memory/{CHECKPOINT}", f"update/{WEIGHTS}")
+    )
+    folders = [*whole, *(folder for folder in others if folder.exists())]
     sizes = (
         os.path.getsize(Path(root) / name)
         for folder in folders

@@ -135,7 +135,8 @@ def whole_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Ite
         if sync:
             sync_folder(path.parent)
     except BaseException as error:
-        cause = None if isinstance(error, UserError) else disk.cause_of(error)
+        is_ours = isinstance(error, UserError) or not isinstance(error, Exception)
+        cause = None if is_ours else disk.cause_of(error)
         refused = cause and write_error(path, cause)  # before there is room again
         shutil.rmtree(temporary, ignore_errors=True)
         if refused:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.storage import atomic, journal
+from rlvr_cli.storage import atomic, journal, publishing
 
 BEAT_S = 2.0
 PATIENCE_S = 15.0
@@ -83,12 +83,18 @@ class Leases:
             self._append({**part, "fingerprint": fingerprint})
             self.has_noted = True
             if self._competes or self._clock() - self._synced > 1:
-                self.sync()
+                self._sync()
         except OSError as error:
             raise atomic.write_error(self.path, error) from error
 
     def sync(self) -> None:
         """Brings the journal to disk, and so to other hosts."""
+        try:
+            self._sync()
+        except OSError as error:
+            raise atomic.write_error(self.path, error) from error
+
+    def _sync(self) -> None:
         self._synced = self._clock()
         os.fsync(self._descriptor)
 
@@ -97,7 +103,7 @@ class Leases:
         self._beats += 1
         with contextlib.suppress(OSError):
             self._append({"beat": self._beats})
-            self.sync()
+            self._sync()
 
     def take(self, index: int) -> bool:
         """Takes a part unless another process that may live holds it."""
@@ -192,12 +198,8 @@ class Leases:
 
     def _link(self, index: int, number: int) -> bool:
         """Whether this process has a lease now; where nothing can be linked, it needs none."""
-        try:
-            os.link(self.path, self._lease(index, number))
-        except FileExistsError:
-            return False
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            return publishing.link(self.path, self._lease(index, number), rename=False)
         return True
 
 

@@ -82,14 +82,17 @@ def locked(
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     descriptor = _acquire(path, mode if wait else mode | fcntl.LOCK_NB, across_machines)
     is_done = threading.Event()
+    beat = threading.Thread(target=_beat, args=(descriptor, is_done), daemon=True)
     try:
         if not shared:
             _sign(descriptor)
         if across_machines:
-            threading.Thread(target=_beat, args=(descriptor, is_done), daemon=True).start()
+            beat.start()
         yield
     finally:
         is_done.set()
+        if beat.ident:  # the descriptor may be another file's afterwards
+            beat.join()
         with contextlib.suppress(OSError):  # the last one out removes the file
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()

@@ -50,10 +50,11 @@ def _write(path: Path, data: bytes, tag: str, publish: Callable[[Path, Path], bo
             temporary.unlink()
 
 
-def link(source: Path, target: Path) -> bool:
+def link(source: Path, target: Path, *, rename: bool = True) -> bool:
     """Gives a file a further name unless that is taken; whether it has it now.
 
-    Where there are no hard links the file is renamed, which is as good for a single writer.
+    Where there are no hard links the file is renamed, which is as good for a single writer; an
+    error without `rename`.
     """
     try:
         os.link(source, target)
@@ -63,7 +64,7 @@ def link(source: Path, target: Path) -> bool:
             return os.path.samefile(source, target)
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in _NO_LINKS or not rename:
             raise
         if os.path.lexists(target):
             return False

@@ -44,7 +44,7 @@ class Records:
 
     def refresh_known(self) -> None:
         """Reads what was noted since in the journals that are known."""
-        for path, start in self._read.items():
+        for path, start in list(self._read.items()):
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                 file.seek(start)
                 data = file.read()

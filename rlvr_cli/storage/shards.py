@@ -255,6 +255,12 @@ def begun_fingerprint(path: Path) -> str | None:
     return _begun(path).get("fingerprint")
 
 
+def begun_parents(path: Path) -> dict[str, str]:
+    """The digests of the directories that it is made from, by their roles."""
+    parents = _begun(path).get("parents", {})
+    return {role: str(parent["digest"]) for role, parent in parents.items()}
+
+
 def _begun(path: Path) -> dict[str, Any]:
     for listing in (path / MANIFEST, *journal.listings(path)):
         if manifest := read_sealed(listing):

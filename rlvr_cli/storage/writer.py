@@ -95,7 +95,7 @@ def write_shards_streaming(
         making.begin()
         if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
             begun = resume(path, plan, held)
-            making = told.making = Making(path, begun, held)
+            making = told.making = Making(path, begun, held, anew=anew)
         return _make_all(making, make, share, summarise, told, held)
 
 

@@ -195,3 +195,13 @@ def test_check_of_a_run_reads_all_of_it(run, rlvr, refused):
     assert "goes on without it" in said
     (run / "steps" / "000002" / "rollouts" / "_manifest.json").unlink()
     assert "000002/rollouts" in rlvr("check", run).err
+
+
+def test_scores_of_other_rollouts_are_made_again(run, whole, resumed):
+    """As of rollouts that were damaged, and that a GPU sampled again with other bytes."""
+    last, before = run / "steps" / f"{STEPS:06d}", run / "steps" / f"{STEPS - 1:06d}"
+    for name in ("update", "scores", "advantages"):
+        shutil.rmtree(last / name)
+    shutil.copytree(before / "scores", last / "scores")
+    resumed()
+    assert content(run) == content(whole)
