@@ -94,6 +94,14 @@ def _own_cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True)
+def _own_imports():
+    """Scripts that a test starts import their siblings, whatever a command before it has set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONSAFEPATH", raising=False)
+        yield
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left behind."""

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import crash
+import disturbed
 import torch
 
 from rlvr_cli.cli import app
@@ -98,7 +99,7 @@ def undisturbed(words: list[str], scratch: Path) -> dict[str, str]:
     code, said = attempt([word.format(out=whole) for word in words], modules)
     assert code == 0, said
     crash.load(json.loads(modules.read_text()))
-    return crash.content(whole)
+    return disturbed.content(whole)
 
 
 def sweep(
@@ -124,7 +125,7 @@ def sweep(
             more, before = (4 * more if line == before else step), line
             limit = max(limit, used(disk, inodes)) + more
             resize(disk, f"{key}={limit},{other}")
-        actual = crash.content(out)
+        actual = disturbed.content(out)
     other_files = {n for n in expected | actual if expected.get(n) != actual.get(n)}
     assert not other_files, f"{len(other_files)} files differ, as {sorted(other_files)[:5]}"
     for line, count in seen.items():

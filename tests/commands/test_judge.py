@@ -220,15 +220,12 @@ def test_ctrl_c_ends_a_score_that_waits_for_its_judge(imported, chat, tmp_path):
     code = "from rlvr_cli.cli.app import main; main()"
     words = ["score", "i/rollouts", "--verifier", spec(chat), "--out", "s", "--cache", "c"]
     chat.say = lambda question: "Verdict: yes"
-    started = chat.seen
+    started, chat.latency_s = chat.seen, 600.0
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=imported, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     while not started and process.poll() is None:
-        time.sleep(0.05)
-    chat.latency_s = 600.0
-    while len(started) < 3 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
