@@ -31,7 +31,11 @@ def seal(content: dict[str, Any]) -> bytes:
 
 def unsealed(path: Path) -> dict[str, Any] | None:
     """What was sealed in `path`, None if there is no file; an error if it is not as written."""
-    if (data := atomic.read_if_there(path)) is None:
+    try:
+        data = atomic.read_if_there(path)
+    except DataError as error:  # a loop of links, a pipe
+        raise Damaged(str(error), error.hint) from error
+    if data is None:
         return None
     try:
         content = json.loads(data)
