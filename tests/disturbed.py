@@ -133,11 +133,11 @@ class Disturbed:
             log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            torch.set_num_threads(1)  # alone: a fork remakes torch's pool at its first use
             if modules:
                 code = app.run(words)
                 modules.write_text(json.dumps([*sys.modules]))
             elif self.scenario.forks:
-                torch.set_num_threads(1)  # alone: a fork remakes torch's pool at its first use
                 sys.argv = ["rlvr", *words]
                 app.main()
             else:
