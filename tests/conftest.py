@@ -199,7 +199,7 @@ def jsonl(tmp_path):
 
 @pytest.fixture(scope="session")
 def files_of():
-    """The files of a directory and their bytes; the empty lock of shared work is none of them."""
+    """The files of a directory and their bytes."""
     return lambda path: {p.name: p.read_bytes() for p in path.glob("*.*")}
 
 

@@ -24,7 +24,16 @@ from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
-from rlvr_cli.stages import advantage, common, logprob, rollout, score, steps, train_step
+from rlvr_cli.stages import (
+    advantage,
+    common,
+    logprob,
+    rollout,
+    room as rooms,
+    score,
+    steps,
+    train_step,
+)
 from rlvr_cli.stages.room import Room
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage import atomic
@@ -219,8 +228,7 @@ class Run:
         after = begun_with(self.directory.of("steps", step + 1) / "rollouts").get("policy")
         if after and step < train.steps and after == steps.unsaved(here / "update", "update"):
             return False
-        is_due = step % train.save_every == 0 or step == train.steps or self._is_evaluated(step)
-        return is_due or self.config.train_step.lora_rank > 0
+        return rooms.saves(train, [step], adapters=self.config.train_step.lora_rank > 0) > 0
 
     def _is_evaluated(self, step: int) -> bool:
         every = self.config.train.eval_every

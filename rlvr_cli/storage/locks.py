@@ -72,20 +72,16 @@ def holder(path: Path) -> Holder | None:
 
 
 @contextlib.contextmanager
-def locked(
-    path: Path, *, shared: bool = False, wait: bool = False, across_machines: bool = False
-) -> Iterator[None]:
-    """Holds the lock file `path`; a second holder is refused at once, or waits.
+def locked(path: Path, *, across_machines: bool = False) -> Iterator[None]:
+    """Holds the lock file `path`; a second holder is refused at once.
 
     `across_machines` it is touched all the while, and one that another machine touches is refused.
     """
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    descriptor = _acquire(path, mode if wait else mode | fcntl.LOCK_NB, across_machines)
+    descriptor = _acquire(path, across_machines)
     is_done = threading.Event()
     beat = threading.Thread(target=_beat, args=(descriptor, is_done), daemon=True)
     try:
-        if not shared:
-            _sign(descriptor)
+        _sign(descriptor)
         if across_machines:
             beat.start()
         yield
@@ -114,7 +110,7 @@ def is_locked(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _acquire(path: Path, mode: int, across_machines: bool) -> int:
+def _acquire(path: Path, across_machines: bool) -> int:
     start = time.monotonic()
     while True:
         try:
@@ -122,7 +118,7 @@ def _acquire(path: Path, mode: int, across_machines: bool) -> int:
         except OSError as error:
             raise write_error(path.parent, error) from error
         try:
-            fcntl.flock(descriptor, mode)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if across_machines:
                 _refuse_a_living_one(path)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
@@ -136,7 +132,7 @@ def _acquire(path: Path, mode: int, across_machines: bool) -> int:
             if time.monotonic() < start + patience_s:
                 time.sleep(0.005)
                 continue
-            if held_by and not mode & fcntl.LOCK_SH:
+            if held_by:
                 held_by.refuse(path)
             raise UserError(
                 f"another process is writing `{path.parent}`",
