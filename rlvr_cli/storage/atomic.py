@@ -209,7 +209,7 @@ def read_if_there(path: Path) -> bytes | None:
                 return file.read()
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # the latter where its folder is a file
         return None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
