@@ -13,9 +13,10 @@ from rlvr_cli.terminal import console
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
     from rlvr_cli.loop import checking
+    from rlvr_cli.storage import run_folders
 
     where = options.source(path)
-    if checking.is_run(where):
+    if run_folders.is_run(where):
         damaged, facts = checking.run(where)
         for error in damaged[1:]:
             console.say(f"check: {error}")

@@ -16,9 +16,10 @@ from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k, verdicts
 from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.metrics import contrast, intervals
 from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
-from rlvr_cli.evaluation.sides import Side, is_run, load, paired
+from rlvr_cli.evaluation.sides import Side, load, paired
 from rlvr_cli.evaluation.tallies import Tally, drawn
 from rlvr_cli.interop.names import refuse_columns
+from rlvr_cli.storage import run_folders
 
 MOST_KS = 4096
 AT_EQUAL_N = (
@@ -149,7 +150,7 @@ def contrasts(
             f"compare takes two arguments or more, {len(paths)} given",
             "name two runs, scores directories or files: `rlvr compare A B`",
         )
-    if all(path.is_dir() and (is_run(path) or is_directory(path)) for path in paths):
+    if all(path.is_dir() and (run_folders.is_run(path) or is_directory(path)) for path in paths):
         refuse_columns(paths[0], columns)
     loaded = [load(path, equality, columns, by=pair_by, min_n=min_n) for path in paths]
     sides, remarks = paired(loaded, pair_by)

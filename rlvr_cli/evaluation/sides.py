@@ -51,10 +51,6 @@ class Side:
         )
 
 
-def is_run(path: Path) -> bool:
-    return (path / "eval").exists() or (path / "config.toml").exists()
-
-
 def load(
     path: Path,
     equality: str | None = None,
@@ -71,7 +67,7 @@ def load(
     evaluations = run_folders.complete(path, "eval", "logprobs")
     if evaluations:
         return _of_run(path, evaluations[max(evaluations)], min_n)
-    if is_run(path):
+    if run_folders.is_run(path):
         raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
     asked = pairing.Asked(by)
     tallied, scores = pass_at_k.tally(

@@ -131,7 +131,7 @@ class Samples:
             return np.nan
         try:
             return float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return float(self._texts.setdefault(str(value), -1 - len(self._texts)))
 
     def add(self, code_N: np.ndarray, sample_N: np.ndarray, row_N: np.ndarray) -> np.ndarray | None:

@@ -178,7 +178,7 @@ def numbers(values: Any, name: str, place: Place) -> np.ndarray:
             return math.nan
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last of an integer of 400 digits
             return None
         return None if math.isinf(number) else number
 

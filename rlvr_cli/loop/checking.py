@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.loop import stored_config
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
@@ -30,13 +29,6 @@ def directory(path: Path) -> dict[str, Any]:
     facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}
     facts["parents"] = {role: parent["path"] for role, parent in manifest["parents"].items()}
     return facts | ({"checkpoint": state} if state else {})
-
-
-def is_run(path: Path) -> bool:
-    """Whether this is a run of train; what it was begun with may be damaged."""
-    return any((path / name).exists() for name in (stored_config.CONFIG, stored_config.KEPT)) and (
-        not (path / MANIFEST).exists()
-    )
 
 
 def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
@@ -97,7 +89,7 @@ def _of_run(path: Path) -> list[DataError]:
         of = f"line {logged.damaged[0]}" if logged.damaged else f"the line of step {lost[0]}"
         where = f"{of} of `{path / metrics_log.METRICS}`"
         damaged.append(DataError(f"{where} is not as it was written", resume))
-    if logged.unproven and (path / stored_config.KEPT).exists():
+    if logged.unproven and (path / run_folders.KEPT).exists():
         where = f"`{path / metrics_log.DIGESTS}`"
         damaged.append(DataError(f"{where} lacks step {logged.unproven[0]}", resume))
     return damaged

@@ -22,9 +22,10 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import by_source, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.loop.stored_config import CONFIG, MAY_CHANGE, MAY_MOVE, decides, meaning
+from rlvr_cli.loop.stored_config import MAY_CHANGE, MAY_MOVE, decides, meaning
 from rlvr_cli.models import policy as policies
-from rlvr_cli.storage import atomic, locks, metrics_log, run_folders, writer
+from rlvr_cli.storage import atomic, locks, making, metrics_log, run_folders, writer
+from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
 
@@ -139,7 +140,7 @@ class RunDirectory:
 
     def _inputs(self) -> tuple[dict[str, str], bool]:
         """The digests that were kept, and whether inputs.json says others than the sealed copy."""
-        path, copy = self.path / _INPUTS, stored_config.kept(self.path)
+        path, copy = self.path / _INPUTS, kept(self.path)
         try:
             before = json.loads(atomic.read_bytes(path)) if path.exists() else {}
             if not all(isinstance(digest, str) for digest in before.values()):
@@ -197,8 +198,12 @@ class RunDirectory:
     def discard_after(self, last: int) -> None:
         """Takes the updates after a step back, so that they are repeated as they were begun.
 
-        What cannot be read of those steps is made again, as nothing was made of it.
+        What cannot be read of those steps is made again, as nothing was made of it. A process that
+        was killed when the last update was complete may have left its lock.
         """
+        for name in ("update", "memory"):
+            if last and (self.of("steps", last) / name).is_dir():
+                making.tidy(self.of("steps", last) / name)
         for step, later in run_folders.steps(self.path).items():
             if step <= last:
                 continue

@@ -27,7 +27,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
-from rlvr_cli.storage import atomic, moved
+from rlvr_cli.storage import atomic, moved, run_folders
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -97,7 +97,7 @@ def check(path: Path, config: RunConfig) -> Setup:
 
 def require_places(run: Path, config: RunConfig) -> None:
     """An error that names the flag for what a run that was begun reads and that is not there."""
-    if not (run / "config.toml").exists():
+    if not run_folders.is_run(run):
         return
     train = config.train
     model = "" if policies.is_hub_name(train.model) else train.model.removeprefix(policies.BUILTIN)

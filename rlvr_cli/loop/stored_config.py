@@ -16,9 +16,9 @@ from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import engine_choice
 from rlvr_cli.storage import atomic, manifest, metrics_log
+from rlvr_cli.storage.run_folders import CONFIG, KEPT, kept
 from rlvr_cli.verification.scoring import rewards
 
-CONFIG, KEPT = "config.toml", "_run.json"
 # What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
 MAY_CHANGE = (
     *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
@@ -36,16 +36,6 @@ Tables = dict[str, dict[str, Any]]
 def keep(run: Path, text: str, inputs: dict[str, str]) -> None:
     """Keeps what config.toml and inputs.json say."""
     atomic.write_atomic(run / KEPT, manifest.seal({"config": text, "inputs": inputs}))
-
-
-def kept(run: Path) -> tuple[str, dict[str, str]] | None:
-    """The text of the configuration and the inputs that were kept; None without, or if damaged."""
-    try:
-        content = manifest.unsealed(run / KEPT)
-    except DataError:
-        return None
-    text, inputs = (content or {}).get("config"), (content or {}).get("inputs")
-    return (text, inputs) if isinstance(text, str) and isinstance(inputs, dict) else None
 
 
 def read(run: Path, version: Callable[[], str]) -> Tables | None:

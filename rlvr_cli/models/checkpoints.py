@@ -9,7 +9,6 @@ Version 0.1.0 has the moments beside the weights, in `trainer.safetensors`.
 """
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +67,12 @@ def missing(path: Path) -> DataError | None:
     update = update / "update" if (update / "update" / MANIFEST).exists() else update
     manifest = read_sealed(update / MANIFEST) or {}
     if manifest.get("kind") != "steps":
-        is_run = (path / "config.toml").is_file() and (path / "inputs.json").is_file()
+        is_run = run_folders.is_run(path)
         return DataError(f"the run `{path}` has no checkpoint", "resume it") if is_run else None
     if (update / CHECKPOINT).exists():  # what is wrong with it is for its readers to say
         return None
     step, run = Path(os.path.abspath(update)).parent.name.lstrip("0"), update.parent.parent.parent
-    if not step.isdigit() or not (run / "config.toml").is_file():
+    if not step.isdigit() or not run_folders.is_run(run):
         return DataError(
             f"there is no checkpoint in `{update}`",
             f"run the `rlvr {manifest['stage']}` that made it again; it makes the checkpoint anew",
@@ -97,7 +96,6 @@ def missing(path: Path) -> DataError | None:
 def _options(run: Path) -> dict[str, Any]:
     """What the run's configuration says of checkpoints, nothing where it is broken."""
     try:
-        options: dict[str, Any] = tomllib.loads((run / "config.toml").read_text())["train"]
-    except (ValueError, KeyError, RecursionError):
+        return run_folders.config(run)["train"]
+    except (DataError, KeyError):
         return {}
-    return options

@@ -1,7 +1,6 @@
 """What a report is about: runs of train, and directories with scores."""
 
 import shlex
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,7 @@ def open_all(paths: list[Path]) -> list[ReportSource]:
 def _open(path: Path, name: str) -> ReportSource:
     if not path.exists():
         raise DataError(f"`{path}` does not exist", "check the path")
-    if not is_run(path):
+    if not run_folders.is_run(path):
         directories = lineage.find(path)
         _require_scores(directories)
         return ReportSource(name, path, None, {name: directories})
@@ -100,19 +99,8 @@ def parts(source: ReportSource) -> int:
     )
 
 
-def is_run(path: Path) -> bool:
-    """Whether a directory is one of train."""
-    return (path / "config.toml").is_file()
-
-
 def _run(path: Path) -> RunLog:
-    try:
-        config = tomllib.loads((path / "config.toml").read_text())
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(
-            f"`{path / 'config.toml'}` cannot be read: {error}",
-            "name the scores of an evaluation in it",
-        ) from error
+    config = run_folders.config(path)
     logged = metrics_log.read(path)
     records, torn = list(logged.records.values()), len(logged.damaged)
     evaluations = run_folders.complete(path, "eval", "scores")

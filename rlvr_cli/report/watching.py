@@ -22,9 +22,9 @@ def watch(paths: list[Path], out: Path, make: Maker, *, every_s: float) -> Repor
 
     The last page no longer loads itself again. Control-C ends it early, with the page as it is.
     """
-    while any(locks.is_locked(path / "_lock") and not sources.is_run(path) for path in paths):
+    while any(locks.is_locked(path / "_lock") and not run_folders.is_run(path) for path in paths):
         time.sleep(0.1)  # a run that begins
-    if not any(map(sources.is_run, paths)):
+    if not any(map(run_folders.is_run, paths)):
         raise UsageError(
             f"`{paths[0]}` is no run of train, and nothing else goes on",
             f"leave --watch out: rlvr report {shlex.join(map(str, paths))}",
@@ -52,7 +52,7 @@ class _Watched:
     def __init__(self, paths: list[Path], out: Path, make: Maker, every_s: float) -> None:
         self.report: Report | None = None
         self._paths, self._out, self._make, self._every_s = paths, out, make, every_s
-        self._runs = [path for path in paths if sources.is_run(path)]
+        self._runs = [path for path in paths if run_folders.is_run(path)]
         self._stamp: list[Any] | None = None
         self._said: set[str] = set()
         self._seen: set[Path] = set()  # runs that a process was seen to work on

@@ -1,15 +1,47 @@
-"""The folders of a run's steps and evaluations, whatever else lies beside them.
+"""What makes a folder a run of `train`, and the folders of its steps and evaluations.
 
 A run numbers them with six digits or more. What is named otherwise (a copy, a note, what a desktop
 leaves) is no step, and nothing here reads, changes or removes it.
 """
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
+from rlvr_cli.errors import DataError
+from rlvr_cli.storage import atomic, manifest
 from rlvr_cli.storage.manifest import MANIFEST
 
+CONFIG, KEPT = "config.toml", "_run.json"
 _NAME = re.compile(r"[0-9]{6}|[1-9][0-9]{6,17}")
+
+
+def is_run(path: Path) -> bool:
+    """Whether this is a run of train; what it was begun with may be damaged."""
+    return any((path / name).exists() for name in (CONFIG, KEPT)) and not (path / MANIFEST).exists()
+
+
+def kept(run: Path) -> tuple[str, dict[str, str]] | None:
+    """The text of the configuration and the inputs that were kept; None without, or if damaged."""
+    try:
+        content = manifest.unsealed(run / KEPT)
+    except DataError:
+        return None
+    text, inputs = (content or {}).get("config"), (content or {}).get("inputs")
+    return (text, inputs) if isinstance(text, str) and isinstance(inputs, dict) else None
+
+
+def config(run: Path) -> dict[str, dict[str, Any]]:
+    """The tables of a run's configuration: of the sealed copy, or of config.toml without one."""
+    copy = kept(run)
+    text = copy[0].encode() if copy else atomic.read_bytes(run / CONFIG)
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"`{run / CONFIG}` is not as it was written: {error}", "bring the file back"
+        ) from error
 
 
 def name(step: int) -> str:

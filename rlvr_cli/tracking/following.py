@@ -3,30 +3,25 @@
 import json
 import os
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage import locks
+from rlvr_cli.storage import locks, run_folders
 
 POLL_S = 1.0
-METRICS, CONFIG, LOCK = "metrics.jsonl", "config.toml", "_lock"
+METRICS, LOCK = "metrics.jsonl", "_lock"
 
 
 def config(run: Path) -> dict[str, dict[str, Any]]:
     """The tables of a run's configuration; an error if the folder is no run of train."""
-    try:
-        return tomllib.loads((run / CONFIG).read_text())
-    except FileNotFoundError as error:
+    if not run_folders.is_run(run):
         raise DataError(
-            f"`{run}` is not a run of train: it has no {CONFIG}", "name the --out of `rlvr train`"
-        ) from error
-    except ValueError as error:
-        raise DataError(
-            f"`{run / CONFIG}` is not as it was written: {error}", "bring the file back"
-        ) from error
+            f"`{run}` is not a run of train: it has no {run_folders.CONFIG}",
+            "name the --out of `rlvr train`",
+        )
+    return run_folders.config(run)
 
 
 class Metrics:

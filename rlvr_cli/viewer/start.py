@@ -109,6 +109,7 @@ class Side:
 def _is_foreign(path: Path) -> bool:
     """Whether a path names files that another tool wrote, not directories of shards or a run."""
     from rlvr_cli.interop import readers
+    from rlvr_cli.storage import run_folders
     from rlvr_cli.storage.shards import MANIFEST, is_begun
 
     if str(path) == "-":
@@ -116,7 +117,7 @@ def _is_foreign(path: Path) -> bool:
     if not path.is_dir():
         return True
     inside = ("", "scores", "rollouts")
-    if (path / "config.toml").is_file() or any((path / n / MANIFEST).exists() for n in inside):
+    if run_folders.is_run(path) or any((path / n / MANIFEST).exists() for n in inside):
         return False
     return not is_begun(path) and bool(readers.files(path))
 
@@ -137,7 +138,7 @@ def folders_of(path: Path) -> list[Path]:
 
     if not path.exists():
         raise DataError(f"`{path}` does not exist", "check the path")
-    if not (path / "config.toml").is_file():
+    if not run_folders.is_run(path):
         return [path]
     for kind in ("eval", "steps"):
         if sampled := run_folders.complete(path, kind, "rollouts"):
@@ -165,12 +166,10 @@ def decoder(index: Any, model: str | None) -> Decoder:
 
 def _start_policy(rollouts: Path) -> Any:
     """The policy that the run around some rollouts started from."""
-    import tomllib
-
     from rlvr_cli.models import policy as policies
+    from rlvr_cli.storage import run_folders
 
     for folder in rollouts.absolute().parents:
-        if (folder / "config.toml").is_file():
-            name = tomllib.loads((folder / "config.toml").read_text())["train"]["model"]
-            return policies.resolve(name)
+        if run_folders.is_run(folder):
+            return policies.resolve(run_folders.config(folder)["train"]["model"])
     return None

@@ -95,4 +95,6 @@ def test_rewards_are_graded_unless_they_are_two_values_of_a_verdict():
 def test_numbers_that_are_none_are_named_with_their_row():
     with pytest.raises(DataError, match="row 2 has `score` = `high`, which is no finite number"):
         labels.numbers(["1", "high"], "score", place)
+    with pytest.raises(DataError, match="row 1 has `score` = `10000"):
+        labels.numbers([10**400, 1], "score", place)
     assert json.dumps(labels.numbers(["1", "", None], "score", place).tolist()) == "[1.0, NaN, NaN]"

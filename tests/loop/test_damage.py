@@ -122,6 +122,18 @@ def test_a_configuration_that_was_cut_or_lost_comes_back(run, whole, resumed, da
     assert content(run) == content(whole)
 
 
+def test_readers_take_the_configuration_of_a_run_from_its_copy(run, refused, rlvr):
+    (run / "config.toml").unlink()
+    assert rlvr("report", run, "--out", run.parent / "report.html").code == 0
+    assert rlvr("track", run, "--to", "tensorboard").code == 0
+
+
+def test_the_lock_of_a_process_that_was_killed_behind_its_last_step_goes(run, whole, resumed):
+    (run / "steps" / "000003" / "update" / "_lock").write_text("{}")
+    resumed()
+    assert content(run) == content(whole)
+
+
 def test_another_value_in_the_configuration_is_refused_and_the_hint_works(
     run, whole, refused, resumed
 ):

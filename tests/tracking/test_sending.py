@@ -84,6 +84,7 @@ def test_steps_that_a_resumed_run_repeats_are_not_sent_again(rlvr, run, own, kep
     lines = records(run)
     config = (run / "config.toml").read_text()
     (run / "config.toml").write_text(config.replace("steps = 2", "steps = 4"))
+    (run / "_run.json").unlink()  # its copy
     assert rlvr("track", run, "--to", own).code == 0
     write(run, [*lines, {**lines[2], "step": 3}])
     ran = rlvr("track", run, "--to", own)
