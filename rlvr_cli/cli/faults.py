@@ -25,10 +25,12 @@ _ADVICE = {
     errno.ESTALE: "the network file system lost it: mount it again",
 }
 
+_NO_MEMORY = ("DefaultCPUAllocator", "failed to map segment from shared object")
+
 
 def explained(error: BaseException) -> UserError | None:
     """An error of the machine or of what was read in a line; None where the code is at fault."""
-    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+    if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
         return UserError(
             "the memory of this machine, or its limit, is used up", _ADVICE[errno.ENOMEM]
         )

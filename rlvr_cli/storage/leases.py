@@ -139,7 +139,7 @@ class Leases:
         if self._descriptor < 0:
             return
         self._stop.set()
-        if self._thread:
+        if self._thread and self._thread.ident:  # one that was started
             self._thread.join()
         for index in list(self._held):
             self.release(index)

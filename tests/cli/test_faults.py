@@ -15,6 +15,7 @@ from rlvr_cli.cli import faults
         (OSError(errno.EXDEV, "Invalid link", "a", None, "b"), "`a`: `b`: Invalid link"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "OSError: No space left on device"),
         (MemoryError(), "memory"),
+        (ImportError("lib.so: failed to map segment from shared object"), "memory"),
         (RecursionError("maximum recursion depth exceeded"), "nests too deep"),
         (RuntimeError("can't start new thread"), "no further thread"),
         (UnicodeEncodeError("ascii", "é", 0, 1, "ordinal"), "'\\xe9' cannot be written as ascii"),
