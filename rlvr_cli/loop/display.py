@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli import config, run_config
+from rlvr_cli import run_config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
@@ -62,16 +62,17 @@ def configuration(
 
 
 def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -> None:
-    """Names what a run was begun with that differs from the defaults and was not given now."""
+    """Names what a run was begun with that a new one would not be, and that was not given now."""
     if distributed.is_launched():
         return  # the process that launched this one said it
+    usual = run_config.load([], given, stored=None if run_config.is_builtin(chosen) else {})
     changed = [
         f"{name} {escape.brief(value)}"
         for table, options in vars(chosen).items()
         for name, value in vars(options).items()
         if given.get(table, {}).get(name) is None
         and name not in ("algo", "engine", "trainer")
-        and value != getattr(config.make(type(options), given.get(table, {})), name)
+        and value != getattr(vars(usual)[table], name)
     ]
     if changed:
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")

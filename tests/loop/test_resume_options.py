@@ -144,3 +144,9 @@ def test_a_new_run_takes_a_verifier_of_other_defaults_before_and_means_the_same_
         with run.lock_and_check_config(given):
             meant = stored_config.resumed(given, run.begun()).train.verifier
             assert meant == scoring.canonical(spec)
+
+
+def test_a_run_says_what_it_was_begun_with_where_a_new_one_would_not_be(trained, rlvr):
+    said = rlvr("train", "--out", trained, "--steps", "2", "--dry-run").err
+    assert "was begun with prompts_per_step 4, eval_every 1, eval_num_generations 2" in said
+    assert "learning_rate" not in said, "it is that of every run of the built-in policy"
