@@ -6,7 +6,6 @@ every statistic and is not trained on; a group whose rewards are all equal gets 
     rlvr advantage demo/scores --algo grpo+iac
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +15,10 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    scores: options.Source = None,
+    scores: options.Directories = None,
     algo: options.StageAlgo = None,
     out: options.Out = None,
-    rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
+    rollouts: options.MovedRollouts = None,
     allow_singletons: Annotated[
         bool | None,
         typer.Option("--allow-singletons", help="one reward alone has advantage 0"),
@@ -33,22 +32,22 @@ def command(
 ) -> None:
     from rlvr_cli.algorithms import objective
     from rlvr_cli.stages import advantage
-    from rlvr_cli.storage.shards import Shards, Share
+    from rlvr_cli.storage.shards import Share
 
     objective.canonical("grpo" if algo is None else algo)  # a misspelt one is the first error
-    source = Shards.open(options.source(scores), "scores")
-    out = out or source.path.parent / "advantages"
+    source, out = options.directories(scores, "scores", out, "advantages")
+    where = options.moved_to(rollouts, "rollouts")
     begun = options.Begun(out)
     stored = begun.values(algo=None).get("algo")
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
     flags = {"allow_singletons": allow_singletons, "drop_uninformative": drop_uninformative}
     if dry_run:
-        options.rehearse(advantage.run, source, out, algo=spec, rollouts=rollouts,
+        options.rehearse(advantage.run, source, out, algo=spec, rollouts=where,
                          **begun.values(**flags))  # fmt: skip
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         shards = advantage.run(
-            source, out, algo=spec, rollouts=rollouts, share=Share.parse(shard), on_part=parts,
+            source, out, algo=spec, rollouts=where, share=Share.parse(shard), on_part=parts,
             **begun.values(**flags),
         )  # fmt: skip
     text = (

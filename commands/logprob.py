@@ -15,7 +15,7 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    rollouts: options.Source = None,
+    rollouts: options.Directories = None,
     out: options.Out = None,
     model: options.Model = None,
     ref_model: Annotated[str | None, typer.Option(help="the reference policy")] = None,
@@ -33,10 +33,8 @@ def command(
 ) -> None:
     from rlvr_cli.models import policy as policies, which
     from rlvr_cli.stages import common, logprob
-    from rlvr_cli.storage.shards import Shards
 
-    source = Shards.open(options.source(rollouts), "rollouts")
-    out = out or source.path.parent / "logprobs"
+    source, out = options.directories(rollouts, "rollouts", out, "logprobs")
     begun = options.Begun(out)
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     if columns:

@@ -7,7 +7,6 @@ verifier never generates anything: give it another `--out`. Verifiers may be sum
     rlvr score demo/rollouts
 """
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,11 +16,11 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    rollouts: options.Source = None,
+    rollouts: options.Directories = None,
     out: options.Out = None,
     verifier: Annotated[str | None, typer.Option(help="instead of each prompt's own")] = None,
     answer_from: options.AnswerFrom = None,
-    prompts: Annotated[Path | None, typer.Option(help="where the prompts moved to")] = None,
+    prompts: options.MovedPrompts = None,
     workers: options.Workers = None,
     cache: options.Cache = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="verify every completion")] = False,
@@ -33,14 +32,14 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.stages import score, unanswered
-    from rlvr_cli.storage.shards import Shards, Share
+    from rlvr_cli.storage.shards import Share
 
-    source = Shards.open(options.source(rollouts), "rollouts")
-    out = out or source.path.parent / "scores"
-    how: dict[str, Any] = {"prompts": prompts, "allow_code": allow_code_execution}
+    source, out = options.directories(rollouts, "rollouts", out, "scores")
+    where = options.moved_to(prompts, "prompts")
+    how: dict[str, Any] = {"prompts": where, "allow_code": allow_code_execution}
     how |= {"answer_from": answer_from} | options.Begun(out).values(verifier=verifier)
     if dry_run:
-        score.check(source, prompts, how.get("verifier"), allow_code=allow_code_execution)
+        score.check(source, where, how.get("verifier"), allow_code=allow_code_execution)
         options.rehearse(score.run, source, out, **how)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     score.discard_failed(out, max_error_rate)

@@ -19,12 +19,12 @@ from rlvr_cli.terminal import console
 @options.takes(given=config.UpdateOptions)
 def command(
     given: dict[str, Any],
-    advantages: options.Source = None,
+    advantages: options.Directories = None,
     out: options.Out = None,
     model: options.Model = None,
     algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
     seed: options.StageSeed = None,
-    rollouts: Annotated[Path | None, typer.Option(help="where the rollouts moved to")] = None,
+    rollouts: options.MovedRollouts = None,
     logprobs: Annotated[Path | None, typer.Option(help="default: next to the advantages")] = None,
     off_policy: Annotated[
         bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
@@ -35,22 +35,19 @@ def command(
 ) -> None:
     from rlvr_cli.models import which
     from rlvr_cli.stages import train_step
-    from rlvr_cli.storage.shards import MANIFEST, Shards
 
-    source = Shards.open(options.source(advantages), "advantages")
-    out = out or source.path.parent / "update"
+    source, out = options.directories(advantages, "advantages", out, "update")
+    where = options.moved_to(rollouts, "rollouts")
     begun = options.Begun(out)
     chosen = begun.options(config.UpdateOptions, given)
-    sibling = source.path.parent / "logprobs"
-    logprobs = logprobs or (sibling if (sibling / MANIFEST).exists() else None)
-    policy, said = which.sampled(source.parent("rollouts", rollouts), model)
-    how = begun.values(seed=seed) | {"algo": algo, "rollouts": rollouts, "off_policy": off_policy}
-    how["logprobs"] = Shards.open(logprobs, "logprobs") if logprobs else None
+    policy, said = which.sampled(source.parent("rollouts", where), model)
+    how = begun.values(seed=seed) | {"algo": algo, "rollouts": where, "off_policy": off_policy}
+    how["logprobs"] = train_step.logprobs(source, logprobs)
     if dry_run:
         begun.rehearse(train_step.run, source, out, policy, chosen, **how)
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
     options.spawn(nproc, advantages, source.path)
-    console.remark("train-step", *said)
+    console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
     text = (

@@ -19,6 +19,7 @@ from rlvr_cli.models import memory_model, policy as policies, prompt_options, wh
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine
 from rlvr_cli.stages import prompt_rewards, rollout, score, unanswered
+from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
@@ -210,7 +211,7 @@ def _evaluate(
     paths = [out / "passk", out / "ucc"]
     if all((path / MANIFEST).exists() for path in paths):
         there = [Shards.open(path, "metrics") for path in paths]
-        if all(one.manifest["parents"]["scores"]["digest"] == scores.digest for one in there):
+        if all(digests(one.manifest, "scores") == [scores.digest] for one in there):
             return there[0].summary, there[1].summary
     tallied = pass_at_k.of_scores(scores, texts=True)
     ks = pass_at_k.default_ks(tallied)

@@ -20,6 +20,13 @@ from rlvr_cli.terminal import console, escape
 Source = Annotated[
     str | None, typer.Argument(help="a directory; `-` or nothing reads its path from stdin")
 ]
+Directories = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[DIR]...",
+        help="a directory, or several as one; `-` or nothing reads a path from stdin",
+    ),
+]
 Files = Annotated[
     list[str] | None,
     typer.Argument(
@@ -61,6 +68,14 @@ PromptsPerStep = Annotated[
     int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
 ]
 Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
+MovedPrompts = Annotated[
+    list[Path] | None,
+    typer.Option("--prompts", help="where the prompts moved to; repeatable for several inputs"),
+]
+MovedRollouts = Annotated[
+    list[Path] | None,
+    typer.Option("--rollouts", help="where the rollouts moved to; repeatable for several inputs"),
+]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 StageAlgo = Annotated[
     str | None, typer.Option("--algo", help="as in quatro:delta=0.05+kl \\[default: grpo]")
@@ -256,6 +271,35 @@ def source(given: str | None) -> Path:
     return _only_path(lines, "the path of one directory was expected")
 
 
+def directories(
+    given: list[str] | None, kind: str, out: Path | None, beside: str
+) -> tuple[Any, Path]:
+    """The directories that were given, as one, and the directory to make: `beside` a single one."""
+    from rlvr_cli.storage import joined
+
+    if given and len(given) > 1 and "-" in given:
+        raise UsageError("`-` is one of several directories", "name them all")
+    paths = [source(one) for one in given or [None]]
+    if len(paths) > 1 and out is None:
+        raise UsageError(
+            f"{len(paths)} directories are given, and what is made of them lies beside none",
+            f"say where it goes, as in `--out mixed/{beside}`",
+        )
+    return joined.opened(paths, kind), out or paths[0].parent / beside
+
+
+def moved_to(given: list[Path] | None, kind: str) -> Path | None:
+    """Where the parents of a kind are now: the one that was given, or each known by its digest."""
+    from rlvr_cli.storage import moved
+    from rlvr_cli.storage.shards import Shards
+
+    if not given or len(given) == 1:
+        return given[0] if given else None
+    for path in given:
+        moved.remember(Shards.open(path, kind).digest, path)
+    return None
+
+
 def files(given: list[str] | None) -> Path:
     """What was given as one path; of stdin the path that it holds, or else the rows."""
     if given and given != ["-"]:
@@ -353,16 +397,17 @@ def rehearse(stage: Callable[..., object], *inputs: Any, **options: Any) -> None
     rehearsal.rehearse(lambda: stage(*inputs, **options))
 
 
-def spawn(nproc: int, given: str | None = None, path: Path | None = None) -> None:
+def spawn(nproc: int, given: str | list[str] | None = None, path: Path | None = None) -> None:
     """Runs this command in so many processes and ends this one, unless it is one of them already.
 
-    `given` is the argument of a source whose `path` is known now: only this process has its stdin.
+    `given` are the arguments of a source whose `path` is known now: only this process has its
+    stdin.
     """
     place = distributed.current()
     if place.size > 1 or nproc == 1:
         return
     words = sys.argv[1:]
-    if path is not None and given in (None, "-"):
+    if path is not None and given in (None, "-", [], ["-"]):
         words = [word for word in words if word != "-"] + [str(path)]
     raise typer.Exit(distributed.spawn(nproc, words))
 

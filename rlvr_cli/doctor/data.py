@@ -17,6 +17,7 @@ from rlvr_cli.models import chat
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts, reading, unanswered
+from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 _KINDS = ("prompts", "rollouts", "scores")
@@ -63,7 +64,8 @@ def examine(
     batches = functools.partial(_of_shards, source)
     yield from prompt_rows.examine(_named(path, batches, columns), policy, options)
     if rollouts.kind == "rollouts":
-        yield from _rollouts(rollouts)
+        for one in rollouts.inputs:
+            yield from _rollouts(one, several=len(rollouts.inputs) > 1)
     if scores:
         yield from _scores(scores, rollouts)
 
@@ -108,7 +110,7 @@ def _neighbouring_scores(rollouts: Shards) -> Shards | None:
     return scores if scores.parent("rollouts").digest == rollouts.digest else None
 
 
-def _rollouts(rollouts: Shards) -> Iterator[Finding]:
+def _rollouts(rollouts: Shards, *, several: bool) -> Iterator[Finding]:
     reasons: Counter[str | None] = Counter()
     for index in range(len(rollouts)):
         reasons.update(rollouts.part(index, ["finish_reason"])["finish_reason"].to_pylist())
@@ -121,6 +123,8 @@ def _rollouts(rollouts: Shards) -> Iterator[Finding]:
     text = f"{count}, {cut}, {reasons['abort']} skipped"
     if 0 < unknown < count:
         text += f", {unknown} of unknown end"
+    if several:
+        text = f"`{rollouts.path}`: {text}"
     if share > _MOSTLY:
         hint = "allow more with --max-new-tokens, or look for a missing end-of-sequence id"
         yield Finding("problem", "completions", text, hint)
@@ -129,10 +133,11 @@ def _rollouts(rollouts: Shards) -> Iterator[Finding]:
 
 
 def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
-    names = ["prompt_id", "reward", "status"]
-    table = pa.concat_tables(scores.part(index, names) for index in range(len(scores)))
-    groups, mixed = len(pc.unique(table["prompt_id"])), len(dynamic.mixed(table))
-    means = table.group_by("prompt_id").aggregate([("reward", "mean"), ("reward", "max")])
+    key = [name for name in ("prompt_id", schema.INPUT) if name in scores.schema.names]
+    columns = [*key, "reward", "status"]
+    table = pa.concat_tables(scores.part(index, columns) for index in range(len(scores)))
+    means = table.group_by(key).aggregate([("reward", "mean"), ("reward", "max")])
+    groups, mixed = len(means), len(dynamic.mixed(table))
     best = pc.max(table["reward"]).as_py() or 0.0
     solved = pc.sum(pc.equal(means["reward_mean"], best)).as_py() or 0
     text = (

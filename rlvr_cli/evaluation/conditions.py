@@ -32,7 +32,7 @@ class Conditions:
 def of_scores(scores: Shards) -> Conditions:
     """Those that the manifests of scores and of their rollouts record."""
     try:
-        params = scores.parent("rollouts").params
+        params = dict(scores.parent("rollouts").params)  # of several, what all have alike
     except (DataError, LookupError):
         params = {}
     sampling = {name: params[name] for name in SAMPLING if params.get(name) is not None}

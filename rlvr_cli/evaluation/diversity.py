@@ -10,20 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation.load import is_directory, refuse_folder, refuse_graded
+from rlvr_cli.evaluation.load import (
+    apart,
+    is_directory,
+    refuse_columns,
+    refuse_folder,
+    refuse_graded,
+)
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
 from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, over_files, write_metrics
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
-from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import common
+from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
@@ -98,12 +105,14 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     """The completions of a scores or rollouts directory, or of files that another tool wrote."""
     completions = Completions()
     if is_directory(path):
-        refuse_columns(path, columns)
         shards = Shards.open(path, "scores", "rollouts")
+        merge = refuse_columns(shards, columns)
+        inputs = [] if merge else apart(shards)
+        completions.read = {"correct": [], "correct_above": None, "apart": inputs} if inputs else {}
         completions.rollouts = shards
         if shards.kind == "scores":
             completions.scores, completions.rollouts = shards, shards.parent("rollouts")
-        for batch, length_N in _parts(shards, completions.rollouts):
+        for batch, length_N in _parts(shards, completions.rollouts, inputs):
             _add(completions, batch, length_N)
         return completions
     refuse_folder(path)
@@ -117,7 +126,9 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     return completions
 
 
-def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int | None]]]:
+def _parts(
+    shards: Shards, rollouts: Shards, inputs: list[str]
+) -> Iterator[tuple[Batch, list[int | None]]]:
     directories = [rollouts] if shards.kind == "rollouts" else [rollouts, shards]
     for index in range(len(shards)):
         columns = {
@@ -132,9 +143,16 @@ def _parts(shards: Shards, rollouts: Shards) -> Iterator[tuple[Batch, list[int |
                 completion=columns["completion"],
                 extracted=columns.get("extracted"),
                 finish=columns["finish_reason"],
+                source=_source(columns, inputs),
             ),
             pc.list_value_length(columns["token_ids"]).to_pylist(),
         )
+
+
+def _source(columns: dict[str, pa.Array], inputs: list[str]) -> pa.Array | None:
+    """The name of the input of each row, where inputs are sources."""
+    number_N = columns[schema.INPUT] if inputs else None
+    return None if number_N is None else pa.array(inputs, pa.large_string()).take(number_N)
 
 
 def _add(
@@ -209,6 +227,11 @@ def with_tokens(completions: Completions, measures: Measures, path: Path) -> Mea
         raise DataError(
             f"`{path}` has the log-probs of other rollouts",
             "name the scores or rollouts that they belong to",
+        )
+    if completions.read.get("apart"):
+        raise DataError(
+            f"the inputs of `{path}` have prompts in common, whose log-probs would be one figure",
+            "leave --logprobs out, or name the scores of one input and its log-probs",
         )
     return joined(measures, token_measures(logprobs, measures.prompt_id))
 

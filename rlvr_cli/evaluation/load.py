@@ -1,5 +1,7 @@
 """Tallies of scores directories, and of what other tools wrote."""
 
+import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +14,12 @@ import pyarrow.compute as pc
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation.pairing import Asked
 from rlvr_cli.evaluation.tallies import Tally, Tallying
+from rlvr_cli.interop import file_sets, names, parquet_columns
 from rlvr_cli.interop.completions import Batch, Columns, Stream
-from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.stages import common
-from rlvr_cli.storage.manifest import Damaged
+from rlvr_cli.storage import schema
+from rlvr_cli.storage.joined import TwoPrompts
+from rlvr_cli.storage.manifest import Damaged, parents
 from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts, is_begun
 
 
@@ -34,9 +38,9 @@ def tally(
     answers are not counted. `asked` collects what files say of their prompts.
     """
     if is_directory(path):
-        refuse_columns(path, columns)
         scores = Shards.open(path, "scores")
-        return of_scores(scores, texts=bool(texts), answers=answers), scores
+        merge = refuse_columns(scores, columns)
+        return of_scores(scores, texts=bool(texts), answers=answers, merge=merge), scores
     refuse_folder(path)
     wanted = {"correct", "reward", "extracted"} | ({"completion"} if texts else set())
     stream = Stream(path, columns, wanted=wanted | (asked.wanted if asked else set()))
@@ -90,15 +94,54 @@ def _require_columns(stream: Stream, *, texts: bool) -> None:
         stream.require_completions()
 
 
-def of_scores(scores: Shards, *, texts: bool = False, answers: bool = True) -> Tally:
-    """The tally of a scores directory, a part at a time."""
+def refuse_columns(shards: Shards, columns: Columns | None) -> bool:
+    """Whether the inputs of a directory are to be merged; an error for other options of files."""
+    merge = columns is not None and columns.merge and schema.INPUT in shards.schema.names
+    names.refuse_columns(shards.path, replace(columns, merge=False) if merge else columns)
+    return merge
+
+
+def apart(shards: Shards) -> list[str]:
+    """The names of the inputs of a directory where they have prompts in common; else none.
+
+    Those are the shortest ends of their paths that differ.
+    """
+    if schema.INPUT not in shards.schema.names:
+        return []
+    first: dict[str, int] = {}
+    for index in range(len(shards)):
+        prompt_id, number = shards.part(index, ["prompt_id", schema.INPUT]).columns
+        pairs = zip(pc.unique(prompt_id).to_pylist(), itertools.repeat(number[0].as_py()))
+        if any(first.setdefault(name, own) != own for name, own in pairs):
+            return input_names(shards)
+    return []
+
+
+def input_names(shards: Shards) -> list[str]:
+    """A name for each of the rollouts that a directory was made from."""
+    recorded = [parent["path"] for parent in parents(shards.manifest, "rollouts")]
+    paths = [Path(os.path.normpath(shards.path.absolute() / path)) for path in recorded]
+    while len({path.name for path in paths}) == 1:
+        paths = [path.parent for path in paths]
+    return list(file_sets.labels(paths).values())
+
+
+def of_scores(
+    scores: Shards, *, texts: bool = False, answers: bool = True, merge: bool = False
+) -> Tally:
+    """The tally of a scores directory, a part at a time.
+
+    Inputs that have prompts in common are sources, as files are, unless they are to be merged.
+    """
+    inputs = [] if merge else apart(scores)
     tallying = Tallying(texts=texts, answers=answers)
-    for batch in _batches(scores, texts=texts):
+    for batch in _batches(scores, inputs, texts=texts):
         tallying.add(batch)
-    return tallying.done()
+    read = {"correct": [], "correct_above": None, "apart": inputs} if inputs else {}
+    return replace(tallying.done(), read=read)
 
 
-def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
+def _batches(scores: Shards, inputs: list[str], *, texts: bool) -> Iterator[Batch]:
     sources = _sources(scores)
     directories = [scores.parent("rollouts"), scores] if texts else [scores]
     for index in range(len(scores)):
@@ -108,12 +151,16 @@ def _batches(scores: Shards, *, texts: bool) -> Iterator[Batch]:
         }
         encoded = columns["prompt_id"].dictionary_encode()
         named = pa.array([sources.get(p) for p in encoded.dictionary.to_pylist()], pa.string())
+        source = named.take(encoded.indices)
+        if inputs:
+            own = inputs[columns[schema.INPUT][0].as_py()] if len(encoded) else ""
+            source = parquet_columns.in_source(own, source, len(encoded))
         yield Batch(
             encoded,
             _truths(columns["correct"]),
             completion=columns.get("completion"),
             extracted=columns["extracted"],
-            source=named.take(encoded.indices),
+            source=source,
         )
 
 
@@ -126,7 +173,7 @@ def _sources(scores: Shards) -> dict[str, str]:
     """The source of each prompt; none where the prompts were moved away."""
     try:
         prompts = scores.parent("prompts")
-    except Damaged:
+    except (Damaged, TwoPrompts):
         raise
     except (DataError, LookupError):
         return {}

@@ -112,7 +112,8 @@ def of_scores(scores: Shards, tallied: Tally) -> Prompts:
         prompts = scores.parent("prompts")
     except (DataError, LookupError):
         return Prompts([_fact(prompt_id) for prompt_id in tallied.prompt_id])
-    origin = str(prompts.params.get("imported") or prompts.params.get("source") or "")
+    params = dict(prompts.params)  # of several, what all have alike
+    origin = str(params.get("imported") or params.get("source") or "")
     own_name = origin.rpartition("/")[2].partition(".")[0]
     names = ("prompt_id", "source", "messages", "answer")
     facts = {
@@ -128,7 +129,9 @@ def of_scores(scores: Shards, tallied: Tally) -> Prompts:
         for table in prompts.parts()
         for row in table.select(names).to_pylist()
     }
-    return Prompts([facts[prompt_id] for prompt_id in tallied.prompt_id])
+    of_inputs = bool(tallied.read.get("apart"))
+    keys = zip(tallied.source, tallied.ids, strict=True)
+    return Prompts([facts[name] | ({"source": s} if of_inputs else {}) for s, name in keys])
 
 
 def _fact(

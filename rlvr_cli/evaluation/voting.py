@@ -131,9 +131,9 @@ def equality_judge(
         if callable(completion)
     }
     compared = {
-        p: by_spec[spec](assigned.extra(tallied.prompt_id[p]))
+        p: by_spec[spec](assigned.extra(tallied.ids[p]))
         for p in prompts
-        if (spec := assigned.spec(tallied.prompt_id[p])) in by_spec
+        if (spec := assigned.spec(tallied.ids[p])) in by_spec
     }
     return EqualityJudge(tallied, " ".join(sorted(by_spec)), verifiers=compared)
 

@@ -27,8 +27,14 @@ def directory(path: Path) -> dict[str, Any]:
         )
     facts = {name: manifest[name] for name in ("kind", "stage", "params", "versions", "summary")}
     facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}
-    facts["parents"] = {role: parent["path"] for role, parent in manifest["parents"].items()}
+    facts["parents"] = {role: _paths(manifest, role) for role in manifest["parents"]}
     return facts | ({"checkpoint": state} if state else {})
+
+
+def _paths(manifest: dict[str, Any], role: str) -> str | list[str]:
+    """The path of the parent of a role, or of each of several."""
+    paths = [parent["path"] for parent in manifests.parents(manifest, role)]
+    return paths if len(paths) > 1 else paths[0]
 
 
 def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:

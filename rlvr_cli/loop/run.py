@@ -185,10 +185,9 @@ class Run:
 
         A GPU may do so; every process calls this.
         """
-        is_of_another = (
-            self.world.is_main_process
-            and begun_parents(out).get(parent.kind, parent.digest) != parent.digest
-        )
+        is_of_another = self.world.is_main_process and begun_parents(out).get(
+            parent.kind, [parent.digest]
+        ) != [parent.digest]
         if is_of_another:
             atomic.remove(out)
         distributed.barrier()

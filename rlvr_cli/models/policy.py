@@ -141,16 +141,22 @@ def is_hub_name(name: str) -> bool:
 
 
 def of(rollouts: Shards, given: str | None) -> Policy:
-    """The policy that was given, or the one the rollouts were sampled from."""
+    """The policy that was given, or the one that all of the rollouts were sampled from."""
     if given:
         return resolve(given)
-    recorded = rollouts.manifest["paths"].get("policy")
+    by_digest = {one.params.get("policy"): one for one in reversed(rollouts.inputs)}
+    if len(by_digest) > 1:
+        raise UsageError(
+            f"`{rollouts.path}` were not sampled from one policy", "name the policy with --model"
+        )
+    (first,) = by_digest.values()
+    recorded = first.manifest["paths"].get("policy")
     if recorded is None:
         raise UsageError(
             f"`{rollouts.path}` does not say which policy it was sampled from",
             "name the policy with --model",
         )
-    return recorded_in(rollouts.path, recorded)
+    return recorded_in(first.path, recorded)
 
 
 def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:

@@ -18,6 +18,7 @@ from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import ScoredRows
+from rlvr_cli.runtime import several
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 
@@ -74,9 +75,17 @@ def measure(
     if scores is None:
         raise DataError(f"`{lineage.rollouts.path}` has no scores", "score it with `rlvr score`")
     tallied = pass_at_k.of_scores(scores)
+    if tallied.read.get("apart"):
+        inputs = lineage.rollouts.inputs
+        each = [shlex.quote(str(one.path.parent / "scores")) for one in inputs]
+        raise DataError(
+            f"the inputs of `{scores.path}` have prompts in common, and a report takes all "
+            "completions of a prompt for those of one policy",
+            f"score each input with `rlvr score`, and `rlvr report {' '.join(each)}`",
+        )
     if min_n > 1:
         tallied = enough.with_at_least(tallied, min_n, scores.path)
-    elif expected := lineage.rollouts.params.get("num_generations"):
+    elif expected := dict(lineage.rollouts.params).get("num_generations"):
         complete = with_verdicts(tallied, int(expected))
         tallied = complete if complete.prompt_id else tallied
     pass_at_k.require_measurable(tallied)
@@ -183,7 +192,7 @@ def notes(subject: Subject) -> list[str]:
             "The completions came as text: lengths are in characters, there is no entropy."
         )
     elif "entropy" not in subject.measures.names:
-        path = shlex.quote(str(lineage.rollouts.path))
+        path = several.pasted(lineage.rollouts.path)
         remarks.append(f"There is no entropy; rlvr logprob {path} computes it.")
     if columns := (read := subject.scores.summary.get("read", {})).get("correct"):
         above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from rlvr_cli.algorithms import group_stats, objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.algorithms.terms import weight
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.runtime import several
 from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
@@ -54,7 +54,8 @@ def run(
         nonlocal table
         if table is None:
             table = _estimate(objective, scores, sampled, allow_singletons, drop_uninformative)
-        return table.slice(starts[index], starts[index + 1] - starts[index])
+        part = table.slice(starts[index], starts[index + 1] - starts[index])
+        return common.add_input(part, sampled, index)
 
     params = {
         "algo": spec,
@@ -68,6 +69,7 @@ def run(
         {"scores": scores},
         len(scores),
         extra=objective.columns,
+        only=common.only_with_input("advantages", sampled),
         specs={"algo": lambda stored: objectives.canonical(stored, stored)},
         behaviour=objectives.versions(spec),
     )
@@ -79,12 +81,14 @@ def require_longest(objective: Objective, sampled: Shards) -> int:
 
     An error where the objective needs it: the longest row at hand would be another number.
     """
-    longest: int = objective.longest or sampled.params.get("max_new_tokens") or 0
+    limits = {one.params.get("max_new_tokens") or 0 for one in sampled.inputs}
+    longest: int = objective.longest or (limits.pop() if len(limits) == 1 else 0)
     is_constant = objective.weight is weight.constant
     if not longest and (is_constant or objective.longer_than):
         name = "dr-grpo" if is_constant else "overlong"
+        says = "say different things of" if len(sampled.inputs) > 1 else "does not say"
         raise UsageError(
-            f"`{sampled.path}` does not say how long a completion could be, which "
+            f"`{sampled.path}` {says} how long a completion could be, which "
             f"{'the constant length' if is_constant else 'overlong'} is relative to",
             f"say it in tokens, as in `{name}:longest=4096`",
         )
@@ -110,11 +114,7 @@ def _estimate(
 ) -> pa.Table:
     columns, length_N = _columns(scores, rollouts)
     prompt_ids = columns["prompt_id"]
-    code_N = common.group_codes(name for c in prompt_ids.chunks for name in c.to_pylist())
-    size = rollouts.params.get("num_generations")
-    common.require_whole_groups(
-        prompt_ids, code_N, columns["sample_index"].to_numpy(), size, scores
-    )
+    code_N = _groups(columns, scores, rollouts)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
     if "correct" in objective.needs:
@@ -146,6 +146,23 @@ def _estimate(
             "keep": keep_N.numpy(),
         }
     ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+def _groups(columns: dict[str, pa.ChunkedArray], scores: Shards, rollouts: Shards) -> np.ndarray:
+    """The number of each row's group, a prompt of one input; an error unless all are complete."""
+    rows_I = [0] * len(rollouts.inputs)
+    for index, part in enumerate(scores.manifest["parts"]):
+        rows_I[rollouts.input_of(index)] += part["rows"]
+    codes, groups, start = [np.empty(0, np.int64)], 0, 0
+    for one, rows in zip(rollouts.inputs, rows_I, strict=True):
+        prompt_ids, sample_N = (columns[name].slice(start, rows) for name in common.KEY)
+        code_N = common.group_codes(name for c in prompt_ids.chunks for name in c.to_pylist())
+        where = scores if len(rollouts.inputs) == 1 else one
+        size = one.params.get("num_generations")
+        common.require_whole_groups(prompt_ids, code_N, sample_N.to_numpy(), size, where)
+        codes.append(code_N + groups)
+        groups, start = groups + int(code_N.max(initial=-1)) + 1, start + rows
+    return np.concatenate(codes)
 
 
 def _columns(scores: Shards, rollouts: Shards) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
@@ -182,7 +199,7 @@ def _require_correct(
     if unknown_N.any():
         row = int(unknown_N.argmax())
         prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
-        path = shlex.quote(str(scores.parent("rollouts").path))
+        path = several.pasted(scores.parent("rollouts").path)
         raise DataError(
             f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
             f"`{prompt_id}`, which this objective needs",
@@ -226,7 +243,8 @@ def summarise(advantages: Shards) -> dict[str, Any]:
     """
     groups = informative = missing = kept = floored = one = none = 0
     for table in advantages.parts():
-        by_group = table.group_by("prompt_id").aggregate(
+        key = [name for name in ("prompt_id", schema.INPUT) if name in table.column_names]
+        by_group = table.group_by(key).aggregate(
             [("group_std", "max"), ("keep", "any"), ("group_size", "max"), ("prompt_id", "count")]
         )
         left, size = (by_group[n].to_numpy() for n in ("group_size_max", "prompt_id_count"))
@@ -238,7 +256,7 @@ def summarise(advantages: Shards) -> dict[str, Any]:
         missing += table["advantage"].null_count
         kept += pc.sum(table["keep"]).as_py() or 0
         if "floored" in table.column_names:
-            flags = table.group_by("prompt_id").aggregate([("floored", "max")])["floored_max"]
+            flags = table.group_by(key).aggregate([("floored", "max")])["floored_max"]
             floored += int(pc.sum(flags).as_py() or 0)
     return {
         "groups": groups,

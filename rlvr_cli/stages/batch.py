@@ -1,6 +1,5 @@
 """The rows of an update: what it needs is there, of the right rollouts, and finite."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,17 +11,23 @@ from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
+from rlvr_cli.runtime import several
 from rlvr_cli.stages import common, logprob
+from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.schema import TOP_K
 from rlvr_cli.storage.shards import Shards
 
 
 @dataclass(frozen=True)
 class UpdateBatch:
-    """The kept rows of an advantages directory, with the prompt of each."""
+    """The kept rows of an advantages directory, with the prompt of each and the input it is of.
+
+    The rows of one prompt of one input are a group.
+    """
 
     rows: list[Row]
     prompt_ids: list[str]
+    inputs: list[int]
     sampler_logp: list[np.ndarray | None]  # the policy's, as the sampler computed them
 
 
@@ -34,7 +39,7 @@ def read(
     options: UpdateOptions,
 ) -> UpdateBatch:
     """The kept rows with the columns that the objective and the old log-probs need."""
-    by_sampler = "policy_logp" if _is_decoupled(rollouts) else "behaviour_logp"
+    by_sampler = _by_sampler(rollouts)
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
     needed = logprob.reference_columns(objective.needs) + (
         ("old_logp",) if old == "old_logp" else ()
@@ -43,34 +48,50 @@ def read(
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
-    kept = [_kept(common.zip_columns(i, *sources), names, rollouts) for i in range(len(advantages))]
-    table = pa.concat_tables(kept)
-    _check_values(table, rollouts, logprobs, needed)
-    if options.old_logprobs == "rollout":
-        _require_behaviour(table, rollouts, "use `--old-logprobs recompute`")
-    if "behaviour_logp" in objective.needs:
-        hint = "this objective needs it: sample the completions with `rlvr rollout`"
-        _require_behaviour(table, rollouts, hint)
+    kept: list[list[pa.Table]] = [[] for _ in rollouts.inputs]
+    for index in range(len(advantages)):
+        number = rollouts.input_of(index)
+        columns = common.zip_columns(index, *sources)
+        kept[number].append(_kept(columns, names, rollouts.inputs[number]))
+    for parts, one in zip(kept, rollouts.inputs, strict=True):
+        table = pa.concat_tables(parts)
+        _check_values(table, one, logprobs, needed)
+        if options.old_logprobs == "rollout":
+            _require_behaviour(table, one, "use `--old-logprobs recompute`")
+        if "behaviour_logp" in objective.needs:
+            hint = "this objective needs it: sample the completions with `rlvr rollout`"
+            _require_behaviour(table, one, hint)
+    table = pa.concat_tables(part for parts in kept for part in parts)
     known = table[by_sampler].is_valid().to_pylist()
     sampled = common.arrays(table[by_sampler])
     return UpdateBatch(
         _rows(table, objective, old),
         table["prompt_id"].to_pylist(),
+        [number for number, parts in enumerate(kept) for part in parts for _ in range(len(part))],
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
 
 
-def _is_decoupled(rollouts: Shards) -> bool:
-    """Whether the rollouts were sampled from the policy less a memory, with both log-probs."""
-    return "policy_logp" in (rollouts.manifest["only"] or ())
+def _by_sampler(rollouts: Shards) -> str:
+    """The column of the policy's log-probs by the sampler: of DLC it has those of both."""
+    decoupled = ["policy_logp" in (one.manifest["only"] or ()) for one in rollouts.inputs]
+    if len(set(decoupled)) > 1:
+        one, other = (rollouts.inputs[decoupled.index(value)] for value in (True, False))
+        raise DataError(
+            f"`{one.path}` was sampled from the policy less a memory, `{other.path}` was not",
+            "take one of them alone",
+        )
+    return "policy_logp" if decoupled[0] else "behaviour_logp"
 
 
 def _require_logprobs(
     logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int
 ) -> None:
     """An error unless the logprobs directory has what is needed and is of these rollouts."""
-    available = set(logprobs.manifest["only"]) if logprobs else set()
-    stored = (logprobs.params.get("ref_top_k") if logprobs else None) or 0
+    directories = logprobs.inputs if logprobs else ()
+    columns = [set(one.manifest["only"]) for one in directories]
+    available = set.intersection(*columns) if columns else set()
+    stored = min((one.params.get("ref_top_k") or 0 for one in directories), default=0)
     if missing := [name for name in needed if name not in available]:
         raise DataError(
             f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
@@ -82,7 +103,8 @@ def _require_logprobs(
             f"objective needs {top_k}",
             _recipe(logprobs, rollouts, needed, top_k),
         )
-    if logprobs and logprobs.manifest["parents"]["rollouts"]["digest"] != rollouts.digest:
+    made_from = [name for one in directories for name in digests(one.manifest, "rollouts")]
+    if logprobs and made_from != [one.digest for one in rollouts.inputs]:
         raise DataError(
             f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
             "make it again with `rlvr logprob`, or name the right one with --logprobs",
@@ -91,14 +113,15 @@ def _require_logprobs(
 
 def _recipe(logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int) -> str:
     """The hint with the command that makes all that is needed, in another directory if it must."""
-    command = f"rlvr logprob {shlex.quote(str(rollouts.path))} --columns {','.join(needed)}"
+    command = f"rlvr logprob {several.pasted(rollouts.path)} --columns {','.join(needed)}"
     if set(needed) & set(logprob.REFERENCE_COLUMNS):
         command += " --ref-model MODEL"
     if set(needed) & set(TOP_K):
         command += f" --ref-top-k {top_k}"
-    if not logprobs:
+    is_one = len(rollouts.inputs) == 1
+    if not logprobs and is_one:
         return f"make it with `{command}`"
-    other = rollouts.path.parent / "more-logprobs"
+    other = rollouts.path.parent / "more-logprobs" if is_one else "logprobs-of-all"
     return f"make it with `{command} --out {other}`, then name that with --logprobs"
 
 

@@ -3,16 +3,17 @@
 Shapes: N tokens of a column, K top-k.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
+from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Shards
 
 KEY = ["prompt_id", "sample_index"]
@@ -52,10 +53,39 @@ def zip_columns(
     return columns
 
 
-def group_codes(prompt_ids: Iterable[str]) -> np.ndarray:
+def only_with_input(
+    kind: str, rollouts: Shards, only: tuple[str, ...] | None = None
+) -> tuple[str, ...] | None:
+    """The value columns of what is made of rollouts: with several, a row says which it is of."""
+    return only if len(rollouts.inputs) == 1 else schema.with_input(kind, only)
+
+
+def add_input(table: pa.Table, rollouts: Shards, index: int) -> pa.Table:
+    """The table of a part, with the number of its input where there are several."""
+    if len(rollouts.inputs) == 1:
+        return table
+    number_N = np.full(table.num_rows, rollouts.input_of(index), np.int32)
+    return table.append_column(schema.INPUT, pa.array(number_N))
+
+
+def temperature(rollouts: Shards) -> float:
+    """At what temperature log-probs are: that of the rollouts; 1 where none of them says it."""
+    known = {one.params["temperature"]: one for one in rollouts.inputs
+             if one.params.get("temperature")}  # fmt: skip
+    if len(known) > 1:
+        (first, one), (second, other), *_ = known.items()
+        raise UsageError(
+            f"`{one.path}` was sampled at temperature {first}, `{other.path}` at {second}",
+            "take rollouts of one temperature together",
+        )
+    found: float = next(iter(known), 1.0)
+    return found
+
+
+def group_codes(keys: Iterable[Hashable]) -> np.ndarray:
     """The number of each row's group, in order of first appearance."""
-    codes: dict[str, int] = {}
-    return np.fromiter((codes.setdefault(p, len(codes)) for p in prompt_ids), dtype=np.int64)
+    codes: dict[Hashable, int] = {}
+    return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), dtype=np.int64)
 
 
 def require_whole_groups(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from rlvr_cli.errors import DataError
 from rlvr_cli.stages import score
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
 from rlvr_cli.verification.scoring import rewards
@@ -94,8 +95,12 @@ def with_verification(plan: Plan, verification: Verification) -> Plan:
 
 
 def mixed(scores: pa.Table) -> list[str]:
-    """The prompts whose rewards are not all equal, in order; a missing reward does not count."""
-    groups = scores.group_by("prompt_id", use_threads=False).aggregate(
+    """The prompts whose rewards are not all equal, in order; a missing reward does not count.
+
+    Of several inputs a prompt is named once for each in which that is so.
+    """
+    key = [name for name in ("prompt_id", schema.INPUT) if name in scores.column_names]
+    groups = scores.group_by(key, use_threads=False).aggregate(
         [("reward", "min"), ("reward", "max")]
     )
     is_mixed = pc.not_equal(groups["reward_min"], groups["reward_max"])

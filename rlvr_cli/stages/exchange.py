@@ -1,5 +1,6 @@
 """Completions and their scores for other tools."""
 
+import functools
 import json
 from collections.abc import Iterator
 from itertools import groupby, islice
@@ -65,19 +66,26 @@ def _groups(shards: Shards) -> Iterator[dict[str, Any]]:
         for table in shards.parts():
             yield from ({**_plain(row), "completions": []} for row in table.to_pylist())
         return
-    golds = {r["prompt_id"]: _plain(r) for r in shards.parent("prompts").table().to_pylist()}
     chain = [shards]
     for kind in ("scores", "rollouts"):
         if chain[-1].kind not in ("prompts", kind) and kind in _ancestors(chain[-1]):
             chain.append(chain[-1].parent(kind))
+    golds = functools.cache(lambda one: _golds(chain[-1].inputs[one]))
     for index in range(len(shards)):
+        asked = golds(chain[-1].input_of(index))
         tables = [directory.part(index).to_pylist() for directory in reversed(chain)]
         rows = (
             {key: value for part in parts for key, value in part.items()}
             for parts in zip(*tables, strict=True)
         )
         for prompt_id, group in groupby(rows, itemgetter("prompt_id")):
-            yield {**golds[prompt_id], "completions": list(group)}
+            yield {**asked[prompt_id], "completions": list(group)}
+
+
+def _golds(shards: Shards) -> dict[str, dict[str, Any]]:
+    """The prompts that completions answer, by their ids."""
+    prompts = shards.parent("prompts").table().to_pylist()
+    return {row["prompt_id"]: _plain(row) for row in prompts}
 
 
 def _ancestors(shards: Shards) -> set[str]:

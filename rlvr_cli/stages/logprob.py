@@ -18,6 +18,7 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
 from rlvr_cli.stages import common
+from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share
@@ -57,10 +58,11 @@ def run(
         "policy": by_policy.digest if by_policy else None,
         "reference": by_reference.digest if by_reference else None,
         "ref_top_k": ref_top_k or None,
-        "temperature": rollouts.params.get("temperature") or 1.0,
+        "temperature": common.temperature(rollouts),
         "micro_batch_tokens": micro_batch_tokens,
     }
-    plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=columns)
+    only = common.only_with_input("logprobs", rollouts, columns)
+    plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=only)
     load = functools.cache(load or (lambda source: _load(source, rollouts, micro_batch_tokens)))
 
     def make(index: int) -> pa.Table:
@@ -73,7 +75,8 @@ def run(
                 arrays = _evaluate(load(source).model, part, names, plan)
                 _require_finite(arrays, part, f"`{rollouts.path}` under `{source.name}`")
                 columns_of_part.update(arrays)
-        return pa.table({name: columns_of_part[name] for name in plan.schema.names}, plan.schema)
+        made = pa.table({name: columns_of_part[name] for name in (*common.KEY, *columns)})
+        return common.add_input(made, rollouts, index).select(plan.schema.names).cast(plan.schema)
 
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
@@ -199,7 +202,7 @@ def summarise(logprobs: Shards) -> dict[str, Any]:
     sums: dict[str, float] = {}
     tokens = 0
     for table in logprobs.parts():
-        names = [name for name in table.column_names if name not in common.KEY]
+        names = [n for n in table.column_names if n not in (*common.KEY, schema.INPUT)]
         for name in names:
             if name not in TOP_K:
                 values = pc.list_flatten(table[name])

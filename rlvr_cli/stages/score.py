@@ -90,18 +90,18 @@ def run(
     parts, each has a column. `answer_from` marks where a completion's answer begins. `on_rows`
     hears of every few rows that have their verdict, `on_failure` of each verifier's first error.
     """
-    parent = rollouts.parent("prompts", prompts)
     begun = begun_with(out)
     stored = begun.get("verifier")
     spec = None if verifier is None else rewards.canonical(verifier, stored)
     answer_from = answer_from or markers_of(begun)
-    golds = prompt_rewards.check(parent, verifier=spec, allow_code=allow_code)
-    if golds.needs_tokens:
-        common.require_tokens(rollouts, rollouts.part(0))
-    job = Judge(golds, thoughts.read(answer_from), on_rows, on_failure)
+    golds = _golds(rollouts, prompts, spec, allow_code=allow_code)
+    columns = tuple(dict.fromkeys(name for one in golds for name in one.columns))
+    markers = thoughts.read(answer_from)
+    judges = {id(one): Judge(one, markers, on_rows, on_failure) for one in golds}
 
     def make(work: Work, asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
         for indices in _batches(rollouts, work):
+            job = judges[id(golds[rollouts.input_of(indices[0])])]
             tables = [rollouts.part(index) for index in indices]
             names = [*_READ, "token_ids"] if job.reads_tokens else _READ
             rows = pa.concat_tables(t.select(names) for t in tables).to_pylist()
@@ -110,7 +110,7 @@ def run(
             for index, table in zip(indices, tables, strict=True):
                 part = verdicts[start : start + table.num_rows]
                 start += table.num_rows
-                yield index, _table(table, part, golds.columns)
+                yield index, common.add_input(_table(table, part, columns), rollouts, index)
 
     def make_with(work: Work) -> Iterator[tuple[int, pa.Table]]:
         if with_scorer is not None:
@@ -121,7 +121,7 @@ def run(
 
     return write_shards_streaming(
         out,
-        _plan(rollouts, golds, spec, answer_from),
+        _plan(rollouts, golds, columns, spec, answer_from),
         make_with,
         share=share,
         summarise=summarise,
@@ -133,11 +133,25 @@ def check(
     rollouts: Shards, prompts: Path | None, verifier: str | None, *, allow_code: bool
 ) -> None:
     """Refuses what `run` would refuse of the prompts and their verifiers; verifies nothing."""
-    parent = rollouts.parent("prompts", prompts)
-    golds = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
-    if golds.needs_tokens:
-        common.require_tokens(rollouts, rollouts.part(0))
-    rewards.require_services(golds.parts)
+    for one in _golds(rollouts, prompts, verifier, allow_code=allow_code):
+        rewards.require_services(one.parts)
+
+
+def _golds(
+    rollouts: Shards, prompts: Path | None, verifier: str | None, *, allow_code: bool
+) -> list[PromptRewards]:
+    """What the completions of each input are verified with: by the prompts of that input."""
+    known: dict[str, PromptRewards] = {}
+    golds = []
+    for one in rollouts.inputs:
+        parent = one.parent("prompts", prompts)
+        if parent.digest not in known:
+            found = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
+            known[parent.digest] = found
+        golds.append(known[parent.digest])
+        if golds[-1].needs_tokens:
+            common.require_tokens(one, one.part(0))
+    return golds
 
 
 def markers_of(begun: dict[str, Any]) -> str:
@@ -145,26 +159,33 @@ def markers_of(begun: dict[str, Any]) -> str:
     return str(begun.get("answer_from", EARLIER_ANSWERS)) if begun else thoughts.DEFAULT
 
 
-def _plan(rollouts: Shards, golds: PromptRewards, spec: str | None, answer_from: str) -> Plan:
+def _plan(
+    rollouts: Shards,
+    golds: list[PromptRewards],
+    columns: tuple[str, ...],
+    spec: str | None,
+    answer_from: str,
+) -> Plan:
     params: dict[str, Any] = {"verifier": spec and rewards.identity(spec)}
     if answer_from != EARLIER_ANSWERS:
         params["answer_from"] = answer_from
-    if golds.files:
-        params["files"] = golds.files
+    if files := {name: sha256 for one in golds for name, sha256 in one.files.items()}:
+        params["files"] = files
     return Plan(
         "scores",
         "score",
         params,
         {"rollouts": rollouts},
         len(rollouts),
-        extra=golds.columns,
+        extra=columns,
+        only=common.only_with_input("scores", rollouts),
         earlier={"answer_from": EARLIER_ANSWERS},
         specs={
             "verifier": meaning,
             "files": lambda kept: {meaning(s): v for s, v in kept.items()},
         },
         optional=("files", "answer_from"),
-        behaviour=golds.versions,
+        behaviour={name: version for one in golds for name, version in one.versions.items()},
     )
 
 
@@ -177,10 +198,13 @@ _READ = ["prompt_id", "sample_index", "completion", "finish_reason"]
 
 
 def _batches(rollouts: Shards, work: Iterator[int]) -> Iterator[list[int]]:
-    """Parts in order, as many at once as hold ROWS_AT_ONCE rows."""
+    """Parts of one input in order, as many at once as hold ROWS_AT_ONCE rows."""
     batch: list[int] = []
     rows = 0
     for index in work:
+        if batch and rollouts.input_of(batch[0]) != rollouts.input_of(index):
+            yield batch
+            batch, rows = [], 0
         batch.append(index)
         rows += rollouts.manifest["parts"][index]["rows"]
         if rows >= ROWS_AT_ONCE:

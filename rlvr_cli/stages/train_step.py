@@ -1,7 +1,7 @@
 """The stage that updates a policy on advantages."""
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from rlvr_cli.models import lora, policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
-from rlvr_cli.stages import advantage, batch as batches, room, steps, updates
+from rlvr_cli.stages import advantage, batch as batches, common, origins, room, steps, updates
+from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 _OF_MANY = "deepspeed:zero=2"
@@ -51,6 +52,8 @@ def run(
 ) -> Shards:
     """A steps directory, with the updated policy in its `_checkpoint` folder.
 
+    Advantages of several inputs give one update: a group is a prompt of one of them.
+
     One row an optimizer step. The objective is the one that made the advantages. The checkpoint
     is written before the manifest, so a complete directory always has one; without `save` it has
     none, and the policy is in the engine's memory alone. Advantages that keep no row are
@@ -64,9 +67,16 @@ def run(
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, objective, policy)
     sampled = advantages.parent("rollouts", rollouts)
-    advantage.require_longest(objective, sampled)
-    _check_policy(sampled, policy, off_policy)
-    _check_decoupled(sampled, objective, spec)
+    sampling = {
+        "max_new_tokens": advantage.require_longest(objective, sampled),
+        "temperature": common.temperature(sampled),
+    }
+    origins.check(sampled, policy, off_policy=off_policy)
+    if engine is None:
+        origins.require_tokenizer(sampled, policy)
+    for one in sampled.inputs:
+        check_sampling(one.params, f"`{one.path}` was sampled")
+        _check_decoupled(one, objective, spec)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",
@@ -93,7 +103,7 @@ def run(
                 f"`{advantages.path}` keeps no rows to train on",
                 "look at its status and reward columns in the scores",
             )
-        return own, updates.run(own, batch, objective, options, sampled.params, seed)
+        return own, updates.run(own, batch, objective, options, sampling, seed)
 
     if not distributed.current().is_main_process:
         return _follow(update, out, save)
@@ -107,6 +117,25 @@ def run(
     )
     distributed.broadcast(False)
     return written
+
+
+def logprobs(advantages: Shards, given: Path | None) -> Shards | None:
+    """The logprobs directory that was given, or that of each input next to it, if all have one."""
+    if given:
+        return Shards.open(given, "logprobs")
+    beside = [one.path.parent / "logprobs" for one in advantages.inputs]
+    if not all((path / MANIFEST).exists() for path in beside):
+        return None
+    return joined.join([Shards.open(path, "logprobs") for path in beside])
+
+
+def remarks(
+    advantages: Shards, policy: Policy, options: UpdateOptions, rollouts: Path | None
+) -> Iterator[str]:
+    """What is not corrected for of completions that another policy sampled."""
+    objective = objectives.build(_same_algo(advantages, None))
+    sampled = advantages.parent("rollouts", rollouts)
+    yield from origins.remarks(sampled, policy, objective, options)
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
@@ -176,24 +205,24 @@ def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
 
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
-    made_by = str(advantages.params["algo"])
-    meant = objectives.canonical(made_by, made_by, named_by=f"`{advantages.path}`")
+    """The algorithm that made the advantages; an error if it is not that of all, or not `algo`."""
+    meant_by: dict[str, Shards] = {}
+    for one in advantages.inputs:
+        spec = str(one.params["algo"])
+        meant_by.setdefault(objectives.canonical(spec, spec, named_by=f"`{one.path}`"), one)
+    (meant, first), *others = meant_by.items()
+    if others:
+        raise UsageError(
+            f"`{first.path}` was made by {meant}, `{others[0][1].path}` by {others[0][0]}",
+            "make the advantages of all inputs with one `rlvr advantage --algo`",
+        )
+    made_by = str(first.params["algo"])
     if algo is not None and objectives.canonical(algo, made_by) != meant:
         raise UsageError(
             f"`{advantages.path}` was made by {made_by}, --algo is {objectives.canonical(algo)}",
             "leave --algo out, or make the advantages again with it",
         )
     return made_by
-
-
-def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
-    sampled = rollouts.params.get("policy")
-    if sampled not in (None, policy.digest) and not off_policy:
-        raise UsageError(
-            f"`{rollouts.path}` was sampled from another policy than `{policy.name}`",
-            "name that policy with --model, or allow it with --off-policy",
-        )
-    check_sampling(rollouts.params, f"`{rollouts.path}` was sampled")
 
 
 def _check_decoupled(rollouts: Shards, objective: Objective, spec: str) -> None:

@@ -25,12 +25,13 @@ def run(
     sampling: dict[str, Any],
     seed: int,
 ) -> pa.Table:
-    """One record an update. `sampling` is how the rollouts were sampled: their params."""
+    """One record an update. `sampling` has the temperature of the rollouts and their limit."""
     if not batch.rows:
         return steps_table([], objective)
     temperature = sampling.get("temperature") or 1.0
     epochs = range(options.epochs)
-    mini_batches = [list(_mini_batches(batch.prompt_ids, options, seed, epoch)) for epoch in epochs]
+    groups = list(zip(batch.prompt_ids, batch.inputs, strict=True))
+    mini_batches = [list(_mini_batches(groups, options, seed, epoch)) for epoch in epochs]
     rows = _with_old(engine, batch, options, mini_batches[0], temperature)
     gap = _sampler_gap(rows, batch.sampler_logp) if rows[0].old_logp is not None else None
     longest = objective.longest or sampling.get("max_new_tokens")
@@ -126,16 +127,24 @@ def share_names(objective: Objective) -> tuple[str, ...]:
 
 
 def _mini_batches(
-    prompt_ids: list[str], options: UpdateOptions, seed: int, epoch: int
+    groups: list[tuple[str, int]], options: UpdateOptions, seed: int, epoch: int
 ) -> Iterator[list[int]]:
-    """Row indices of each mini-batch: complete groups, shuffled anew each epoch."""
-    members: dict[str, list[int]] = {}
-    for index, prompt_id in enumerate(prompt_ids):
-        members.setdefault(prompt_id, []).append(index)
-    order = sorted(members, key=lambda name: seeds.derive("mini-batch", seed, epoch, name))
+    """Row indices of each mini-batch: complete groups, shuffled anew each epoch.
+
+    `groups` has the prompt and the number of the input of each row.
+    """
+
+    def place(group: tuple[str, int]) -> int:
+        name, number = group
+        return seeds.derive("mini-batch", seed, epoch, name, *([number] if number else []))
+
+    members: dict[tuple[str, int], list[int]] = {}
+    for index, group in enumerate(groups):
+        members.setdefault(group, []).append(index)
+    order = sorted(members, key=place)
     size = options.mini_batch_prompts or len(order)
     for start in range(0, len(order), size):
-        yield [index for name in order[start : start + size] for index in members[name]]
+        yield [index for group in order[start : start + size] for index in members[group]]
 
 
 def _sampler_gap(rows: list[Row], sampled: list[np.ndarray | None]) -> float | None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.journal import Part
-from rlvr_cli.storage.plan import Plan
+from rlvr_cli.storage.plan import Plan, recorded
 from rlvr_cli.storage.shards import METADATA_KEY
 
 _LIBRARIES = (
@@ -44,7 +44,10 @@ def manifest(path: Path, plan: Plan, parts: list[Part]) -> dict[str, Any]:
         "fingerprint": plan.fingerprint,
         "digest": hashlib.sha256((plan.fingerprint + checksums).encode()).hexdigest(),
         "parents": {
-            role: {"path": os.path.relpath(parent.path, path), "digest": parent.digest}
+            role: recorded(
+                parent,
+                lambda one: {"path": os.path.relpath(one.path, path), "digest": one.digest},
+            )
             for role, parent in plan.parents.items()
         },
         "paths": plan.paths,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.storage import manifest as manifests
 from rlvr_cli.storage.manifest import Damaged
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
@@ -91,7 +92,7 @@ def _siblings(given: Shards, rollouts: Shards) -> Iterator[Shards]:
     yield given
     folders = {
         path.parent
-        for folder in (given.path, rollouts.path)
+        for folder in (given.path, *(one.path for one in rollouts.inputs))
         for path in folder.absolute().parent.glob(f"*/{MANIFEST}")
     }
     for path in sorted(folders, key=lambda path: (path.name not in _KINDS, path)):
@@ -102,7 +103,7 @@ def _siblings(given: Shards, rollouts: Shards) -> Iterator[Shards]:
 def _child(siblings: list[Shards], kind: str, parent: Shards) -> Shards | None:
     """The first of a kind that records this parent."""
     for shards in siblings:
-        recorded = shards.manifest["parents"].get(parent.kind, {})
-        if shards.kind == kind and recorded.get("digest") == parent.digest:
+        recorded = manifests.digests(shards.manifest, parent.kind)
+        if shards.kind == kind and recorded == [one.digest for one in parent.inputs]:
             return shards
     return None

@@ -102,6 +102,17 @@ def index_of(part: dict[str, Any]) -> int:
     return int(part["name"][5:-8])
 
 
+def parents(manifest: dict[str, Any], role: str) -> list[dict[str, str]]:
+    """The path and the digest of each parent of a role, in order; none without one."""
+    recorded = manifest["parents"].get(role, [])
+    return recorded if isinstance(recorded, list) else [recorded]
+
+
+def digests(manifest: dict[str, Any], role: str) -> list[str]:
+    """The digest of each parent of a role, in order."""
+    return [parent["digest"] for parent in parents(manifest, role)]
+
+
 def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(atomic.canonical_json(content).encode()).hexdigest()
 
@@ -121,11 +132,19 @@ def _are_texts(value: Any) -> bool:
 
 def _are_parents(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(parent, dict)
-        and isinstance(parent.get("path"), str)
-        and "\0" not in parent["path"]
-        and _is_sha256(parent.get("digest"))
+        all(map(_is_parent, parent)) and len(parent) > 1
+        if isinstance(parent, list)
+        else _is_parent(parent)
         for parent in value.values()
+    )
+
+
+def _is_parent(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("path"), str)
+        and "\0" not in value["path"]
+        and _is_sha256(value.get("digest"))
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rlvr_cli import __version__
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage import atomic, manifest as manifests, schema
 
 if TYPE_CHECKING:
     from rlvr_cli.storage.shards import Shards
@@ -60,7 +60,7 @@ class Plan:
             "schema_version": schema.VERSION,
             "stage": self.stage,
             "params": self.params,
-            "parents": {role: parent.digest for role, parent in self.parents.items()},
+            "parents": {role: recorded(parent, _digest) for role, parent in self.parents.items()},
             "parts": self.parts,
             "extra": list(self.extra),
             "only": None if self.only is None else list(self.only),
@@ -94,7 +94,7 @@ class Plan:
             raise _other_plan(where, manifest, changes)
         begun = {name: manifest[name] for name in _IDENTITY if name != "parents"}
         begun["parts"] = manifest["planned_parts"]
-        begun["parents"] = {role: p["digest"] for role, p in manifest["parents"].items()}
+        begun["parents"] = _digests(manifest)
         if "behaviour" in manifest:
             begun["behaviour"] = manifest["behaviour"]
         plan = replace(self, begun=begun)
@@ -123,7 +123,7 @@ class Plan:
                 return [f"{name} was {manifest[name]}, is {getattr(self, name)}"]
         changes = self._changed_params(manifest["params"])
         stored = {**manifest, "parts": manifest["planned_parts"]}
-        stored["parents"] = {role: parent["digest"] for role, parent in stored["parents"].items()}
+        stored["parents"] = _digests(manifest)
         own = replace(self, begun=None).identity
         if not changes or self.only:  # columns were asked for beside the params
             changes += [
@@ -159,6 +159,22 @@ class Plan:
             return self.specs[name](stored)
         except UserError:
             return stored
+
+
+def recorded(parent: "Shards", record: Callable[["Shards"], Any]) -> Any:
+    """What is recorded of a parent, or of each where several are read as one."""
+    each = [record(one) for one in parent.inputs]
+    return each if len(each) > 1 else each[0]
+
+
+def _digest(parent: "Shards") -> str:
+    return parent.digest
+
+
+def _digests(manifest: Manifest) -> dict[str, Any]:
+    """The digests of the stored parents, as `identity` has them."""
+    found = {role: manifests.digests(manifest, role) for role in manifest["parents"]}
+    return {role: each if len(each) > 1 else each[0] for role, each in found.items()}
 
 
 _NOUNS = {"only": "columns", "extra": "further columns"}

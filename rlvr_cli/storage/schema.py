@@ -20,7 +20,9 @@ _TEXT = pa.large_string()
 _TOKENS, _NATS = _list(pa.int32()), _list(pa.float32())
 _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
 TOP_K = ("ref_topk_ids", "ref_topk_logp")
-_ON_DEMAND = ("policy_logp",)  # there only if `only` names it
+INPUT = "input"
+_INPUT = _field(INPUT, pa.int32())
+_ON_DEMAND = ("policy_logp", INPUT)  # there only if `only` names it
 _UNKNOWN_OF_IMPORTS = ("finish_reason",)
 
 _SCHEMAS = {
@@ -47,6 +49,7 @@ _SCHEMAS = {
     ],
     "scores": [
         *_KEY,
+        _INPUT,
         _field("reward", pa.float64(), null=True),
         _field("correct", pa.bool_(), null=True),
         _field("extracted", _TEXT, null=True),
@@ -55,6 +58,7 @@ _SCHEMAS = {
     ],
     "logprobs": [
         *_KEY,
+        _INPUT,
         _field("old_logp", _NATS, "nats", null=True),
         _field("ref_logp", _NATS, "nats", null=True),
         _field("entropy", _NATS, "nats", null=True),
@@ -64,6 +68,7 @@ _SCHEMAS = {
     ],
     "advantages": [
         *_KEY,
+        _INPUT,
         _field("advantage", pa.float64(), null=True),
         _field("keep", pa.bool_()),
         _field("group_size", pa.int32(), "completions with a reward"),
@@ -126,6 +131,12 @@ def schema(
     fields = [f for f in _SCHEMAS[kind] if f.name in names]
     fields = [_sized(f, top_k) if top_k and f.name in TOP_K else f for f in fields]
     return pa.schema(fields + [_field(name, pa.float64(), null=True) for name in extra])
+
+
+def with_input(kind: str, only: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """The value columns of a directory of several inputs: those asked for, and `input`."""
+    known = [f.name for f in _SCHEMAS[kind] if f not in _KEY and f.name not in _ON_DEMAND]
+    return (INPUT, *(known if only is None else only))
 
 
 def of_samplers(columns: pa.Schema) -> pa.Schema:

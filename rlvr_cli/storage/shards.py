@@ -124,6 +124,15 @@ class Shards:
     def rows(self) -> int:
         return sum(part["rows"] for part in self.manifest["parts"])
 
+    @property
+    def inputs(self) -> tuple["Shards", ...]:
+        """The directories that are read as this one: itself, but for several read as one."""
+        return (self,)
+
+    def input_of(self, part: int) -> int:
+        """The number of the one of `inputs` that a part is of."""
+        return 0
+
     def __len__(self) -> int:
         return len(self.manifest["parts"])
 
@@ -164,8 +173,7 @@ class Shards:
 
     def require_child(self, child: "Shards") -> None:
         """An error if a directory beside this one was made from another."""
-        recorded = child.manifest["parents"].get(self.kind, {}).get("digest")
-        if recorded != self.digest:
+        if manifests.digests(child.manifest, self.kind) != [self.digest]:
             raise DataError(
                 f"`{child.path}` was not made from `{self.path}` as it is now",
                 manifests.made_again(child.path),
@@ -174,7 +182,10 @@ class Shards:
     def parent(
         self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
     ) -> "Shards":
-        """The nearest ancestor of a kind, by its path, checked by its digest."""
+        """The nearest ancestor of a kind, by its path, checked by its digest.
+
+        Where there are several, they are read as one, in the order in which they were given.
+        """
         if kind in self.manifest["parents"]:
             return self._parent(kind, moved_to)
         for role in self.manifest["parents"]:
@@ -187,7 +198,16 @@ class Shards:
         raise LookupError(kind)
 
     def _parent(self, role: str, moved_to: Path | None = None) -> "Shards":
-        recorded = self.manifest["parents"][role]
+        from rlvr_cli.storage import joined
+
+        recorded = manifests.parents(self.manifest, role)
+        if moved_to and len(recorded) > 1:
+            moved.remember(Shards.open(moved_to, role).digest, moved_to)
+            moved_to = None
+        return joined.join([self._recorded(role, one, moved_to) for one in recorded])
+
+    def _recorded(self, role: str, recorded: dict[str, str], moved_to: Path | None) -> "Shards":
+        """The parent that an entry of the manifest names."""
         path, digest = recorded["path"], recorded["digest"]
         places = [moved_to] if moved_to else moved.places(self.path, path, digest)
         there = [place for place in dict.fromkeys(places) if place.exists()]
@@ -255,10 +275,10 @@ def begun_fingerprint(path: Path) -> str | None:
     return _begun(path).get("fingerprint")
 
 
-def begun_parents(path: Path) -> dict[str, str]:
+def begun_parents(path: Path) -> dict[str, list[str]]:
     """The digests of the directories that it is made from, by their roles."""
-    parents = _begun(path).get("parents", {})
-    return {role: str(parent["digest"]) for role, parent in parents.items()}
+    begun = _begun(path)
+    return {role: manifests.digests(begun, role) for role in begun.get("parents", {})}
 
 
 def _begun(path: Path) -> dict[str, Any]:

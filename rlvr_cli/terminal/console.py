@@ -271,7 +271,7 @@ def evaluation(
     for line in reading(summary.get("read", {})):
         target.print(line, soft_wrap=True)
     if summary.get("read", {}).get("apart"):
-        target.print("in all of them together a prompt counts once, with its mean over the files")
+        target.print("in all of them together a prompt counts once, with its mean over them")
     if remark := summary.get("remark"):
         target.print(remark, soft_wrap=True)
     if lengths := summary.get("lengths"):
@@ -315,7 +315,7 @@ def reading(read: dict[str, Any]) -> list[str]:
     if files := read.get("apart"):
         named = ", ".join(f"`{name}`" for name in files[:4]) + (", ..." if files[4:] else "")
         lines.append(
-            f"the {len(files)} files have prompts in common and are sources ({named}): --merge "
+            f"the {len(files)} inputs have prompts in common and are sources ({named}): --merge "
             "counts the rows of a prompt as its samples"
         )
     return lines

@@ -157,7 +157,7 @@ def decoder(index: Any, model: str | None) -> Decoder:
     try:
         policy = policies.of(rollouts, model)
     except UserError:
-        if model or not (start := _start_policy(rollouts.path)):
+        if model or not (start := _start_policy(rollouts.inputs[0].path)):
             raise
         policy = start
     tokenizer = policies.load_tokenizer(policy)

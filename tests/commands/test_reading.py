@@ -118,7 +118,7 @@ def test_files_that_are_sources_are_named_with_the_flag_that_merges_them(rlvr, j
         (tmp_path / "dump").mkdir(exist_ok=True)
         jsonl(*rows, name=f"dump/{step}.jsonl")
     out = rlvr("eval-passk", tmp_path / "dump").out
-    assert "the 2 files have prompts in common and are sources (`0`, `50`)" in out
+    assert "the 2 inputs have prompts in common and are sources (`0`, `50`)" in out
     assert "`0`, 2 prompts" in out and "`50`, 2 prompts" in out and "correct by `score`" in out
     assert "2 prompts, 2 completions each" in rlvr("eval-passk", tmp_path / "dump", "--merge").out
 

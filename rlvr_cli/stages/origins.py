@@ -1,0 +1,90 @@
+"""Which policies sampled what an update trains on, and whether its policy may be another one."""
+
+from collections.abc import Iterator
+
+from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.config import UpdateOptions
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.models import policy as policies
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage.shards import Shards
+
+_ROWS_READ = 8  # of each input, to see whether its tokens are the policy's
+
+
+def check(rollouts: Shards, policy: Policy, *, off_policy: bool) -> None:
+    """Refuses completions of another policy than the one to train, unless that is allowed.
+
+    Of imported ones nothing says which policy sampled them: alone they are taken for the policy's
+    own, beside others they are not.
+    """
+    for one in () if off_policy else rollouts.inputs:
+        sampled = one.params.get("policy")
+        if sampled is None and len(rollouts.inputs) > 1:
+            raise UsageError(
+                f"`{one.path}` does not say which policy it was sampled from",
+                "train on it beside others with --off-policy",
+            )
+        if sampled not in (None, policy.digest):
+            raise UsageError(
+                f"`{one.path}` was sampled from another policy than `{policy.name}`",
+                "name that policy with --model, or allow it with --off-policy",
+            )
+
+
+def require_tokenizer(rollouts: Shards, policy: Policy) -> None:
+    """An error if the token ids of another policy's completions are not their text for this one."""
+    others = [one for one in rollouts.inputs if _tokenized_by(one) not in (None, policy.digest)]
+    if not others:
+        return
+    tokenizer = policies.load_tokenizer(policy)
+    for one in others:
+        is_imported = one.params.get("policy") is None
+        table = one.part(0, ["token_ids", "completion"]).slice(0, _ROWS_READ)
+        for token_ids, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
+            if token_ids is None:
+                continue
+            if is_imported:
+                own = tokenizer(text, add_special_tokens=False)["input_ids"]
+                is_same = token_ids[: len(own)] == own and len(token_ids) <= len(own) + 1
+            else:  # what the last token has behind a stop string is not in the text
+                is_same = tokenizer.decode(token_ids, skip_special_tokens=True).startswith(text)
+            if not is_same:
+                raise DataError(
+                    f"`{one.path}` has other tokens than `{policy.name}`: its ids do not stand for "
+                    "their texts there",
+                    "train a policy with that tokenizer, or write the texts with `rlvr export` and "
+                    "import them with `rlvr import --model`, which gives them this policy's tokens",
+                )
+
+
+def _tokenized_by(rollouts: Shards) -> str | None:
+    """The digest of the policy whose tokenizer gave the ids; None where that is not known."""
+    digest: str | None = rollouts.params.get("policy") or rollouts.params.get("tokenizer")
+    return digest
+
+
+def remarks(
+    rollouts: Shards, policy: Policy, objective: Objective, options: UpdateOptions
+) -> Iterator[str]:
+    """What is not corrected for: completions of other policies that count as the policy's own."""
+    if "behaviour_logp" in objective.needs or options.old_logprobs == "rollout":
+        return
+    sampled = [(one.params.get("policy"), one) for one in rollouts.inputs]
+    if others := [one for digest, one in sampled if digest not in (None, policy.digest)]:
+        yield (
+            f"{_named(others)} sampled from another policy than `{policy.name}`, and this "
+            "objective does not correct for that: importance ratios begin at 1; with "
+            "`+is-correction` behind the algorithm of `rlvr advantage`, tokens are weighted by "
+            "pi_old / pi_behaviour"
+        )
+    if imported := [one for one in rollouts.inputs if one.manifest["stage"] == "import"]:
+        yield (
+            f"{_named(imported)} imported without the log-probs of what sampled it: its tokens "
+            f"count as if `{policy.name}` had sampled them"
+        )
+
+
+def _named(directories: list[Shards]) -> str:
+    names = dict.fromkeys(f"`{one.path}`" for one in directories)
+    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
