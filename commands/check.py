@@ -24,6 +24,7 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
             raise DataError(str(damaged[0]), damaged[0].hint)
         if not json:
             console.say("`{path}` is as it was written: {directories} directories".format(**facts))
+            console.remark("branched from", *checking.origins_of(where))
         return console.result(where, facts, as_json=json)
     facts = checking.directory(where)
     if not json:

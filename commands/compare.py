@@ -43,7 +43,7 @@ def command(
         return console.result(runs[-1], compare.summary(sides, contrasts, remarks), as_json=True)
     out = console.stdout()
     for one in contrasts:
-        for line in (one.headline, *one.unlike):
+        for line in filter(None, (one.headline, *one.unlike, one.shared)):
             out.print(line, soft_wrap=True)
         out.print(tables.comparison_table(["first", "second"], one.metrics.rows, "second - first"))
         for line in tables.verdicts(one.metrics.verdict, one.metrics.comparisons):

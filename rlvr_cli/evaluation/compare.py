@@ -12,7 +12,8 @@ import numpy as np
 
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k, verdicts
+from rlvr_cli.evaluation import alike, conditions, enough, pairing, pass_at_k, verdicts
+from rlvr_cli.evaluation.alike import Alike
 from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.metrics import contrast, intervals
 from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
@@ -103,6 +104,13 @@ class Contrast:
     crossings: list[int]  # the k at which the order of Pass@k changes
     ahead: str  # at k = 1: first, second or neither
     unlike: list[str]  # what sets the two apart besides their policies
+    alike: Alike | None = None  # what they share of completions
+
+    @property
+    def shared(self) -> str:
+        """What they share of completions, in words; empty where they share nothing."""
+        names = (f"`{self.first.path}`", f"`{self.second.path}`")
+        return self.alike.described(names) if self.alike else ""
 
     @property
     def headline(self) -> str:
@@ -122,6 +130,7 @@ class Contrast:
             "crossings": self.crossings,
             "ahead": self.ahead,
             "unlike": self.unlike,
+            "alike": self.alike and self.alike.as_json(),
         }
 
 
@@ -215,6 +224,7 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
                 AT_EQUAL_N,
             )
         ),
+        alike.of(first.scores, second.scores),
     )
 
 

@@ -29,6 +29,7 @@ class Side:
     tokens: Measures | None = None
     majority: dict[str, Any] = field(default_factory=dict)  # how votes were counted
     remark: str = ""  # the same in words
+    scores: Shards | None = None  # a directory's own
 
     @cached_property
     def smallest(self) -> int:
@@ -88,7 +89,9 @@ def load(
         prompts = pairing.of_scores(scores, tallied)
         known = conditions.of_scores(scores)
     remark = voting.remark(majority, equality)
-    return Side(path, tallied, prompts, known, majority=majority, remark=remark)
+    return Side(
+        path, tallied, prompts, known, majority=majority, remark=remark, scores=scores
+    )
 
 
 def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:
@@ -109,6 +112,7 @@ def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:
         pairing.of_scores(scores, tallied),
         conditions.of_scores(scores),
         tokens,
+        scores=scores,
     )
 
 

@@ -4,6 +4,7 @@ The main process prepares the directory first; the others wait, then open what i
 """
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
-from rlvr_cli.storage import atomic, moved, run_folders
+from rlvr_cli.storage import atomic, moved, origins, run_folders
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -211,10 +212,25 @@ def take_back(setup: Setup) -> Last:
     if setup.world.is_main_process:
         directory = setup.directory
         step = directory.last_step(say=True)
+        _require_shared_step(setup, step)
         directory.discard_after(step)
         found = Last(step, evaluations.take_back(directory, step))
     last: Last = distributed.broadcast(found)
     return last
+
+
+def _require_shared_step(setup: Setup, last: int) -> None:
+    """An error where a branch would repeat steps that it shares, which were made otherwise."""
+    here, train = setup.directory.path, setup.config.train
+    origin = origins.newest(here)
+    if origin is None or not origin.changed or last >= origin.at:
+        return
+    words = ["rlvr", "branch", os.path.normpath(here / origin.run), "--at", str(origin.at)]
+    given = [w for name in origin.changed for w in (f"--{name}", str(vars(train)[name]))]
+    raise DataError(
+        f"`{here}` has no whole checkpoint since step {origin.at}, where it branched",
+        f"make it again: `{shlex.join([*words, *given])} --out DIR`",
+    )
 
 
 def _mended_seconds(setup: Setup, last: int) -> dict[str, float]:

@@ -7,6 +7,7 @@ from rlvr_cli.cli import app
 LAB = ["--seeds=2", "--jobs=1"]
 SMALL = {  # what makes an example cheap enough to run here
     "train": ["--steps=2", "--prompts-per-step=4", "-n4", "--eval-num-generations=2"],
+    "branch": ["--at=1"],
     "lab sharpening": [*LAB, "--steps=5", "--format=none"],
     "lab squeeze": [*LAB, "--format=none"],
     "lab two-stage": [*LAB, "--steps=5", "--format=none"],

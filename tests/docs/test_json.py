@@ -38,6 +38,7 @@ RUNS = {
         f"--steps 2 --prompts-per-step 4 {SAMPLED} --eval-every 1 --eval-num-generations 2 "
         "--out run",
     ],
+    "branch": ["run --at 1 --algo dapo --verifier= --verifier format --out branches"],
     "bench": ["sums.toml --model builtin --out bench"],
     "eval-passk": ["scores", "rows.jsonl --out made", "scores --power 0.05"],
     "ucc": ["scores", "rows.jsonl --threshold 0.5,0.8 --out made"],
@@ -49,7 +50,7 @@ RUNS = {
     "import": ["rows.jsonl --out one", "rows.jsonl --model builtin --out two"],
     "export": ["scores"],
     "convert": ["builtin --out weights", "run --out of-a-run"],
-    "check": ["scores", "run/steps/000002/update"],
+    "check": ["scores", "run/steps/000002/update", "run", "branches/dapo"],
     "doctor": ["", "--model builtin --max-new-tokens 16", "scores --model builtin"],
     "list": ["", "verifiers", "templates r1-zero", "recipes apo"],
     "lab claims": ["--only P1,Q2 --seeds 5 --out claims.md"],
@@ -165,6 +166,8 @@ def test_what_a_command_prints_is_described_and_occurs(rlvr, place, command):
     if command == "memory-step":
         ran = rlvr("rollout", "prompts", *SAMPLED.split(), "--memory-model=builtin", "--out=dlc")
         assert ran.code == 0, ran.err
+    if command == "check":
+        assert rlvr(*"branch run --at 1 --algo dapo --out branches".split()).code == 0
     made = []
     for words in RUNS[command]:
         made.append(loaded(rlvr(*command.split(), *words.split(), "--json")))

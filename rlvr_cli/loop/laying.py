@@ -1,0 +1,289 @@
+"""Makes the directories of branches: what they share by links, what differs scored anew.
+
+All is laid in a temporary folder, from which each branch moves to its place when it is whole. What
+several branches need and the run does not have, the verdicts of another verifier, is made once.
+"""
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import registry
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.loop.branching import Branch, Choice, Plan
+from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
+from rlvr_cli.loop.sharing import Sharing
+from rlvr_cli.models import memory_model
+from rlvr_cli.models.checkpoints import CHECKPOINT
+from rlvr_cli.stages import logprob
+from rlvr_cli.stages.dynamic import DRAWS
+from rlvr_cli.storage import atomic, locks, metrics_log, origins, run_folders
+from rlvr_cli.storage.origins import Origin
+from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.terminal import console
+
+_TEMPORARY = "_tmp-branches"
+_STAGES = (*OF_A_STEP, "logprobs", "memory")
+_OF_ANY_BRANCH = ("policy", "prompts", "heldout", "memory_model")  # of inputs.json
+Record = dict[str, Any]
+
+
+@dataclass
+class Laid:
+    """What was made: the branches, in order, those that were there, and what it took."""
+
+    made: list[Branch] = field(default_factory=list)
+    kept: list[Branch] = field(default_factory=list)
+    shared_bytes: int = 0
+    copied_bytes: int = 0
+    completions: int = 0  # of the next step, which are shared
+    scored: int = 0
+
+
+def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
+    """Makes the branches that are not there yet; with `copy` also across file systems."""
+    laid = Laid()
+    policy = _policy(plan)
+    for branch in plan.branches:
+        is_there = branch.path.exists()
+        if is_there and not _is_same(plan, branch, policy):
+            raise UsageError(
+                f"`{branch.path}` is there already, and is no such branch of `{plan.run}`",
+                "choose another --out",
+            )
+        (laid.kept if is_there else laid.made).append(branch)
+    if not laid.made:
+        return laid
+    atomic.make_folder(out)
+    temporary = out / _TEMPORARY
+    with locks.locked(out / "_lock", across_machines=True):
+        atomic.remove(temporary)
+        try:
+            layer = _Layer(plan, temporary, Sharing(plan.run, copy=copy), policy, laid)
+            for branch in laid.made:
+                layer.lay(branch)
+            os.sync()
+            for branch in laid.made:
+                (temporary / branch.path.name).rename(branch.path)
+            atomic.sync_folder(out)
+        finally:
+            atomic.remove(temporary)
+    return laid
+
+
+def _policy(plan: Plan) -> str:
+    """The digest of the policy that the branches start from."""
+    if not plan.at:
+        return RunDirectory(plan.run).require_inputs({})["policy"]
+    update = RunDirectory(plan.run).of("steps", plan.at) / "update"
+    return str(Shards.open(update).summary["policy"])
+
+
+def _is_same(plan: Plan, branch: Branch, policy: str) -> bool:
+    """Whether the directory of a branch holds that branch already."""
+    origin, begun = origins.newest(branch.path), RunDirectory(branch.path).begun()
+    if origin is None or begun is None or (origin.at, origin.policy) != (plan.at, policy):
+        return False
+    chosen = (branch.config.train.algo, branch.config.train.verifier)
+    files = branch.algo.origins | branch.verifier.origins
+    inputs = RunDirectory(branch.path).require_inputs({})
+    same_files = all(inputs.get(name) == digest for name, digest in files.items())
+    return same_files and (begun["train"]["algo"], begun["train"]["verifier"]) == chosen
+
+
+@dataclass
+class _Layer:
+    plan: Plan
+    temporary: Path
+    sharing: Sharing
+    policy: str
+    laid: Laid
+    scored_in: dict[str, Path] = field(default_factory=dict)  # by verifier, a branch that has them
+
+    def lay(self, branch: Branch) -> None:
+        """Lays a branch in the temporary folder, whole."""
+        plan, folder = self.plan, self.temporary / branch.path.name
+        folder.mkdir(parents=True)
+        for split in ("train", "heldout"):
+            self._share(Path("prompts") / split, branch)
+        self.sharing.folder(Path(memory_model.FOLDER), folder)
+        for step in (s for s in run_folders.steps(plan.run) if s <= plan.at):
+            for stage in _STAGES:
+                self._share(_inner("steps", step) / stage, branch)
+        if plan.at and not (folder / _inner("steps", plan.at) / "update" / CHECKPOINT).exists():
+            raise DataError(
+                f"the checkpoint of step {plan.at} of `{plan.run}` was removed meanwhile",
+                "run the same command again, which names one that is there",
+            )
+        self._share_next(branch)
+        stages = EVALUATION if branch.verifier.is_own else ("rollouts", "logprobs")
+        for step in (s for s in run_folders.steps(plan.run, "eval") if s <= plan.at):
+            for stage in stages:
+                self._share(_inner("eval", step) / stage, branch)
+        if not branch.verifier.is_own:
+            self._score(branch, folder)
+        self._configure(branch, folder)
+        self.laid.shared_bytes, self.laid.copied_bytes = self.sharing.shared, self.sharing.copied
+
+    def _share(self, inner: Path, branch: Branch, source: Path | None = None) -> bool:
+        """Shares a directory of a stage, with the draws that it was made of, if it is complete."""
+        folder = self.temporary / branch.path.name
+        for draw in sorted((self.plan.run / inner).glob(f"{DRAWS}/*/*")):
+            self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+        return self.sharing.shards(inner, folder, branch.path, source)
+
+    def _share_next(self, branch: Branch) -> None:
+        """Shares what is the same of the step that comes next, as far as the run has made it."""
+        inner, train = _inner("steps", self.plan.at + 1), branch.config
+        folder = self.temporary / branch.path.name
+        draws = sorted((self.plan.run / inner).glob(f"rollouts/{DRAWS}/*/rollouts"))
+        first = next(iter(draws), self.plan.run / inner / "rollouts")
+        if begun_with(first).get("policy") != self.policy:
+            return
+        if train.rollout.max_draws > 1 and not branch.verifier.is_own:  # it decides what is drawn
+            for draw in draws:
+                self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+            return
+        if not self._share(inner / "rollouts", branch):
+            return
+        self.laid.completions = Shards.open(folder / inner / "rollouts").rows
+        if _reference(branch.algo) == _reference_of(self.plan):
+            self._share(inner / "logprobs", branch)
+        if branch.verifier.is_own:
+            self._share(inner / "scores", branch)
+            if branch.algo.is_own:
+                self._share(inner / "advantages", branch)
+
+    def _score(self, branch: Branch, folder: Path) -> None:
+        """Scores the completions that are there by another verifier, or shares such scores."""
+        before = self.scored_in.get(branch.verifier.text)
+        found = sorted(folder.glob(f"eval/*/rollouts/{MANIFEST}"))
+        following = folder / _inner("steps", self.plan.at + 1) / "rollouts" / MANIFEST
+        rollouts = [path.parent for path in (*found, following) if path.exists()]
+        if before:
+            for directory in rollouts:
+                inner = (directory.parent / "scores").relative_to(folder)
+                self._share(inner, branch, source=before)
+            return
+        self.scored_in[branch.verifier.text] = folder
+        verification = self.plan.verification(branch.verifier)
+        assert verification.scorer
+        with verification.scorer:
+            for directory in rollouts:
+                scores = verification.run(Shards.open(directory), directory.parent / "scores")
+                assert scores is not None, "all parts are of this share"
+                self.laid.scored += scores.rows
+                _say_faults(branch.verifier, scores)
+
+    def _configure(self, branch: Branch, folder: Path) -> None:
+        """Writes what the run itself has: its configuration, inputs, origin and metrics."""
+        plan, config = self.plan, branch.config
+        own = RunDirectory(plan.run).require_inputs({})
+        inputs = {name: own[name] for name in _OF_ANY_BRANCH if name in own}
+        inputs |= branch.algo.origins | branch.verifier.origins
+        inputs |= registry.origins("rollout", config.rollout.engine)
+        inputs |= registry.origins("training", config.train_step.trainer)
+        origin = Origin(os.path.relpath(plan.run, branch.path), plan.at, self.policy,
+                        _changed(plan, branch))  # fmt: skip
+        earlier = origins.seen_from(origins.of(plan.run), plan.run, branch.path)
+        inputs[origins.INPUT] = origins.keep(folder, [origin, *earlier])
+        directory = RunDirectory(folder)
+        with directory.lock_and_check_config(config):
+            directory.check_inputs(inputs)
+        metrics_log.write(folder, self._records(branch, directory))
+
+    def _records(self, branch: Branch, directory: RunDirectory) -> list[Record]:
+        """The records of the run, with evaluations by the branch's own verifier."""
+        logged = metrics_log.read(self.plan.run).records
+        records = [record for step, record in logged.items() if step <= self.plan.at]
+        return records if branch.verifier.is_own else [_again(r, directory) for r in records]
+
+
+def _inner(kind: str, step: int) -> Path:
+    return Path(kind) / run_folders.name(step)
+
+
+def _reference(algo: Choice) -> tuple[tuple[str, ...], int]:
+    """What an objective takes of the reference policy."""
+    objective = objectives.build(algo.text)
+    return logprob.reference_columns(objective.needs), objective.top_k
+
+
+def _reference_of(plan: Plan) -> tuple[tuple[str, ...], int]:
+    return _reference(Choice(plan.config.train.algo, {}, True))
+
+
+def _again(record: Record, directory: RunDirectory) -> Record:
+    """A record with the figures of its evaluation as it is scored now."""
+    if "eval" not in record:
+        return record
+    others = {name: v for name, v in record.items() if name not in ("eval", "eval_sources")}
+    with contextlib.suppress(DataError):  # of a damaged one; `train` makes it again, or says so
+        return others | directory.evaluation(record["step"])
+    return others
+
+
+def _changed(plan: Plan, branch: Branch) -> dict[str, tuple[str, str]]:
+    changed = {}
+    for name, choice in (("algo", branch.algo), ("verifier", branch.verifier)):
+        if not choice.is_own:
+            was, now = str(vars(plan.config.train)[name]), choice.text
+            files = ", ".join(f"{file} {digest}" for file, digest in choice.origins.items())
+            changed[name] = (was, f"{now} ({files})" if was == now and files else now)
+    return changed
+
+
+def _say_faults(verifier: Choice, scores: Shards) -> None:
+    faults = {name: n for name, n in scores.summary["status"].items() if n and name != "ok"}
+    missing = scores.summary["missing"]
+    if missing:
+        listed = ", ".join(f"{count} {name}" for name, count in faults.items())
+        console.say(
+            f"warning: `{verifier.text}` gives {missing} of {scores.rows} completions of "
+            f"`{scores.path.parent.name}` no reward: {listed}"
+        )
+
+
+def remarks(plan: Plan, laid: Laid) -> list[str]:
+    """What was done, in a line or two."""
+    said = []
+    if laid.made:
+        text = f"{len(laid.made)} runs share {laid.shared_bytes / len(laid.made) / 1e6:,.1f} MB "
+        text += f"each with `{plan.run}` up to step {plan.at}"
+        text += f", and {laid.completions} completions of step {plan.at + 1}" * bool(laid.completions)
+        said.append(text + f"; {laid.scored} were scored again" * bool(laid.scored))
+    if laid.copied_bytes:
+        said.append(f"{laid.copied_bytes / 1e6:,.1f} MB were copied")
+    if laid.made and not laid.completions:
+        said.append(
+            f"`{plan.run}` holds no completions of step {plan.at + 1} that they could share: each "
+            "samples its own"
+        )
+    said += [f"`{branch.path}` was there already" for branch in laid.kept]
+    return said
+
+
+def summary(plan: Plan, laid: Laid) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "run": str(plan.run),
+        "at": plan.at,
+        "branches": [
+            {
+                "path": str(branch.path),
+                "algo": branch.config.train.algo,
+                "verifier": branch.config.train.verifier,
+                "changed": {n: list(pair) for n, pair in _changed(plan, branch).items()},
+                "made": branch in laid.made,
+                "command": branch.command,
+            }
+            for branch in plan.branches
+        ],
+        "shared_bytes": laid.shared_bytes,
+        "copied_bytes": laid.copied_bytes,
+        "completions": laid.completions,
+        "scored": laid.scored,
+    }
