@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
+from rlvr_cli.errors import UsageError
 from rlvr_cli.specs import trust
 from rlvr_cli.terminal import console
 
@@ -51,9 +53,17 @@ def _trusts(command: Command) -> Command:
     def wrapper(**values: Any) -> Any:
         files, hosts = values.pop("trust_file") or [], values.pop("trust_host") or []
         trust.trust(trust.Named(files=files, hosts=hosts))
+        _require_finite(values)
         return command(**values)
 
     return _taking(wrapper, command, trust_file=TrustFile, trust_host=TrustHost)
+
+
+def _require_finite(values: dict[str, Any]) -> None:
+    """An error for an option that is infinite or no number, as a float may be."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"--{name.replace('_', '-')} is {value}", "it must be a finite number")
 
 
 def _moved(name: str, command: Command) -> Command:

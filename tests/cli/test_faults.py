@@ -50,3 +50,8 @@ def test_a_row_of_a_tool_in_another_shape_is_refused_with_its_number(refused, js
 def test_a_verifier_that_is_no_text_is_refused(refused, jsonl):
     path = jsonl({"prompt": "1+1?", "answer": "2", "verifier": [1]})
     assert "its `verifier` is [1]" in refused(3, "prompts", path, "--out", path.parent / "out")
+
+
+@pytest.mark.parametrize("value", ["1e400", "inf", "nan"])
+def test_an_option_that_is_no_finite_number_is_refused(refused, value):
+    assert "--max-mb" in refused(2, "report", "scores", "--max-mb", value)
