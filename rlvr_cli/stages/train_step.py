@@ -187,6 +187,7 @@ def _same_algo(advantages: Shards, algo: str | None) -> str:
 
 
 def _check_policy(rollouts: Shards, policy: Policy, off_policy: bool) -> None:
+    policies.refuse_served(rollouts)
     sampled = rollouts.params.get("policy")
     if sampled not in (None, policy.digest) and not off_policy:
         raise UsageError(
