@@ -41,7 +41,7 @@ def command(
     selection = rollout.Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
     rollout.check(chosen, selection, share := options.share(shard))
-    policy, said = which.to_sample(source, model, out)
+    policy, said = which.to_sample(source, model, out, chosen.engine)
     count = len(selection.of(source))
     chosen, also = rollout.settle(chosen, policy, count, share.count, out=out)
     if dry_run:

@@ -149,23 +149,30 @@ or no answer that can be verified.
 
 @dataclass(frozen=True)
 class Request:
-    """One completion to sample."""
+    """One completion to sample.
+
+    Of a policy that is known to a server alone the prompt is `asked`: text, or the turns of a chat.
+    """
 
     prompt_token_ids: list[int]
     seed: int
+    asked: str | list[dict[str, str]] | None = None
 
 
 @dataclass(frozen=True)
 class Completion:
     """One sampled completion.
 
-    Where it stopped its last token ends the sequence, or completes a stop string.
+    Where it stopped its last token ends the sequence, or completes a stop string. A completion of
+    `Request.asked` has `text`, no tokens, and may not say why it ended.
     """
 
     token_ids: list[int]
     behaviour_logp: list[float]  # nats, of what was sampled from, at the sampling temperature
-    finish_reason: Literal["stop", "length", "abort"]
+    finish_reason: Literal["stop", "length", "abort"] | None
     policy_logp: list[float] | None = None  # nats, of the policy where a memory was taken off it
+    text: str | None = None
+    too_long: str = ""  # why a server refuses the prompt: there is no room for it and a completion
 
 
 @dataclass(frozen=True)

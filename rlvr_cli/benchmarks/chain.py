@@ -112,7 +112,8 @@ def _prompts(definition: Definition, settings: Settings) -> Shards:
 def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Prepared:
     folder = settings.out / definition.name
     out = folder / "rollouts"
-    policy, said = which.to_sample(prompts, settings.model, out)
+    engine = settings.given.get("engine") or ""
+    policy, said = which.to_sample(prompts, settings.model, out, engine)
     begun = cli.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen, capped = _options(definition, policy, settings.given, begun, out)
     selection = rollout.Selection(**begun.values(seed=settings.seed))
@@ -139,7 +140,7 @@ def _options(
         options = begun.options(RolloutOptions, _over(kept, given))
     else:
         wanted = own.get("max_new_tokens", 0)
-        if given.get("max_new_tokens") is None and wanted:
+        if given.get("max_new_tokens") is None and wanted and not policy.is_served:
             context = policies.context_length(policy)
             own["max_new_tokens"] = min(wanted, max(context - _ROOM, context // 2))
             if own["max_new_tokens"] < wanted:

@@ -29,7 +29,7 @@ _ABORTED = 130  # of typer, where an interrupt comes before the command is found
 _COMMANDS = Path(__file__).parents[1] / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
-    *("memory-step", "init", "train", "branch", "bench"),
+    *("memory-step", "init", "train", "branch", "bench", "serve"),
     *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view", "track"),
     *("import", "export", "convert", "check", "doctor", "list"),
 )

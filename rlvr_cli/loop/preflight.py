@@ -138,6 +138,13 @@ def sampling_of_evaluations(config: RunConfig) -> RolloutOptions:
     )
 
 
+def check_engine(options: RolloutOptions) -> None:
+    """Refuses an engine that asks servers: a run samples from the weights that it trains."""
+    refuse = getattr(registry.module("rollout", options.engine), "refuse_training", None)
+    if refuse:
+        refuse()
+
+
 def check_evaluation(config: RunConfig) -> None:
     """Refuses a way of sampling held-out prompts that makes no sense."""
     train = config.train

@@ -76,6 +76,7 @@ def check(path: Path, config: RunConfig) -> Setup:
     )
     first = rollout.Selection(config.train.seed, 1, config.train.prompts_per_step)
     rollout.check(sampling, first)
+    preflight.check_engine(sampling)
     preflight.check_evaluation(config)
     train_step.check_sampling(vars(config.rollout), "a run would sample")
     advantage.check_length(objective, config.rollout.max_new_tokens)

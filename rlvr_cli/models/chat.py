@@ -17,6 +17,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import messages as shapes, prompt_options, stops
 from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.models.prompt_options import DATE
+from rlvr_cli.models.wording import Wording, asking
 from rlvr_cli.storage import rows
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import escape
@@ -38,12 +39,9 @@ class Encoder:
         """An error if the options make no sense with the policy's chat template, or its lack."""
         options = prompt_options.resolved(options)
         self._tokenizer, self._options, self._as_before = tokenizer, options, as_before
-        self._system = prompt_options.text_of(options.system)
-        self._suffix = prompt_options.text_of(options.suffix)
-        self._prefix = prompt_options.text_of(options.prefix)
+        self._wording = Wording(options)
         self._kwargs = prompt_options.read_kwargs(options.chat_template_kwargs)
-        template = prompt_options.template(options.template)
-        self._question = None if template and template.is_of_chat else template
+        template = self._wording.template
         self._chat = template.source if template and template.is_of_chat else self._own_template()
         prompt_options.check(options, self._chat, self._kwargs)
         self._writes_date = "strftime_now" in prompt_options.variables(self._chat)
@@ -97,16 +95,16 @@ class Encoder:
         low, high = 0, len(text)  # characters kept: `low` fits, or nothing does
         while low < high:
             middle = -(-(low + high) // 2)
-            cut = self._tokens(name, _asking(prompt, text[-middle:]), raw=raw)
+            cut = self._tokens(name, asking(prompt, text[-middle:]), raw=raw)
             low, high = (middle, high) if len(cut) <= room else (low, middle - 1)
         while low:
-            token_ids = self._tokens(name, _asking(prompt, text[-low:]), raw=raw)
+            token_ids = self._tokens(name, asking(prompt, text[-low:]), raw=raw)
             if len(token_ids) <= room:
                 return token_ids
             low -= 1
         raise DataError(
             f"prompt `{name}` has no room for its question: what is around it has "
-            f"{len(self._tokens(name, _asking(prompt, ''), raw=raw))} tokens, and {room} fit",
+            f"{len(self._tokens(name, asking(prompt, ''), raw=raw))} tokens, and {room} fit",
             "use `--overlong skip`, or fewer --max-new-tokens",
         )
 
@@ -133,21 +131,13 @@ class Encoder:
     def _rendered(self, name: str, prompt: Prompt, *, raw: bool) -> str:
         if not self._is_chat(prompt, raw):
             assert isinstance(prompt, str)
-            return self._worded(prompt)
+            return self._wording.question(prompt)
         if isinstance(prompt, str):
             self._refuse_rendered(name, prompt)
-            turns: list[Message] = [{"role": "user", "content": self._worded(prompt)}]
-        else:
-            shapes.refuse_answer(prompt, name)
-            turns = _asking(prompt, self._worded(shapes.question(prompt)))  # type: ignore[assignment]
+        turns = self._wording.turns(name, prompt)
         if not self.has_template:
             raise _no_template(name)
-        return self._in_template(name, self._with_system(name, turns))
-
-    def _worded(self, question: str) -> str:
-        """The question with what the options put around it."""
-        asked = self._question.render(question) if self._question else question
-        return self._prefix + asked + self._suffix
+        return self._in_template(name, self._wording.with_system(name, turns))
 
     def _refuse_rendered(self, name: str, text: str) -> None:
         """An error if a text is a rendered chat already: it would have the template twice."""
@@ -159,16 +149,6 @@ class Encoder:
                 "it would be within the template twice",
                 "use --no-chat, which leaves text as it is",
             )
-
-    def _with_system(self, name: str, turns: list[Message]) -> list[Message]:
-        if not self._system:
-            return turns
-        if turns[0]["role"] in ("system", "developer"):
-            raise DataError(
-                f"--system is given, and prompt `{name}` has a system turn of its own",
-                "leave --system out, or the turn",
-            )
-        return [{"role": "system", "content": self._system}, *turns]
 
     def _in_template(self, name: str, turns: list[Message]) -> str:
         given = dict(self._kwargs)
@@ -184,7 +164,7 @@ class Encoder:
                 f"the chat template refuses prompt `{name}`, whose turns are {roles}: "
                 f"{first_line(error)}",
                 "leave --system out, and put what it says before the question with --prefix"
-                if self._system
+                if self._wording.has_system
                 else "write its turns as the template wants them, or name another with --template",
             ) from error
         return text
@@ -212,7 +192,7 @@ class Encoder:
                 f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
                 "turn of the chat template; --no-chat leaves text as it is"
             )
-        elif self._system and count and texts == count:
+        elif self._wording.has_system and count and texts == count:
             raise UsageError(
                 "--system is given, and the prompts are raw text, as those of tasks are",
                 "leave it out, or put it before the text with --prefix",
@@ -240,17 +220,6 @@ def _no_template(name: str) -> DataError:
         f"prompt `{name}` is a list of messages, the policy has no chat template",
         "give the prompt as text, or a chat template with --template FILE",
     )
-
-
-def _asking(prompt: Prompt, question: str) -> Prompt:
-    """The prompt with another text as its question."""
-    if isinstance(prompt, str):
-        return question
-    last = max((i for i, turn in enumerate(prompt) if turn["role"] == "user"), default=-1)
-    if last < 0:
-        return prompt
-    asked = prompt[last] | {"content": question}
-    return [*prompt[:last], asked, *prompt[last + 1 :]]
 
 
 _ASKED = ["prompt_id", "messages", "raw"]

@@ -54,9 +54,10 @@ def check(options: RolloutOptions) -> None:
                 "name a --memory-model, with --mu above 0, or leave it out",
             )
         return
-    if options.engine.partition(":")[0] == "vllm":
+    if (engine := options.engine.partition(":")[0]) in ("vllm", "openai"):
         raise UsageError(
-            "--engine vllm samples from one model, and DLC from the policy minus a memory model",
+            f"--engine {engine} samples from one model, and DLC from the policy minus a memory "
+            "model",
             "use --engine graph, or --engine transformers",
         )
     if options.temperature == 0 or options.top_k:

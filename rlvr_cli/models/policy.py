@@ -21,6 +21,7 @@ from rlvr_cli.storage import moved
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
+_SERVED = "served "
 _BUILTIN_PATH = Path(__file__).parents[1] / "fixtures" / "policy"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _TOKENIZER_FILES = (
@@ -36,12 +37,14 @@ _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 class Policy:
     """A policy's directory and the name that a manifest may hold for it.
 
-    A policy that exists only in memory has an `identity`, and the directory of its origin.
+    A policy that exists only in memory has an `identity`, and the directory of its origin. One that
+    `is_served` is known to a server alone: it has an `identity` too, and no directory.
     """
 
     path: Path
     name: str
     identity: str | None = None
+    is_served: bool = False
 
     @functools.cached_property
     def digest(self) -> str:
@@ -135,6 +138,16 @@ def resolve(name: str) -> Policy:
     return Policy(path, str(path))
 
 
+def served(name: str) -> Policy:
+    """What a server calls `name`: its files are not here, and it may change unseen."""
+    return Policy(Path(), name, f"{_SERVED}{name}", is_served=True)
+
+
+def served_before(identity: str) -> Policy | None:
+    """The policy of such an identity, None of any other."""
+    return served(identity.removeprefix(_SERVED)) if identity.startswith(_SERVED) else None
+
+
 def is_hub_name(name: str) -> bool:
     """Whether a name stands for a model of a hub: there is no such path, and it looks like one."""
     return name.count("/") == 1 and not name.startswith((".", "/")) and not Path(name).exists()
@@ -142,6 +155,8 @@ def is_hub_name(name: str) -> bool:
 
 def of(rollouts: Shards, given: str | None) -> Policy:
     """The policy that was given, or the one that all of the rollouts were sampled from."""
+    for one in rollouts.inputs:
+        refuse_served(one)
     if given:
         return resolve(given)
     by_digest = {one.params.get("policy"): one for one in reversed(rollouts.inputs)}
@@ -157,6 +172,17 @@ def of(rollouts: Shards, given: str | None) -> Policy:
             "name the policy with --model",
         )
     return recorded_in(first.path, recorded)
+
+
+def refuse_served(rollouts: Shards) -> None:
+    """An error if they were sampled from what a server alone has: they are text without tokens."""
+    if served := served_before(rollouts.params.get("policy") or ""):
+        raise DataError(
+            f"`{rollouts.path}` holds text without token ids, of `{served.name}`, which a server "
+            "alone has",
+            "sample again with --model DIR, the policy's files, from a server that gives token "
+            "ids, as vLLM and SGLang do",
+        )
 
 
 def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:

@@ -53,6 +53,10 @@ class StopStrings:
         """Whether the last of these tokens completes a string."""
         return self._possible(token_ids[-1]) and self._first(self._text(token_ids)) is not None
 
+    def completes(self, token_ids: list[int]) -> bool:
+        """Whether these tokens end with one that completes a string; False without strings."""
+        return bool(self._strings) and bool(token_ids) and self.ends(token_ids[-self.window :])
+
     def _possible(self, token: int) -> bool:
         """False of a token whose own text has no string's last character: most have none."""
         if not self._filter:

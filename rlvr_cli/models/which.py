@@ -7,19 +7,35 @@ from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import BUILTIN, Policy
 from rlvr_cli.specs import grammar
-from rlvr_cli.storage.shards import Shards, begun_paths
+from rlvr_cli.storage.shards import Shards, begun_paths, begun_with
 
 
-def to_sample(prompts: Shards, given: str | None, out: Path) -> tuple[Policy, list[str]]:
-    """The policy that was given, that `out` was begun with, or the built-in one for its task."""
+def to_sample(
+    prompts: Shards, given: str | None, out: Path, engine: str = ""
+) -> tuple[Policy, list[str]]:
+    """The policy that was given, that `out` was begun with, or the built-in one for its task.
+
+    Where none was given, that of a server which the `engine` names.
+    """
     if given:
         return policies.resolve(given), []
     if recorded := begun_paths(out).get("policy"):
         policy = policies.recorded_in(out, recorded)
         return policy, [f"no --model given, taking `{policy.name}`: `{out}` was begun with it"]
+    if served := _served(engine, out):
+        return served, []
     require_named(prompts)
     why = "the prompts are of a built-in task"
     return policies.resolve(BUILTIN), [f"no --model given, taking the built-in tiny policy: {why}"]
+
+
+def _served(engine: str, out: Path) -> Policy | None:
+    """The policy that a server alone knows, where an engine asks one for it."""
+    if grammar.read(engine).name != "openai":
+        return None
+    if name := registry.parse("rollout", engine)[1]["model"]:
+        return policies.served(name)
+    return policies.served_before(begun_with(out).get("policy") or "")
 
 
 def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:

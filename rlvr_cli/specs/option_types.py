@@ -51,6 +51,12 @@ def convert(value: Value, kind: Any) -> Any:
     return number
 
 
+def is_list(kind: Any) -> bool:
+    """Whether values of a type may be lists."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return any((get_origin(member) or member) in _LISTS for member in members)
+
+
 def _word(value: str, meanings: dict[str, Any]) -> Any:
     if value not in meanings:
         raise ValueError

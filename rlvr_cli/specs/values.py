@@ -38,15 +38,18 @@ def of(
     for key, value in given:
         if key not in known:
             raise _unknown(name, key, known)
-        if key in seen:
+        if key in seen and not option_types.is_list(known[key].annotation):
             raise UsageError(f"`{name}` is given option `{key}` twice", "give each option once")
-        seen.add(key)
         if value is None:
             raise UsageError(
                 f"option `{key}` of `{name}` has no value",
                 f"write `{name}:{key}={_example(known[key])}`",
             )
-        values[key] = _convert(name, key, value, known[key])
+        more = _convert(name, key, value, known[key])
+        if key in seen:  # a list may be given an item at a time
+            more = [*_listed(values[key]), *_listed(more)]
+        seen.add(key)
+        values[key] = more
     for key, value in values.items():
         if value is Parameter.empty:
             raise UsageError(
@@ -54,6 +57,10 @@ def of(
                 f"write `{name}:{key}={_example(known[key])}`",
             )
     return values
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def described(parameter: Parameter) -> dict[str, Any]:

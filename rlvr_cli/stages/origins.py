@@ -18,6 +18,8 @@ def check(rollouts: Shards, policy: Policy, *, off_policy: bool) -> None:
     Of imported ones nothing says which policy sampled them: alone they are taken for the policy's
     own, beside others they are not.
     """
+    for one in rollouts.inputs:
+        policies.refuse_served(one)
     for one in () if off_policy else rollouts.inputs:
         sampled = one.params.get("policy")
         if sampled is None and len(rollouts.inputs) > 1:

@@ -24,6 +24,7 @@ from rlvr_cli.models import (
     stops,
 )
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.models.served import ServedEncoder
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, prompt_rewards, sampling
@@ -37,6 +38,7 @@ from rlvr_cli.verification.scoring import rewards
 
 _OF_DLC = ("memory_model", "mu", "dlc_min_prob")
 _SUMMARY = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
+_OF_TEXT = "{completions} completions, {cut} cut at the limit, {skipped} skipped"
 _OF_DRAWS = ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"
 _MANY_CUT = 0.1  # of the completions
 
@@ -168,27 +170,36 @@ def _plan(
     memory: Policy | None,
     parts: int,
 ) -> Plan:
-    paths = {"policy": policy.named_from(out)}
+    paths = {} if policy.is_served else {"policy": policy.named_from(out)}
     engine, _ = registry.parse("rollout", options.engine)
     return Plan(
         kind="rollouts",
         stage="rollout",
         params={**_params(options, memory), **vars(selection), "policy": policy.digest},
         earlier=config.earlier(RolloutOptions),
-        specs={"engine": lambda spec: registry.canonical("rollout", spec, spec)},
+        specs={"engine": _engine_identity},
         optional=_OF_DLC,
         behaviour={f"engine `{engine}`": registry.version("rollout", engine)},
         parents={"prompts": prompts},
         parts=parts,
         paths=paths | ({"memory_model": memory.named_from(out)} if memory else {}),
         only=sampling.WITH_POLICY_LOGP if memory else None,
+        unknowns=policy.is_served,
     )
+
+
+def _engine_identity(spec: str) -> str:
+    """The spec of an engine in full, without what decides no completion."""
+    return registry.identity("rollout", registry.canonical("rollout", spec, spec))
 
 
 def load(
     policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model."""
+    if policy.is_served:
+        engine: RolloutEngine = registry.build("rollout", options.engine)(policy)
+        return engine
     accelerator = device.here()
     if memory_model:
         reserved_bytes = phases.memory_model_bytes(
@@ -206,7 +217,7 @@ def load(
     extra_models = (
         {"memory_model": policies.load(memory_model, frozen=True)} if memory_model else {}
     )
-    engine: RolloutEngine = registry.build("rollout", options.engine)(policy, **extra_models)
+    engine = registry.build("rollout", options.engine)(policy, **extra_models)
     return engine
 
 
@@ -297,6 +308,8 @@ def conclusion(options: RolloutOptions, rollouts: Shards | None) -> dict[str, An
     remarks = list(cut(rollouts))
     if options.max_draws > 1:
         return {"text": _SUMMARY + _OF_DRAWS, "remarks": remarks}
+    if rollouts is not None and rollouts.summary["tokens"] is None:
+        return {"text": _OF_TEXT, "rate": "completions", "remarks": remarks}
     return {"text": _SUMMARY, "rate": "tokens", "remarks": remarks}
 
 
@@ -330,6 +343,12 @@ def prompt_remarks(
     """
     if out and (out / MANIFEST).exists():
         return []
+    if policy.is_served:
+        served_encoder = ServedEncoder(options)
+        if prompts is None:
+            return []
+        asked = _chosen(prompts, selection)
+        return list(served_encoder.remarks(asked["messages"].to_pylist(), asked["raw"].to_pylist()))
     if not prompt_options.given(options) and not policies.has_chat_template(policy):
         if prompts:
             chat.refuse_messages(_chosen(prompts, selection))
@@ -352,7 +371,11 @@ def preview(
 ) -> str:
     """The first selected prompt, exactly as the policy sees it."""
     first = _chosen(prompts, selection).slice(0, 1).to_pylist()
-    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+    encoder = (
+        ServedEncoder(options)
+        if policy.is_served
+        else chat.Encoder(policies.load_tokenizer(policy), options)
+    )
     return encoder.preview(first[0]) if first else "there is no prompt"
 
 
@@ -378,7 +401,7 @@ def _check_draws(options: RolloutOptions, selection: Selection, share: Share) ->
 
 def _params(options: RolloutOptions, memory: Policy | None) -> dict[str, Any]:
     """What decides the samples; a memory by its content, and nothing of DLC without one."""
-    params = dict(vars(options))
+    params = {**vars(options), "engine": registry.identity("rollout", options.engine)}
     if memory:
         return params | {"memory_model": memory.digest}
     return {name: value for name, value in params.items() if name not in _OF_DLC}
@@ -401,15 +424,21 @@ def _chosen(prompts: Shards, selection: Selection) -> pa.Table:
 
 
 def summarise(rollouts: Shards) -> dict[str, Any]:
-    """Counts of a rollouts directory, and the mean surprise of its tokens as their entropy."""
+    """Counts of a rollouts directory, and the mean surprise of its tokens as their entropy.
+
+    Neither tokens nor surprise are known where completions came as text.
+    """
     counts = {"prompts": 0, "completions": 0, "tokens": 0, "cut": 0, "skipped": 0}
-    surprise = 0.0
+    surprise, texts = 0.0, 0
     for table in rollouts.parts():
         lengths = pc.list_value_length(table["token_ids"])
+        texts += table["token_ids"].null_count
         counts["prompts"] += len(table["prompt_id"].unique())
         counts["completions"] += table.num_rows
         counts["tokens"] += pc.sum(lengths).as_py() or 0
         counts["cut"] += pc.sum(pc.equal(table["finish_reason"], "length")).as_py() or 0
         counts["skipped"] += pc.sum(pc.equal(table["finish_reason"], "abort")).as_py() or 0
         surprise -= pc.sum(pc.list_flatten(table["behaviour_logp"])).as_py() or 0.0
+    if texts:
+        return {**counts, "tokens": None, "nats_a_token": None}
     return {**counts, "nats_a_token": surprise / max(counts["tokens"], 1)}

@@ -12,7 +12,9 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.chat import Encoder
+from rlvr_cli.models.messages import Prompt
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.models.served import ServedEncoder
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.partial_completions import PartialCompletions
@@ -50,9 +52,7 @@ class Maker:
 
     def parts(self, work: Work) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
         """The parts, in the order that they are finished in; of an engine that streams, later."""
-        self._tokenizer = policies.load_tokenizer(self._policy)
-        self._encoder = Encoder(self._tokenizer, self._options, as_before=self._as_before)
-        self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
+        self._load_tokenizer()
         rows = {index: self._rows(index) for index in work.share}
         engine = self._make_engine()
         if engine.supports_continuous_batching:
@@ -64,7 +64,7 @@ class Maker:
             part = rows.pop(index, None) or self._rows(index)
             asked = [row for row in part if row.status != "prompt_too_long"]
             sampled = dict(engine.generate([row.request for row in asked], self._sampling))
-            completions = {row.number: self._stop.cut(sampled[i]) for i, row in enumerate(asked)}
+            completions = {row.number: self._ended(row, sampled[i]) for i, row in enumerate(asked)}
             yield index, self._table(part, completions)
 
     def _streamed(
@@ -95,48 +95,81 @@ class Maker:
         for index in [index for index, count in open_rows.items() if not count]:
             yield finished(index)
         for at, completion in engine.generate([row.request for row in left], self._sampling):
-            number, completion = left[at].number, self._stop.cut(completion)
+            number, completion = left[at].number, self._ended(left[at], completion)
             completions[number] = completion
             stored.add(number, completion)
             open_rows[number // self._part_rows] -= 1
             if not open_rows[number // self._part_rows]:
                 yield finished(number // self._part_rows)
 
+    def _load_tokenizer(self) -> None:
+        """What encodes prompts and decodes completions; a server does both for a policy of its."""
+        if self._policy.is_served:
+            self._served = ServedEncoder(self._options)
+            return
+        self._tokenizer = policies.load_tokenizer(self._policy)
+        self._encoder = Encoder(self._tokenizer, self._options, as_before=self._as_before)
+        self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
+
+    def _ended(self, row: "_Row", completion: Completion) -> Completion:
+        """The completion up to its first stop string; an error if its prompt may not be refused."""
+        if completion.too_long and self._options.overlong != "skip":
+            raise DataError(
+                f"prompt `{row.prompt_id}` is too long: {completion.too_long}",
+                "use `--overlong skip`, or fewer --max-new-tokens",
+            )
+        return completion if self._policy.is_served else self._stop.cut(completion)
+
     def _rows(self, index: int) -> list["_Row"]:
         """What to sample for one part; prompts are encoded before anything is sampled."""
         options = self._options
-        room = policies.context_length(self._policy) - options.max_new_tokens
         start = index * options.prompts_per_part
         rows: list[_Row] = []
         for prompt in self._prompts[start : start + options.prompts_per_part]:
-            token_ids, status = _encode(self._encoder, prompt, room, options.overlong)
+            token_ids, status, asked = self._encoded(prompt)
             for sample in range(options.num_generations):
                 seed = self._row_seed(prompt["prompt_id"], sample)
                 number = index * self._part_rows + len(rows)
-                request = Request(token_ids, seed)
+                request = Request(token_ids, seed, asked)
                 rows.append(_Row(number, prompt["prompt_id"], sample, status, request))
         return rows
+
+    def _encoded(self, prompt: dict[str, Any]) -> tuple[list[int], str, Prompt | None]:
+        """The prompt's token ids and its status; or none, and what a server is asked."""
+        name, messages, raw = prompt["prompt_id"], prompt["messages"], prompt["raw"]
+        if self._policy.is_served:
+            return [], "ok", self._served.asked(name, messages, raw=raw)
+        options = self._options
+        room = policies.context_length(self._policy) - options.max_new_tokens
+        return *_encode(self._encoder, prompt, room, options.overlong), None
+
+    def _texts(self, completions: list[Completion]) -> list[str]:
+        if self._policy.is_served:
+            return [completion.text or "" for completion in completions]
+        texts = self._tokenizer.batch_decode(
+            [completion.token_ids for completion in completions], skip_special_tokens=True
+        )
+        return [self._stop.trimmed(text, completion.token_ids)
+                for text, completion in zip(texts, completions, strict=True)]  # fmt: skip
 
     def _table(self, rows: list["_Row"], completions: dict[int, Completion]) -> pa.Table:
         aborted = Completion([], [], "abort", [])
         ordered = [completions.get(row.number, aborted) for row in rows]
-        texts = self._tokenizer.batch_decode(
-            [completion.token_ids for completion in ordered], skip_special_tokens=True
-        )
+        is_text = self._policy.is_served
         columns = {
             "prompt_id": [row.prompt_id for row in rows],
             "sample_index": [row.sample_index for row in rows],
             "prompt_token_ids": [row.request.prompt_token_ids for row in rows],
-            "completion": [
-                self._stop.trimmed(text, completion.token_ids)
-                for text, completion in zip(texts, ordered, strict=True)
-            ],
-            "token_ids": [completion.token_ids for completion in ordered],
-            "behaviour_logp": [completion.behaviour_logp for completion in ordered],
+            "completion": self._texts(ordered),
+            "token_ids": [None if is_text else done.token_ids for done in ordered],
+            "behaviour_logp": [None if is_text else done.behaviour_logp for done in ordered],
             "finish_reason": [completion.finish_reason for completion in ordered],
-            "status": [row.status for row in rows],
+            "status": [
+                "prompt_too_long" if completion.too_long else row.status
+                for row, completion in zip(rows, ordered, strict=True)
+            ],
             "seed": [row.request.seed for row in rows],
-            "policy": [self._policy.digest] * len(rows),
+            "policy": [None if is_text else self._policy.digest] * len(rows),
         }
         if not self._sampling.mu:
             return pa.table(columns, schema.schema("rollouts"))

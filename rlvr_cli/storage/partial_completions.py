@@ -27,6 +27,8 @@ _SCHEMA = pa.schema(
         pa.field("behaviour_logp", pa.list_(pa.float32())),
         pa.field("finish_reason", pa.string()),
         pa.field("policy_logp", pa.list_(pa.float32())),
+        pa.field("text", pa.large_string()),
+        pa.field("too_long", pa.string()),
     ]
 )
 

@@ -32,11 +32,23 @@ _LOCAL = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 
 class Failed(Exception):
-    """Why a service gave no answer: it is away, busy or refuses all that it is asked."""
+    """Why a service gave no answer: it is away, busy or refuses all that it is asked.
 
-    def __init__(self, reason: str, status: Status = "error", code: int | None = None) -> None:
+    `may_pass` says that it may answer later, `after_s` when it asked to be asked again.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        status: Status = "error",
+        code: int | None = None,
+        *,
+        may_pass: bool = False,
+        after_s: float | None = None,
+    ) -> None:
         super().__init__(reason)
         self.status, self.code = status, code
+        self.may_pass, self.after_s = may_pass, after_s
 
 
 class Refused(Failed):
@@ -46,9 +58,15 @@ class Refused(Failed):
 class _Passing(Exception):
     """Why a try failed that may succeed a little later."""
 
-    def __init__(self, reason: str, status: Status = "error", after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        status: Status = "error",
+        code: int | None = None,
+        after_s: float | None = None,
+    ) -> None:
         super().__init__(reason)
-        self.status, self.after_s = status, after_s
+        self.status, self.code, self.after_s = status, code, after_s
 
 
 @dataclass(frozen=True)
@@ -123,7 +141,10 @@ class Client:
                 tries += 1
                 if tries > self.endpoint.retries or time.monotonic() + wait > deadline:
                     said = f" ({tries} tries)" if tries > 1 else ""
-                    raise Failed(f"{trouble}{said}", trouble.status) from None
+                    raise Failed(
+                        f"{trouble}{said}", trouble.status, trouble.code,
+                        may_pass=True, after_s=trouble.after_s,
+                    ) from None  # fmt: skip
                 self.used["retries"] += 1
                 time.sleep(wait)
             except BaseException:
@@ -172,7 +193,7 @@ class Client:
                     f"{self.endpoint.host} answers with something else than JSON"
                 ) from None
         if code in _PASSING and kind not in _FOR_GOOD:
-            raise _Passing(reason, after_s=responses.retry_after(response))
+            raise _Passing(reason, code=code, after_s=responses.retry_after(response))
         refused = Refused if code in (400, 413, 422) else Failed
         raise refused(reason, code=code)
 

@@ -1,0 +1,173 @@
+"""Requests to several servers at once: whoever is free takes the next one.
+
+A server that is busy or away rests, for as long as it asks or a time that doubles, and what it did
+not answer goes back for the others to take. One that fails too often in a row is left out; an error
+once none is left.
+"""
+
+import queue
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from rlvr_cli.errors import UserError
+from rlvr_cli.terminal import console
+from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
+
+T = TypeVar("T")
+_BUSY = (429, 503, 529)  # of a server alone, whatever it was asked
+_FIRST_REST_S, _LONGEST_REST_S = 0.5, 30.0
+
+
+class Server:
+    """One server, and how it fares."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.model = ""  # what it calls the policy
+        self.is_neutral = False  # whether it has sampling options of its own, to be switched off
+        self.failures, self.rests_until, self.trouble = 0, 0.0, ""
+        self.is_out = False
+
+    def failed(self, error: Failed, most: int) -> None:
+        """Rests, or is out; requests that fail while it rests are of the same failure."""
+        now = time.monotonic()
+        self.trouble = str(error)
+        if not error.may_pass:
+            self.is_out = True
+        elif now >= self.rests_until:
+            self.failures += 1
+            self.is_out = self.failures > most
+            rest = min(_LONGEST_REST_S, _FIRST_REST_S * 2.0 ** (self.failures - 1))
+            rest = rest * random.uniform(0.5, 1.0) if error.after_s is None else error.after_s
+            self.rests_until = now + rest
+
+
+class Pool:
+    """Servers that share requests; `in_flight` at once to each, `retries` in a row in vain."""
+
+    def __init__(self, servers: list[Server], *, in_flight: int, retries: int) -> None:
+        self.all, self._in_flight, self._retries = servers, in_flight, retries
+
+    @property
+    def servers(self) -> list[Server]:
+        """Those that are not out."""
+        return [server for server in self.all if not server.is_out]
+
+    def run(self, count: int, ask: Callable[[Client, Server, int], T]) -> Iterator[tuple[int, T]]:
+        """What `ask` returns for each of `count` requests, with its number, as they come.
+
+        `ask` raises Failed where the server gave no answer that it can use; any other error ends
+        all.
+        """
+        work = _Work(count, self._retries)
+        for server in self.servers:
+            for _ in range(min(self._in_flight, count)):
+                words = (self.all, server, ask, work)
+                threading.Thread(target=_serve, args=words, daemon=True).start()
+        try:
+            for _ in range(count):
+                outcome = work.done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                yield outcome
+        finally:
+            work.end()
+
+
+class _Work:
+    """Requests that are to be sent, each with how often it failed, and what came of the others."""
+
+    def __init__(self, count: int, retries: int) -> None:
+        self.retries = retries
+        self.waiting = deque((index, 0) for index in range(count))
+        self.left = count
+        self.changed = threading.Condition()
+        self.done: queue.SimpleQueue = queue.SimpleQueue()  # type: ignore[type-arg]
+
+    def take(self, server: Server) -> tuple[int, int] | None:
+        """The next request for a server, once it may be asked; None when there is no more to do."""
+        with self.changed:
+            while self.left and not server.is_out:
+                rest = server.rests_until - time.monotonic()
+                if rest <= 0 and self.waiting:
+                    return self.waiting.popleft()
+                self.changed.wait(rest if rest > 0 else None)
+            return None
+
+    def end(self) -> None:
+        with self.changed:
+            self.left = 0
+            self.changed.notify_all()
+
+
+def _serve(
+    servers: list[Server],
+    server: Server,
+    ask: Callable[[Client, Server, int], T],
+    work: _Work,
+) -> None:
+    """Asks one server one request after the other, over one connection."""
+    with Client(server.endpoint) as client:
+        while (taken := work.take(server)) is not None:
+            index, tries = taken
+            try:
+                outcome = ask(client, server, index)
+            except Refused as error:
+                work.done.put(_of_request(error))
+                return
+            except Failed as error:
+                _give_back(servers, server, work, index, tries, error)
+                continue
+            except BaseException as error:
+                work.done.put(error)
+                return
+            with work.changed:
+                server.failures = 0
+                work.left -= 1
+                if not work.left:
+                    work.changed.notify_all()
+            work.done.put((index, outcome))
+
+
+def _give_back(
+    servers: list[Server], server: Server, work: _Work, index: int, tries: int, error: Failed
+) -> None:
+    """A request that failed waits for another server; an error if there is none, or it is to blame.
+
+    It is to blame where servers that answer others fail at it again and again.
+    """
+    with work.changed:
+        was_out = server.is_out
+        server.failed(error, work.retries)
+        work.waiting.appendleft((index, tries + (error.code not in _BUSY)))
+        work.changed.notify_all()
+        left = [other for other in servers if not other.is_out]
+    if tries >= max(1, work.retries) * max(1, len(left)) + 1:
+        work.done.put(_of_request(error))
+    elif not left:
+        work.done.put(all_out(servers))
+    elif server.is_out and not was_out:
+        console.say(f"rollout: {error}; its work goes to {len(left)} other servers")
+
+
+def _of_request(error: Failed) -> UserError:
+    return UserError(
+        f"a request cannot be answered: {error}",
+        "mend what it names; what is finished is kept, and the same command goes on from there",
+    )
+
+
+def all_out(servers: list[Server]) -> UserError:
+    """The error of servers of which none answers."""
+    several = f", nor do the {len(servers) - 1} others" if len(servers) > 1 else ""
+    key = servers[0].endpoint.key_variable
+    if "answers 401" in servers[0].trouble or "answers 403" in servers[0].trouble:
+        return UserError(servers[0].trouble, f"its key is that of the variable {key}: set it")
+    return UserError(
+        f"no completion from {servers[0].endpoint.host}{several}: {servers[0].trouble}",
+        "start it and run the same command again: what is finished is kept",
+    )

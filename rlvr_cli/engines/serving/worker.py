@@ -1,0 +1,23 @@
+"""What `rlvr serve` adds to vLLM's worker; importing it also binds its process to its parent's."""
+
+from typing import Any
+
+from rlvr_cli.engines.rollout import _vllm_worker as _vllm_worker  # binds the process
+from rlvr_cli.engines.rollout.vllm import _mask_padding, _repack_head
+from rlvr_cli.runtime import device
+
+
+class Extension:
+    """Methods of a worker, whose `model_runner` holds the model."""
+
+    model_runner: Any
+
+    def mask_padding(self, decodable: int) -> None:
+        """Never samples the ids from `decodable` on, which pad the output head."""
+        _mask_padding(self.model_runner.get_model(), decodable)
+
+    def take_policy(self, path: str) -> None:
+        """Loads the weights in a directory in place of those that it has."""
+        self.model_runner.reload_weights(weights_path=path)
+        if device.torch_device().type == "cpu":
+            _repack_head(self.model_runner.get_model())
