@@ -11,6 +11,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.errors import UsageError
+from rlvr_cli.runtime import nodes
 from rlvr_cli.specs import trust
 from rlvr_cli.terminal import console
 
@@ -33,6 +34,22 @@ TrustHost = Annotated[
         rich_help_panel=config.FILES,
     ),
 ]  # fmt: skip
+Nnodes = Annotated[
+    int | None,
+    typer.Option(min=1, help="machines, each of which is given this command \\[default: 1]"),
+]
+NodeRank = Annotated[
+    int | None,
+    typer.Option(min=0, help="the number of this one of --nnodes \\[default: as they come]"),
+]
+RdzvEndpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="where --nnodes meet, a free port of one of them \\[default: MASTER_ADDR:MASTER_PORT, "
+        "or the first node of Slurm's step]",
+    ),
+]
 _READ = ("prompts", "rollouts")
 _PARENTS = {
     "compare": (*_READ, "scores"), "diversity": _READ, "doctor": _READ, "eval-passk": _READ,
@@ -44,7 +61,7 @@ _PARENTS = {
 
 def extended(name: str, command: Command) -> Command:
     """A command with the options that are added to it."""
-    return _trusts(_moved(name, command))
+    return _trusts(_moved(name, _on_nodes(command)))
 
 
 def _trusts(command: Command) -> Command:
@@ -64,6 +81,19 @@ def _require_finite(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"--{name.replace('_', '-')} is {value}", "it must be a finite number")
+
+
+def _on_nodes(command: Command) -> Command:
+    """Gives a command of several processes the options that start them on several nodes."""
+    if "nproc" not in inspect.signature(command).parameters:
+        return command
+
+    def wrapper(**values: Any) -> Any:
+        count, rank = values.pop("nnodes") or 1, values.pop("node_rank")
+        nodes.ask(count, rank, values.pop("rdzv_endpoint"))
+        return command(**values)
+
+    return _taking(wrapper, command, nnodes=Nnodes, node_rank=NodeRank, rdzv_endpoint=RdzvEndpoint)
 
 
 def _moved(name: str, command: Command) -> Command:

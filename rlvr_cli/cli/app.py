@@ -224,6 +224,8 @@ def _run(arguments: list[str]) -> int:
         if waited := distributed.lost(error):
             _fail(str(waited), waited.hint)
             return waited.exit_code
+        if distributed.is_cut_off(error):
+            return _cut_off()
         if distributed.is_launched() and distributed.current().is_main_process:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
@@ -266,9 +268,20 @@ def _fail(message: str, hint: str) -> None:
     """One message, also where many processes fail alike: the leading one speaks first."""
     place = distributed.current()
     if not place.is_main_process:
-        time.sleep(_HEAD_START_S)
-        message = f"process {place.rank} of {place.size}: {message}"
+        time.sleep(_HEAD_START_S * (1 if place.local_rank == 0 else 2))
+        message = f"{place}: {message}"
+    distributed.note_failure(message, hint)
     console.error(message, hint)
+
+
+def _cut_off() -> int:
+    """The exit code of a process that lost another one: who watches both says which and why."""
+    if distributed.IS_WATCHED in os.environ:
+        return distributed.CUT_OFF
+    time.sleep(_HEAD_START_S)
+    message = f"{distributed.current()} lost its connection to another one, which has ended"
+    console.error(message, "see what that one said; the same command resumes the run")
+    return errors.FAILED
 
 
 def _interrupted(message: str, arguments: list[str]) -> int:

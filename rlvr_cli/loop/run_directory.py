@@ -29,7 +29,7 @@ from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
 
-_INPUTS = "inputs.json"
+_INPUTS, LOCK = "inputs.json", "_lock"
 OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 EVALUATION = ("rollouts", "scores", "logprobs")
 Record = dict[str, Any]
@@ -68,7 +68,7 @@ class RunDirectory:
     @contextlib.contextmanager
     def lock_and_check_config(self, config: RunConfig) -> Iterator[None]:
         """Holds the directory for this process, if it is a run of this configuration or new."""
-        with locks.locked(self.path / "_lock", across_machines=True):
+        with locks.locked(self.path / LOCK, across_machines=True):
             for stale in self.path.glob("_tmp-*"):
                 atomic.remove(stale)
             self._text = self.require_same(config).to_toml()

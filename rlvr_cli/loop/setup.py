@@ -15,11 +15,11 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError
-from rlvr_cli.loop import evaluations, preflight
+from rlvr_cli.loop import alike, evaluations, preflight
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run import Record, Run
-from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.loop.run_directory import LOCK, RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
@@ -138,6 +138,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
     """
     if distributed.current().size > 1:
         distributed.start()
+        alike.require_configuration(config)
     setup = check(path, config)
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
@@ -145,7 +146,8 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)
-        distributed.barrier()
+        if setup.world.size > 1:
+            alike.require_directory(path, setup.directory.path / LOCK)
         if not setup.world.is_main_process:
             inputs = prepare(setup)
         last = take_back(setup)

@@ -6,25 +6,36 @@ A process learns its rank from the variables that torchrun, deepspeed or srun se
 import atexit
 import contextlib
 import functools
+import json
 import os
 import re
 import signal
+import socket
 import sys
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from rlvr_cli.errors import FAILED, Interrupted, UsageError, UserError
-from rlvr_cli.runtime import parents, signals
+from rlvr_cli.errors import FAILED, UsageError, UserError
+from rlvr_cli.runtime import network, parents, signals
 
 _NAMES = {
     "RANK": ("SLURM_PROCID",),
     "WORLD_SIZE": ("SLURM_STEP_NUM_TASKS",),  # set by srun, and not in the batch script itself
     "LOCAL_RANK": ("SLURM_LOCALID",),
+    "LOCAL_WORLD_SIZE": ("LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"),  # deepspeed's, srun's
 }
-_STOPPED_S = 3  # until a process that was told to end is killed
+_PORT = 29500
+IFNAME = "GLOO_SOCKET_IFNAME"
+CUT_OFF = 76  # of a process whose connection to one of another node is gone: its launcher says why
+IS_WATCHED = "RLVR_NODES"  # set where it does
 _TIMED_OUT = re.compile(
     r"[Tt]imed out (waiting|after)|Watchdog caught collective operation timeout"
+)
+_CUT_OFF = re.compile(
+    r"Connection (closed|reset) by peer|Broken pipe|ncclRemoteError|remote process exited|"
+    r"[Ff]ailed to (send|recv)"
 )
 
 
@@ -35,6 +46,11 @@ class World:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+    local_size: int | None = None  # None if the launcher does not say
+
+    def __str__(self) -> str:
+        where = "" if self.local_size == self.size else f" on `{socket.gethostname()}`"
+        return f"process {self.rank} of {self.size}{where}"
 
     @property
     def is_main_process(self) -> bool:
@@ -46,15 +62,37 @@ class World:
 def current() -> World:
     """The rank that the launcher set; without a launcher, a single process."""
     values = {name: _variable(name, *others) for name, others in _NAMES.items()}
-    rank, size, local = (values[name] for name in _NAMES)
+    rank, size, local, local_size = (values[name] for name in _NAMES)
     if size is None or size == 1 or rank is None:
         return World()
-    return World(rank, size, rank if local is None else local)
+    return World(rank, size, rank if local is None else local, local_size)
 
 
 def _variable(*names: str) -> int | None:
+    """The number that the first of these begins with: srun writes `8(x2)` for two nodes."""
     values = (os.environ[name] for name in names if name in os.environ)
-    return next((int(value) for value in values), None)
+    found = (re.match(r"\d+", value) for value in values)
+    return next((int(number[0]) for number in found if number), None)
+
+
+def node_of_slurm(count: int) -> int | None:
+    """The number of this node among those of the step that srun started, if they are so many."""
+    return _variable("SLURM_NODEID") if _variable("SLURM_STEP_NUM_NODES") == count else None
+
+
+def meeting_place() -> str | None:
+    """Where processes meet by the launcher's word: HOST:PORT of MASTER_ADDR, or of Slurm's step."""
+    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    nodes = os.environ.get("SLURM_STEP_NODELIST")
+    if nodes and not host:
+        first = re.match(r"(?:[^,\[]|\[[^]]*\])*", nodes)  # as rack1n[05-06] of rack1n[05-06],n7
+        assert first is not None, "the pattern takes the empty text, too"
+        host = re.sub(r"\[([^],-]+)[^]]*\]", r"\1", first[0])
+    if port and not host:
+        host = "127.0.0.1"
+    if nodes and not port:
+        port = str(15000 + (_variable("SLURM_JOB_ID") or 0) % 15000)  # jobs may share a node
+    return f"{host}:{port or _PORT}" if host else None
 
 
 def start() -> World:
@@ -70,18 +108,15 @@ def start() -> World:
         "WORLD_SIZE": str(world.size),
         "LOCAL_RANK": str(world.local_rank),
     }
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     if world.size == 1:
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ["MASTER_PORT"] = "0"
-    elif "MASTER_PORT" not in os.environ:
-        raise UsageError(
-            f"this is process {world.rank} of {world.size}, and MASTER_PORT is not set",
-            "export MASTER_ADDR and MASTER_PORT, as docs/cluster.md does for srun",
-        )
+    else:
+        _prepare_network(world)
     device = None
     if torch.cuda.is_available():
-        torch.cuda.set_device(world.local_rank)
-        device = torch.device("cuda", world.local_rank)
+        device = torch.device("cuda", _gpu(world, torch.cuda.device_count()))
+        torch.cuda.set_device(device)
     try:
         distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if device else "gloo",
@@ -90,13 +125,48 @@ def start() -> World:
             **_store(world),
         )
     except (RuntimeError, distributed.DistError) as error:
-        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        raise UserError(
-            f"process {world.rank} of {world.size} cannot reach the others at {address}: "
-            f"{str(error).partition(chr(10))[0][:200]}",
-            "choose another MASTER_PORT if it is in use, and check that all processes were started",
-        ) from error
+        raise _unreachable(world, str(error).partition("\n")[0][:200]) from error
     return world
+
+
+def _prepare_network(world: World) -> None:
+    """Says where the processes meet, and through which interface gloo speaks on several nodes."""
+    place = meeting_place()
+    if place is None:
+        raise UsageError(
+            f"this is {world}, and MASTER_ADDR is not set",
+            "export MASTER_ADDR=HOST MASTER_PORT=29500, HOST the node of process 0",
+        )
+    host, _, port = place.rpartition(":")
+    os.environ |= {"MASTER_ADDR": host, "MASTER_PORT": port}
+    if world.local_size != world.size and IFNAME not in os.environ:
+        own = network.source(host, int(port)) or network.default_source()
+        if interface := network.interfaces().get(own or ""):
+            os.environ[IFNAME] = interface
+
+
+def _gpu(world: World, count: int) -> int:
+    """The GPU of this process among those that it sees; Slurm may show each process its own."""
+    if world.local_rank < count:
+        return world.local_rank
+    if count == 1 and not is_launched():
+        return 0
+    raise UsageError(
+        f"{world} is number {world.local_rank} of its machine from 0 on, which has {count} GPUs",
+        "start one process a GPU",
+    )
+
+
+def _unreachable(world: World, why: str) -> UserError:
+    place, interface = meeting_place(), os.environ.get(IFNAME)
+    hint = "choose another MASTER_PORT if it is in use, and check that all processes were started"
+    if "connectFullMesh" in why or "getaddrinfo" in why or "find address" in why:
+        others = sorted({*network.interfaces().values()} - {interface, "lo"})
+        hint = f"name the interface that leads to the others: `export {IFNAME}=NAME`" + (
+            f", NAME one of {', '.join(others)}" if others else ""
+        )
+    through = f" through `{interface}`" if interface else ""
+    return UserError(f"{world} cannot reach the others at {place}{through}: {why}", hint)
 
 
 def _store(world: World) -> dict[str, Any]:
@@ -138,11 +208,15 @@ def lost(error: BaseException) -> UserError | None:
         return None
     world = current()
     return UserError(
-        f"process {world.rank} of {world.size} timed out: it waited {timeout_s():g} s for "
-        "the others",
+        f"{world} timed out: it waited {timeout_s():g} s for the others",
         "one of them hangs or needs longer than that: see what it does, or allow more time with "
         "`export RLVR_TIMEOUT_S=7200`",
     )
+
+
+def is_cut_off(error: BaseException) -> bool:
+    """Whether a process that this one spoke with has ended."""
+    return bool(_CUT_OFF.search(str(error)))
 
 
 def barrier() -> None:
@@ -184,6 +258,14 @@ def is_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def note_failure(message: str, hint: str) -> None:
+    """Leaves what this process says of its failure for its launcher, which tells other nodes."""
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        said = json.dumps({"message": message, "hint": hint, "timestamp": int(time.time())})
+        with contextlib.suppress(OSError), open(path, "w") as file:
+            file.write(said)
+
+
 def end_with_launcher(launcher: int | None = None) -> None:
     """Has this process end with the one that launched it, which says why.
 
@@ -194,55 +276,3 @@ def end_with_launcher(launcher: int | None = None) -> None:
             signal.signal(number, signal.SIG_DFL)
     if is_launched() or "CROSS_RANK" in os.environ:
         parents.die_with_parent(launcher)
-
-
-def spawn(processes: int, arguments: list[str]) -> int:
-    """Runs an `rlvr` command line in several processes of this machine; their exit code.
-
-    The first process that fails stops the others. If a signal killed it, the error names it. They
-    die with this process, and a signal that ends it ends them first.
-    """
-    import logging
-    import uuid
-
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    for name in list(logging.root.manager.loggerDict):  # each has a level of its own
-        if name.startswith("torch.distributed.elastic"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
-    configuration = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=uuid.uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-        monitor_interval=0.2,
-        logs_specs=DefaultLogsSpecs(),
-        signals_to_handle=",".join(number.name for number in signals.handled()),
-        shutdown_timeout=_STOPPED_S,
-    )
-    code = f"from rlvr_cli.cli.app import main; main({os.getpid()})"
-    try:
-        elastic_launch(configuration, sys.executable)("-P", "-c", code, *arguments)
-    except SignalException as error:
-        raise Interrupted(signals.words(error.sigval)) from error
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        if failure.exitcode > 0:
-            return failure.exitcode
-        name = signal.Signals(-failure.exitcode).name
-        if -failure.exitcode in signals.STOPPING:
-            raise Interrupted(
-                f"process {rank} of {processes} was ended by {name}, and the others with it; "
-                "finished parts are kept"
-            ) from error
-        raise UserError(
-            f"process {rank} of {processes} was killed by {name}; the others were stopped",
-            "run the same command again to resume; if it ran out of memory, use smaller batches",
-        ) from error
-    return 0
