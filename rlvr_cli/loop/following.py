@@ -54,7 +54,10 @@ class Followed:
 def join(path: Path, name: str) -> Followed:
     """The run at `path`, once its trainer has begun it."""
     how = f"`rlvr train-step --follow {path} --config FILE` begins it"
-    waiting.until(path, lambda: stored_config.kept(path) is not None, f"the run `{path}`: {how}")
+    waiting.until(
+        path, lambda: stored_config.kept(path) is not None, f"the run `{path}`: {how}",
+        patience_s=0.3,
+    )  # fmt: skip
     kept = stored_config.kept(path)
     begun = RunDirectory(path).begun()
     assert kept and begun is not None, "it was begun"

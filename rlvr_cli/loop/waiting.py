@@ -9,7 +9,6 @@ from rlvr_cli.terminal import console
 
 STOP = "_stop"  # a file that ends all that follow the run
 _POLL_S = (0.02, 1.0)  # from one look to the next, at first and at most
-_SAID_AFTER_S = 3.0
 
 
 class Stopped(Exception):
@@ -19,8 +18,8 @@ class Stopped(Exception):
 class Waiting:
     """Waits a little longer from one look to the next, as long as nothing comes."""
 
-    def __init__(self) -> None:
-        self._said = ""
+    def __init__(self, patience_s: float = 3.0) -> None:
+        self._patience_s, self._said = patience_s, ""
         self.come()
 
     def come(self) -> None:
@@ -29,7 +28,7 @@ class Waiting:
 
     def wait(self, what: str) -> None:
         """Waits for the next look; says once, after a while, for what."""
-        if what != self._said and time.monotonic() - self._since > _SAID_AFTER_S:
+        if what != self._said and time.monotonic() - self._since > self._patience_s:
             self._said = what
             console.say(f"waiting for {what}")
         time.sleep(self._seconds)
@@ -43,13 +42,18 @@ def require_going_on(run: Path) -> None:
 
 
 def until(
-    run: Path, is_there: Callable[[], bool], what: str, look: Callable[[], None] = lambda: None
+    run: Path,
+    is_there: Callable[[], bool],
+    what: str,
+    look: Callable[[], None] = lambda: None,
+    *,
+    patience_s: float = 3.0,
 ) -> None:
     """Returns once something is there, for all processes of the world together.
 
     `look` is called by the main process from time to time, as it may fail.
     """
-    waiting = Waiting()
+    waiting = Waiting(patience_s)
     while True:
         seen = is_there(), (run / STOP).exists()
         is_done, stops = distributed.broadcast(seen)
