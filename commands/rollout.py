@@ -2,6 +2,7 @@
 
 A row's sample depends on its prompt, its index, the seed and the step, not on its batch. With
 `--max-draws` above 1, groups of equal rewards give way to others; `OUT/_draws` has all draws.
+With `--follow RUN` it samples the steps of a run that another process trains.
 
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
@@ -25,11 +26,18 @@ def command(
     step: Annotated[int | None, typer.Option(min=0, help="of the loop, part of seeds")] = None,
     prompts_per_step: options.PromptsPerStep = None,
     limit: options.Limit = None,
+    follow: options.Follow = None,
+    ahead: Annotated[int | None, typer.Option(min=0, help="with --follow: at most so far")] = None,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
+    if follow:
+        options.require_alone(command, locals(), "ahead")
+        from rlvr_cli.loop import following
+
+        return following.sample(follow, ahead=ahead)
     from rlvr_cli.models import memory_model, which
     from rlvr_cli.stages import common, prompt_rewards, rollout
     from rlvr_cli.storage.shards import Shards

@@ -3,6 +3,7 @@
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
 verifier never generates anything: give it another `--out`. Verifiers may be summed, as in
 `0.9*math+0.1*format`, or be a function of yours: `reward.py:function`. See `rlvr list verifiers`.
+With `--follow RUN` it scores the steps of a run that another process trains.
 
     rlvr score demo/rollouts
 """
@@ -27,10 +28,16 @@ def command(
     allow_code_execution: options.AllowCode = False,
     unsafe_no_sandbox: options.Unsafe = False,
     max_error_rate: options.MaxErrorRate = 0.01,
+    follow: options.Follow = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
+    if follow:
+        options.require_alone(command, locals(), "workers", "unsafe_no_sandbox")
+        from rlvr_cli.loop import following
+
+        return following.verify(follow, workers=workers, unsafe=unsafe_no_sandbox)
     from rlvr_cli.stages import score, unanswered
     from rlvr_cli.storage.shards import Share
 

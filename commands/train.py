@@ -4,6 +4,7 @@ With no other argument than `--algo` it trains the built-in tiny policy on the b
 CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper instead; a file and then
 flags go over it, and `--dry-run` prints what comes out as such a file. Running the same command
 again goes on where it was stopped. All lies in the run directory: shards, metrics, checkpoints.
+With `--async --ahead K` other processes sample while this one trains.
 
     rlvr train --algo quatro --out runs/quatro
 """
@@ -37,11 +38,14 @@ def command(
         Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,
     track: options.Track = None,
+    asynchronous: options.Async = False,
+    sampler_gpus: options.SamplerGpus = None,
+    trainer_gpus: options.TrainerGpus = None,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.loop import display, setup
+    from rlvr_cli.loop import display, launching, setup
     from rlvr_cli.tracking import beside
 
     beside.check(track)
@@ -49,12 +53,13 @@ def command(
     given["memory_step"] = memory_step
     files = [configuration] if configuration else []
     out, chosen = display.configuration(out, files, given, recipe)
+    places = launching.Places.parse(sampler_gpus, trainer_gpus, asynchronous=asynchronous)
     if not dry_run:
-        options.spawn(nproc)
+        options.spawn(places.take(nproc) if places else nproc)
     if run_config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
-        setup.rehearse(setup.check(out, chosen))
+        setup.rehearse(setup.check(out, chosen, follows=asynchronous))
         console.remark("train", f"this run would lie in `{out}`", *setup.settled(chosen)[1])
         return console.document(chosen.to_toml())
-    display.train(out, chosen, track=track, as_json=json)
+    display.train(out, chosen, track=track, as_json=json, places=places)

@@ -1,7 +1,8 @@
 """Updates a policy on advantages, ready for exact resume.
 
 The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
-in the `_checkpoint` folder of the new directory; `--model` takes either path.
+in the `_checkpoint` folder of the new directory; `--model` takes either path. With `--follow RUN`
+it is the trainer of a run that others sample and score; `--config` begins it.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
@@ -29,10 +30,20 @@ def command(
     off_policy: Annotated[
         bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
     ] = False,
+    follow: options.Follow = None,
+    configuration: Annotated[
+        Path | None, typer.Option("--config", help="with --follow: that of a new run")
+    ] = None,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
+    if follow:
+        options.require_alone(command, locals(), "configuration", "nproc", "json")
+        options.spawn(nproc)
+        from rlvr_cli.loop import display
+
+        return display.follow(follow, configuration, as_json=json)
     from rlvr_cli.models import which
     from rlvr_cli.stages import train_step
 

@@ -10,9 +10,9 @@ from rlvr_cli.errors import UsageError
 
 ADAPTERS_RATE = 1e-5  # the learning rate of adapters, unless one is given
 # Where help shows an option; those of the first group come first, under the command's own.
-ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, READING, FILES, DLC = GROUPS = (
+ESSENTIAL, SAMPLING, OPTIMISATION, EVALUATION, MEMORY, ASYNC, READING, FILES, DLC = GROUPS = (
     *("", "Sampling", "Optimisation", "Rewards and evaluation", "Memory and speed"),
-    *("Files of other tools", "Files and output", "Memory model (DLC)"),
+    *("Sampling while training", "Files of other tools", "Files and output", "Memory model (DLC)"),
 )
 
 
@@ -247,6 +247,22 @@ class RunOptions:
         least=0,
         earlier=0,
         group=FILES,
+    )
+    ahead: int = option(
+        0,
+        "sample up to so many steps ahead of the update that trains on them; 0: in turn",
+        least=0,
+        earlier=0,
+        group=ASYNC,
+    )
+    stale_correction: str = option(
+        "is-correction",
+        "modifier of the objective in steps that an earlier policy sampled; none: none",
+        earlier="is-correction",  # which nothing was sampled by
+        group=ASYNC,
+    )
+    schedule_of: str = option(
+        "", "sample each step from the policy that sampled it in this run", earlier="", group=ASYNC
     )
     seed: int = option(0, "of sampling and of the order of prompts", least=0)
 

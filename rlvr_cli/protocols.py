@@ -216,7 +216,7 @@ class ColocatedEngine(RolloutEngine, Protocol):
 
     dtype: str
 
-    def sync_weights(self, trainer: "TrainingEngine", policy: Any) -> None:
+    def sync_weights(self, trainer: "HoldsWeights", policy: Any) -> None:
         """Makes it sample from what the trainer holds now, whose checkpoint `policy` may be."""
         ...
 
@@ -250,19 +250,27 @@ class Row:
         return len(self.prompt_token_ids) + len(self.token_ids)
 
 
-class TrainingEngine(Protocol):
-    """The policy being trained; where there are several processes, each of them calls the same."""
+class HoldsWeights(Protocol):
+    """A policy in memory: what a rollout engine takes weights from, and is compared with."""
 
     is_sharded: bool
     """Whether a process holds a share of the weights, so that its model computes nothing alone."""
 
+    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
+        """The policy's log-probs of the rows' tokens, as training computes them."""
+        ...
+
+    def weights(self) -> Iterator[tuple[str, Any]]:
+        """The policy's full weights, one after the other, in the precision that it computes in."""
+        ...
+
+
+class TrainingEngine(HoldsWeights, Protocol):
+    """The policy being trained; where there are several processes, each of them calls the same."""
+
     @property
     def updates(self) -> int:
         """The optimizer steps that the policy has had, those before it was loaded included."""
-        ...
-
-    def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
-        """The policy's log-probs of the rows' tokens, as training computes them."""
         ...
 
     def accumulate(
@@ -279,8 +287,8 @@ class TrainingEngine(Protocol):
         """Writes a Hugging Face directory and what exact resume needs."""
         ...
 
-    def weights(self) -> Iterator[tuple[str, Any]]:
-        """The policy's full weights, one after the other, in the precision that it computes in."""
+    def publish(self, path: Path) -> None:
+        """Writes a Hugging Face directory alone, in the precision that it computes in."""
         ...
 
 

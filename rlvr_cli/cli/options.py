@@ -60,6 +60,23 @@ StageTokens = Annotated[
     ),
 ]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
+Follow = Annotated[
+    Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
+]
+Async = Annotated[
+    bool,
+    typer.Option(
+        "--async", help="sample and score in processes of their own", rich_help_panel=config.ASYNC
+    ),
+]
+SamplerGpus = Annotated[
+    str | None,
+    typer.Option(help="with --async: a sampler on each, as in 0,1", rich_help_panel=config.ASYNC),
+]
+TrainerGpus = Annotated[
+    str | None,
+    typer.Option(help="with --async: those of the trainer", rich_help_panel=config.ASYNC),
+]
 Track = Annotated[
     str | None,
     typer.Option(help="send the figures to a tracker meanwhile, as `rlvr track` does"),
@@ -440,6 +457,23 @@ def share(shard: str) -> Any:
             "leave one of the two out",
         )
     return Share.of_process(place.rank, place.size)
+
+
+def require_alone(command: Callable[..., Any], values: dict[str, Any], *but: str) -> None:
+    """An error if more was given than `--follow` and these: the run itself says the rest.
+
+    `values` are the parameters of the command as it was called.
+    """
+    for name, parameter in inspect.signature(inspect.unwrap(command)).parameters.items():
+        value = values[name]
+        given = {n: v for n, v in value.items() if v is not None} if type(value) is dict else {}
+        if type(value) is not dict and name not in ("follow", *but) and value != parameter.default:
+            given = {name: value}
+        for other in given.keys() - set(but):
+            raise UsageError(
+                f"--follow takes all from its run, and `{other.replace('_', '-')}` was given",
+                "leave it out, or leave --follow out",
+            )
 
 
 def ks(text: str | None) -> list[int]:

@@ -13,7 +13,9 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop import by_source, setup
+from rlvr_cli.loop import by_source, launching, setup
+from rlvr_cli.loop.following import Others
+from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
@@ -78,8 +80,33 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
 
 
-def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> None:
-    """Runs the loop with its figures live, then prints the table, the curves and what is next."""
+def follow(out: Path, file: Path | None, *, as_json: bool) -> None:
+    """Trains a run whose steps other processes sample and score; with a `file` it is a new one."""
+    if file is None and RunDirectory(out).begun() is None:
+        raise UsageError(
+            f"`{out}` is no run yet",
+            "name its configuration with `--config FILE`, as `rlvr train --dry-run` prints one",
+        )
+    out, config = configuration(out, [file] if file else [], {}, None)
+    train(out, config, track=None, as_json=as_json, others=Others(out))
+
+
+def train(
+    out: Path,
+    config: RunConfig,
+    *,
+    track: str | None,
+    as_json: bool,
+    places: Places | None = None,
+    others: Others | None = None,
+) -> None:
+    """Runs the loop with its figures live, then prints the table, the curves and what is next.
+
+    With `places` it starts the processes that sample and score; with `others` it has some.
+    """
+    if places:
+        with launching.started(out, places) as others:
+            return train(out, config, track=track, as_json=as_json, others=others)
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
     setup.require_places(out, config)
@@ -87,13 +114,13 @@ def train(out: Path, config: RunConfig, *, track: str | None, as_json: bool) -> 
     policy = policies.resolve(config.train.model)
     console.remark("train", *said, *setup.prompt_remarks(config, policy))
     if not distributed.current().is_main_process:
-        for _ in setup.train(out, config):
+        for _ in setup.train(out, config, others):
             pass
         return
     start = time.monotonic()
     records, warnings = [], _Warnings(RunDirectory(out), config)
     with _display(config.train.steps) as show, beside.tracking(out, track) as tracker:
-        for record in setup.train(out, config):
+        for record in setup.train(out, config, others):
             records.append(record)
             if len(records) == 2:
                 console.say(_agreement_line(record))

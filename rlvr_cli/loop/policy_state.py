@@ -1,12 +1,27 @@
 """The policy along a run: the one being trained with its trainer, and the one it started from."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rlvr_cli.config import RunConfig
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
-from rlvr_cli.protocols import TrainingEngine
+from rlvr_cli.protocols import HoldsWeights, TrainingEngine
 from rlvr_cli.stages import train_step
+
+
+class InMemory(Protocol):
+    """A policy in memory that is another one from step to step, as a sampler takes it."""
+
+    @property
+    def initial_policy(self) -> Policy: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def loaded(self) -> Loaded: ...
+    @property
+    def trainer(self) -> HoldsWeights: ...
+    def load_or_reuse(self, policy: Policy) -> Loaded: ...
 
 
 @dataclass

@@ -14,6 +14,7 @@ from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
+from rlvr_cli.specs import grammar
 from rlvr_cli.stages import overlap, prompt_rewards, prompts, rollout
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -122,6 +123,52 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
             f"a step of {per_step} prompts is too few for {size} processes",
             f"use --prompts-per-step {size}, or fewer processes",
         )
+
+
+def check_following(config: RunConfig, *, decoupled: bool) -> None:
+    """Refuses, where steps are sampled ahead or by other processes, what needs them in turn."""
+    if config.rollout.max_draws > 1:
+        raise UsageError(
+            f"--max-draws is {config.rollout.max_draws}, and steps are sampled ahead: what is "
+            "drawn depends on rewards that are not there yet",
+            "leave --max-draws out, or train in turn",
+        )
+    if decoupled:
+        raise UsageError(
+            f"{config.train.algo} samples with a memory model that each update trains on, and "
+            "steps are sampled ahead",
+            "leave `+dlc` out, or train in turn",
+        )
+
+
+def corrected(config: RunConfig) -> str:
+    """The objective of steps that were sampled by an earlier policy than they train.
+
+    An objective that has the modifier keeps its own; with `--old-logprobs rollout` the ratio
+    itself is against the policy that sampled.
+    """
+    algo, modifier = config.train.algo, config.train.stale_correction
+    if modifier == "none" or config.train_step.old_logprobs == "rollout":
+        return algo
+    names = [grammar.read(piece).name for piece in grammar.pieces(algo)[1:]]
+    return algo if grammar.read(modifier).name in names else f"{algo}+{modifier}"
+
+
+def require_memory_to_sample(
+    config: RunConfig, policy: Policy, prompts: Iterable[pa.Table]
+) -> None:
+    """Refuses a sampler that a GPU has no memory for, before any weight is loaded."""
+    sampling, accelerator = config.rollout, device.here()
+    if accelerator.kind == "cpu":
+        return
+    need = phases.rollout(
+        shape_of(policy),
+        sampling,
+        accelerator,
+        prompt=rollout.longest_prompt(policy, prompts, sampling),
+        requests=config.train.prompts_per_step * sampling.num_generations,
+    )
+    phases.require(policy, need, accelerator)
 
 
 def sampling_of_evaluations(config: RunConfig) -> RolloutOptions:

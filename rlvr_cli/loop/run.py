@@ -3,7 +3,8 @@
     step = rollout -> score -> (logprob) -> advantage -> train_step -> (memory_step) -> evaluate
 
 Every process of a run does each step. Stages that take a share divide their parts among the
-processes; advantages are the main process' work; the update is everyone's.
+processes; advantages are the main process' work; the update is everyone's. A run that `follows`
+has its rollouts and scores from processes of their own (following.py), and publishes its policy.
 """
 
 import contextlib
@@ -16,12 +17,15 @@ from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import UserError
 from rlvr_cli.evaluation import pass_at_k
-from rlvr_cli.loop import preflight, pruning
+from rlvr_cli.loop import following, preflight, pruning, published
+from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
+from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.loop.timer import Timer
+from rlvr_cli.loop.waiting import Stopped
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import (
@@ -67,6 +71,9 @@ class Run:
     last_step: int
     room: Room
     syncing: Syncing
+    schedule: Schedule
+    others: Others | None  # that sample and score; None where this does
+    _unpruned: int = field(default=1, init=False)  # the first step that may have published weights
 
     def close(self) -> None:
         """Ends the processes of verifiers, and says what their services took.
@@ -86,8 +93,14 @@ class Run:
         The first is for where it starts.
         """
         yield self.finish_step(self.last_step, last_seconds) | {"seconds": {}}
+        if not published.is_known(self.directory.path, self.last_step):
+            self._publish(self.last_step)
         for step in range(self.last_step + 1, self.config.train.steps + 1):
-            yield self.finish_step(step, self.train_on(step))
+            try:
+                seconds = self.train_on(step)
+            except Stopped as stopped:
+                return console.remark("train", str(stopped))
+            yield self.finish_step(step, seconds)
 
     def train_on(self, step: int) -> dict[str, float]:
         """Rollout, score, advantage and update of a step; the seconds that each took."""
@@ -95,17 +108,16 @@ class Run:
         timer, policy = self.timer, self.policy
         timer.start()
         with timer("rollout"):
-            rollouts = self.sampler.run(
-                self.prompts, here / "rollouts", self.sampling, self._prompts_of(step)
-            )
+            rollouts = self._rollouts(step)
+        stale = self.schedule.staleness(step)
         with timer("score"):
-            scores = self._score(rollouts, here / "scores")
+            scores = self._scores(rollouts, step)
         logprobs = None
         if columns := logprob.reference_columns(self.objective.needs):
             with timer("logprob"):
                 logprobs = self._reference_logprobs(rollouts, here / "logprobs", columns)
         with timer("advantage"):
-            advantages = self._advantages(scores, here / "advantages")
+            advantages = self._advantages(scores, here / "advantages", self._algo(stale))
         self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
         if saves and self.world.is_main_process:
             self.room.require(self.directory.path, step)
@@ -113,14 +125,66 @@ class Run:
             update = train_step.run(
                 advantages, here / "update", policy.policy, self.config.train_step,
                 seed=self.config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
-                engine=lambda: policy.trainer, syncing=self.syncing,
+                engine=lambda: policy.trainer, syncing=self.syncing, off_policy=stale != 0,
             )  # fmt: skip
             policy.policy = steps.checkpoint_after(update, policy.policy, save=saves)
+        self._publish(step)
         self.is_pruned = self.is_pruned and not saves
         if self.memory:
             with timer("memory_step"):
                 self.memory.update(rollouts, here / "memory", save=saves, syncing=self.syncing)
         return timer.seconds
+
+    def _rollouts(self, step: int) -> Shards:
+        """Those of a step, and of all others that the policy of this moment samples."""
+        out = self.schedule.rollouts(step)
+        if self.others:
+            return self.others.wait_for(out, f"rollouts of step {step}")
+        due = self._due(step) if self.world.is_main_process else []
+        for later in distributed.broadcast(due):
+            rollouts = self.schedule.rollouts(later)
+            self.sampler.run(self.prompts, rollouts, self.sampling, self._prompts_of(later))
+        return Shards.open(out, "rollouts")
+
+    def _due(self, step: int) -> list[int]:
+        """The steps to sample before one is trained, of which that one may be lost or damaged."""
+        due, out = list(self.schedule.due(step - 1)), self.schedule.rollouts(step)
+        if step not in due and not following.is_whole(out):
+            console.remark("train", f"`{out}` was cut off or damaged: this policy samples it")
+            atomic.remove(out)
+            due.insert(0, step)
+        return due
+
+    def _scores(self, rollouts: Shards, step: int) -> Shards:
+        out = self.directory.of("steps", step) / "scores"
+        if not self.others:
+            return self._score(rollouts, out)
+        scores = self.others.wait_for(out, f"scores of step {step}", rollouts)
+        score.check_error_rate(scores, self.config.train.max_error_rate)
+        return scores
+
+    def _algo(self, stale: int) -> str:
+        """The objective of a step, corrected if the policy that sampled it has changed since."""
+        algo = self.config.train.algo
+        return preflight.corrected(self.config) if stale else algo
+
+    def _publish(self, step: int) -> None:
+        """Publishes the policy after a step, for the steps that are sampled from it."""
+        if not self.others or not step:
+            return
+        run, trainer, is_last = self.directory.path, self.policy.trainer, self._is_last(step)
+        if not is_last:
+            with self.timer("publish"):
+                if not self.world.is_main_process:  # with the main one, which writes
+                    return trainer.publish(published.folder(run, step))
+                published.publish(trainer.publish, run, step, self.policy.policy)
+        if self.world.is_main_process:
+            kept = step if is_last else published.Newest(run).step() - self.config.train.ahead
+            published.prune(run, range(self._unpruned, kept))
+            self._unpruned = max(self._unpruned, kept)
+
+    def _is_last(self, step: int) -> bool:
+        return step == self.config.train.steps
 
     def evaluate(self, step: int) -> None:
         """Samples held-out completions of the policy at a step, scored and with log-probs."""
@@ -201,11 +265,11 @@ class Run:
         )  # fmt: skip
         return self._complete(logprobs, out)
 
-    def _advantages(self, scores: Shards, out: Path) -> Shards:
+    def _advantages(self, scores: Shards, out: Path, algo: str) -> Shards:
         self._discard_of_others(out, scores)
         advantages = None
         if self.world.is_main_process:
-            advantages = advantage.run(scores, out, algo=self.config.train.algo)
+            advantages = advantage.run(scores, out, algo=algo)
         return self._complete(advantages, out)
 
     def _complete(self, shards: Shards | None, out: Path) -> Shards:
@@ -224,8 +288,9 @@ class Run:
         A step without one, after which the next was begun, stays so: that one names its policy.
         """
         train, here = self.config.train, self.directory.of("steps", step)
-        after = begun_with(self.directory.of("steps", step + 1) / "rollouts").get("policy")
-        if after and step < train.steps and after == steps.unsaved(here / "update", "update"):
+        later = range(step + 1, min(step + 1 + train.ahead, train.steps) + 1)
+        named = {begun_with(self.schedule.rollouts(after)).get("policy") for after in later}
+        if steps.unsaved(here / "update", "update") in named - {None}:
             return False
         return rooms.saves(train, [step], adapters=self.config.train_step.lora_rank > 0) > 0
 

@@ -3,6 +3,7 @@
 run/config.toml  run/inputs.json  run/_run.json  run/metrics.jsonl  run/_metrics.sha256
 run/prompts/{train,heldout}
 run/steps/000001/{rollouts,scores,logprobs,advantages,update}
+run/steps/000001/policy  (where others sample)
 run/steps/000001/rollouts/_draws/0/{rollouts,scores}  (with max_draws above 1)
 run/memory-model  run/steps/000001/memory  (with DLC)
 run/eval/000000/{rollouts,scores,logprobs}
@@ -20,7 +21,7 @@ from rlvr_cli import __version__
 from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import pass_at_k
-from rlvr_cli.loop import by_source, stored_config
+from rlvr_cli.loop import by_source, schedule, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.stored_config import MAY_CHANGE, MAY_MOVE, decides, meaning
 from rlvr_cli.models import policy as policies
@@ -36,10 +37,15 @@ Record = dict[str, Any]
 
 
 class RunDirectory:
-    """A run directory as one process reads and writes it; `with_memory` that of a run with DLC."""
+    """A run directory as one process reads and writes it.
 
-    def __init__(self, path: Path, *, with_memory: bool = False) -> None:
-        self.path, self._with_memory = path, with_memory
+    `with_memory` that of a run with DLC, `with_staleness` of one that samples ahead.
+    """
+
+    def __init__(
+        self, path: Path, *, with_memory: bool = False, with_staleness: bool = False
+    ) -> None:
+        self.path, self._with_memory, self._with_staleness = path, with_memory, with_staleness
         self._logged: dict[int, Record] = {}  # the records that metrics.jsonl had at the start
         self._text = ""  # of config.toml, of the process that holds the directory
         self._correct: dict[int, float] = {}  # the share of correct answers of an evaluation
@@ -224,6 +230,7 @@ class RunDirectory:
         for before, after in itertools.pairwise(made):
             before.require_child(after)
         rollouts, scores, advantages, update = (shards.summary for shards in made)
+        sampled = schedule.version(here / "rollouts") if self._with_staleness else None
         return {
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
@@ -235,6 +242,7 @@ class RunDirectory:
             },
             **{name: update[name] for name in update if name not in ("policy", "optimizer")},
             **({"memory_loss": MemoryState.loss(here)} if self._with_memory else {}),
+            **({"staleness": step - 1 - sampled} if sampled is not None else {}),
             **({"sources": figures} if (figures := by_source.of_step(here)) else {}),
         }
 

@@ -12,9 +12,10 @@ from typing import cast
 from rlvr_cli import registry
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.loop.policy_state import PolicyState
+from rlvr_cli.loop.policy_state import InMemory
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
@@ -28,7 +29,7 @@ class Sampler:
     def __init__(
         self,
         config: RunConfig,
-        trained: PolicyState,
+        trained: InMemory,
         memory: MemoryState | None,
         prompts: Shards,
         *,
@@ -40,7 +41,7 @@ class Sampler:
         self._prompts, self._timer = prompts, timer
         self._verification = verification
         self._colocated: ColocatedEngine | None = None
-        self._is_synced = False
+        self._synced: Policy | None = None
 
     def run(
         self, prompts: Shards, out: Path, options: RolloutOptions, selection: rollout.Selection
@@ -50,22 +51,34 @@ class Sampler:
         Every process of the world must call this; each samples its share of the parts.
         """
         here = distributed.current()
-        parts = begun_with(out).get("prompts_per_part", options.prompts_per_part)
-        options = replace(options, prompts_per_part=parts)
-        if here.size > 1 and not distributed.broadcast((out / MANIFEST).exists()):
-            self._engine()  # together, whatever parts each process finds missing
-        rollouts = rollout.run(
-            prompts, out, self._trained.policy, options, selection,
-            memory=self._memory.policy if self._memory and options.is_decoupled else None,
-            engine=self._engine, share=Share.of_process(here.rank, here.size),
-            verification=self._verification,
-        )  # fmt: skip
+        share = Share.of_process(here.rank, here.size)
+        rollouts = self.sample(prompts, out, options, selection, share)
         complete = common.together(rollouts, out)
         assert complete is not None, "every process sampled its share"
         if self._colocated:
             self._colocated.sleep()
-            self._is_synced = False
+            self._synced = None
         return complete
+
+    def sample(
+        self,
+        prompts: Shards,
+        out: Path,
+        options: RolloutOptions,
+        selection: rollout.Selection,
+        share: Share,
+    ) -> Shards | None:
+        """Parts of a share; the directory if all are there afterwards."""
+        here = distributed.current()
+        parts = begun_with(out).get("prompts_per_part", options.prompts_per_part)
+        options = replace(options, prompts_per_part=parts)
+        if here.size > 1 and not distributed.broadcast((out / MANIFEST).exists()):
+            self._engine()  # together, whatever parts each process finds missing
+        return rollout.run(
+            prompts, out, self._trained.policy, options, selection,
+            memory=self._memory.policy if self._memory and options.is_decoupled else None,
+            engine=self._engine, share=share, verification=self._verification,
+        )  # fmt: skip
 
     def _engine(self) -> RolloutEngine:
         """The rollout engine on the policy being trained.
@@ -82,7 +95,7 @@ class Sampler:
             if not engine.needs_weight_sync:
                 return cast(RolloutEngine, engine)
             self._colocated = cast(ColocatedEngine, engine)
-        if not self._is_synced:
+        if self._synced is not trained.policy:
             with self._timer("sync_weights"):
                 self._sync_weights(self._colocated)
         return self._colocated
@@ -93,7 +106,7 @@ class Sampler:
         engine.sync_weights(trainer, self._trained.policy)
         gap = agreement.measure(engine, trainer, [self._probe], max_new_tokens=16)
         agreement.check(gap, engine.dtype)
-        self._is_synced = True
+        self._synced = self._trained.policy
 
     @functools.cached_property
     def _probe(self) -> list[int]:

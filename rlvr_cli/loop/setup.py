@@ -15,12 +15,14 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError
-from rlvr_cli.loop import alike, evaluations, preflight
+from rlvr_cli.loop import alike, evaluations, preflight, schedule
+from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
 from rlvr_cli.loop.run import Record, Run
 from rlvr_cli.loop.run_directory import LOCK, RunDirectory
 from rlvr_cli.loop.sampler import Sampler
+from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
 from rlvr_cli.models.checkpoints import CHECKPOINT
@@ -45,6 +47,7 @@ class Setup:
     objective: Objective
     sampling: RolloutOptions
     initial_policy: Policy
+    schedule: Schedule
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,11 @@ def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
     return replace(config, rollout=sampling, train_step=update), [*of_trainer, *said]
 
 
-def check(path: Path, config: RunConfig) -> Setup:
-    """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing."""
+def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
+    """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing.
+
+    A run that `follows` has its rollouts and scores made by other processes.
+    """
     require_places(path, config)
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
     config, _ = settled(config)
@@ -84,17 +90,24 @@ def check(path: Path, config: RunConfig) -> Setup:
     train_step.check(config.train_step, objective, initial_policy)
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
+    if follows or config.train.ahead:
+        preflight.check_following(config, decoupled=sampling.is_decoupled)
+        objectives.build(preflight.corrected(config), named_by="--stale-correction")
     preflight.check_prompts(config)
     prompt_remarks(config, initial_policy)
-    directory = RunDirectory(path, with_memory=sampling.is_decoupled)
+    train = config.train
+    directory = RunDirectory(
+        path, with_memory=sampling.is_decoupled, with_staleness=train.ahead > 0
+    )
     directory.require_same(config)
+    planned = Schedule(path, train.steps, train.ahead, schedule.given(train))
     if config.train.prompts:
         given = Shards.open(Path(config.train.prompts))
         chat.refuse_answers(given)
         first.of(given)
     if directory.last_step() < config.train.steps:
         preflight.check_services(config.train)
-    return Setup(config, directory, world, objective, sampling, initial_policy)
+    return Setup(config, directory, world, objective, sampling, initial_policy, planned)
 
 
 def require_places(run: Path, config: RunConfig) -> None:
@@ -131,15 +144,16 @@ def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
     return rollout.prompt_remarks(config.rollout, policy, prompts)
 
 
-def train(path: Path, config: RunConfig) -> Iterator[Record]:
+def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterator[Record]:
     """Runs the loop or resumes it; one record a step, the first for where it starts.
 
-    Where there are several processes each of them runs this, and the main one writes.
+    With `others` it trains on what they sample and score. Where there are several processes each
+    of them runs this, and the main one writes.
     """
     if distributed.current().size > 1:
         distributed.start()
         alike.require_configuration(config)
-    setup = check(path, config)
+    setup = check(path, config, follows=others is not None)
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved.forgotten())
@@ -154,7 +168,7 @@ def train(path: Path, config: RunConfig) -> Iterator[Record]:
         for step in last.evaluations.sampled:
             with contextlib.closing(load(setup, inputs, step)) as earlier:
                 earlier.evaluate(step)
-        run = load(setup, inputs, last.step)
+        run = load(setup, inputs, last.step, others)
         stack.callback(run.close)
         for step in last.evaluations.scored:
             run.score_evaluation(step)
@@ -182,6 +196,8 @@ def prepare(setup: Setup) -> Inputs:
         digests["heldout"] = inputs.heldout.digest
     if inputs.memory_model:
         digests["memory_model"] = inputs.memory_model.digest
+    if setup.schedule.given is not None:
+        digests["schedule"] = schedule.digest(setup.schedule.given)
     digests |= objectives.origins(train.algo)
     digests |= rewards.origins(train.verifier) if train.verifier else {}
     digests |= registry.origins("rollout", setup.config.rollout.engine)
@@ -243,7 +259,7 @@ def _mended_seconds(setup: Setup, last: int) -> dict[str, float]:
     return seconds
 
 
-def load(setup: Setup, inputs: Inputs, last_step: int) -> Run:
+def load(setup: Setup, inputs: Inputs, last_step: int, others: Others | None = None) -> Run:
     """The run with its models in memory, at a step that has a complete checkpoint."""
     config, directory = setup.config, setup.directory
     here = directory.of("steps", last_step) if last_step else None
@@ -274,4 +290,5 @@ def load(setup: Setup, inputs: Inputs, last_step: int) -> Run:
     return Run(
         config, directory, setup.world, setup.objective, setup.sampling, inputs.prompts,
         inputs.heldout, state, memory, sampler, verification, timer, last_step, room, syncing,
+        setup.schedule, others,
     )  # fmt: skip

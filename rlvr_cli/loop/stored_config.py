@@ -27,6 +27,7 @@ MAY_CHANGE = (
 # Where something lies that the run reads, and the name of its digest in inputs.json.
 MAY_MOVE = {
     "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
+    "schedule_of": "schedule",
 }  # fmt: skip
 _SPECS = ("algo", "engine", "trainer", "verifier")
 _BRING_BACK = "bring the file back, or start another run with --out"

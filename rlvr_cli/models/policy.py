@@ -105,7 +105,8 @@ class Policy:
 
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""
-        if self.name == BUILTIN or not Path(self.name).exists():
+        is_path = self.identity or Path(self.name).exists()  # of weights that are kept elsewhere
+        if self.name == BUILTIN or not is_path:
             return self.name
         return os.path.relpath(self.name, folder)
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import torch
 from huggingface_hub import split_torch_state_dict_into_shards
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rlvr_cli.models import file_digests
@@ -63,6 +63,14 @@ def saving() -> Iterator[Save]:
         yield save
     for file in files:
         file.result()
+
+
+def read(folder: Path) -> dict[str, Tensor]:
+    """The tensors of all safetensors files that lie in a folder, on the host."""
+    tensors: dict[str, Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        tensors |= load_file(path)
+    return tensors
 
 
 def write_split(save: Save, tensors: dict[str, Tensor], place: Path) -> None:

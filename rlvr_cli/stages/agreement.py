@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlvr_cli.errors import UserError
-from rlvr_cli.protocols import Request, RolloutEngine, Row, SamplingParams, TrainingEngine
+from rlvr_cli.protocols import HoldsWeights, Request, RolloutEngine, Row, SamplingParams
 from rlvr_cli.runtime import distributed
 
 # Nats, of the mean over tokens. bfloat16 engines differ by 0.02 to 0.1, stale weights by 1 or more.
@@ -24,7 +24,7 @@ class Agreement:
 
 def measure(
     sampler: RolloutEngine,
-    trainer: TrainingEngine,
+    trainer: HoldsWeights,
     prompts: list[list[int]],
     *,
     max_new_tokens: int,

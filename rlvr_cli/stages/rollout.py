@@ -29,7 +29,7 @@ from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
 from rlvr_cli.stages import dynamic, prompt_rewards, sampling
 from rlvr_cli.stages.score import Verification
-from rlvr_cli.storage import rows
+from rlvr_cli.storage import rows, writer
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.rows import Rows
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
@@ -109,20 +109,11 @@ def run(
     into the engine that the options name. With `max_draws` above 1 the groups are the first so
     many, of the selection and of further draws, whose rewards differ by `verification`.
     """
-    begun = begun_with(out)
-    as_before = bool(begun) and "chat" not in begun
-    options, stored = prompt_options.resolved(options), begun.get("engine")
-    if stored and options.engine == engine_choice.AUTO:
-        options = replace(options, engine=stored)
-    name, _ = engine_choice.resolve(options.engine, policy)
-    options = replace(options, engine=registry.canonical("rollout", name, stored))
-    check(options, selection, share)
-    chosen = _chosen(prompts, selection)
+    as_before = _is_as_before(out)
+    options, chosen, plan = _planned(prompts, out, policy, options, selection, memory, share)
     memory = memory if options.mu else None
     engine = functools.cache(engine or (lambda: load(policy, options, chosen, memory)))
     size = options.prompts_per_part
-    parts = max(1, -(-chosen.num_rows // size))
-    plan = _plan(prompts, out, policy, options, selection, memory, parts)
     if options.max_draws > 1:
         verification = dynamic.settled(verification, out)
         plan = dynamic.with_verification(plan, verification)
@@ -159,6 +150,46 @@ def run(
         summarise=summarise,
         on_part=on_part,
     )
+
+
+def begin(
+    prompts: Shards,
+    out: Path,
+    policy: Policy,
+    options: RolloutOptions,
+    selection: Selection = Selection(),
+) -> None:
+    """Settles, unless it is settled, from which policy a directory is sampled; samples nothing."""
+    _, _, plan = _planned(prompts, out, policy, options, selection, None, ALL_PARTS)
+    writer.begin(out, plan)
+
+
+def _is_as_before(out: Path) -> bool:
+    """Whether a directory was begun by a version that put prompts otherwise."""
+    begun = begun_with(out)
+    return bool(begun) and "chat" not in begun
+
+
+def _planned(
+    prompts: Shards,
+    out: Path,
+    policy: Policy,
+    options: RolloutOptions,
+    selection: Selection,
+    memory: Policy | None,
+    share: Share,
+) -> tuple[RolloutOptions, pa.Table, Plan]:
+    """The options as they take effect, the selected prompts, and what decides the directory."""
+    options, stored = prompt_options.resolved(options), begun_with(out).get("engine")
+    if stored and options.engine == engine_choice.AUTO:
+        options = replace(options, engine=stored)
+    name, _ = engine_choice.resolve(options.engine, policy)
+    options = replace(options, engine=registry.canonical("rollout", name, stored))
+    check(options, selection, share)
+    chosen = _chosen(prompts, selection)
+    parts = max(1, -(-chosen.num_rows // options.prompts_per_part))
+    memory = memory if options.mu else None
+    return options, chosen, _plan(prompts, out, policy, options, selection, memory, parts)
 
 
 def _plan(

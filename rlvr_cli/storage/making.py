@@ -48,6 +48,7 @@ class Making:
         self._path, self._plan, self._leases, self._anew = path, plan, held, anew
         self._records = Records(path, plan.fingerprint, held.path)
         self.done: dict[int, Part] = {}
+        self.has_begun = False  # whether the plan that lies there is this process' own
 
     @property
     def parts(self) -> int:
@@ -65,8 +66,7 @@ class Making:
         if listings == [plan] and not self._is_own(plan):  # nothing was made by it
             publishing.set_aside(plan, tag, self._is_own)
         if not journal.listings(self._path) and not (self._path / MANIFEST).exists():
-            listing = seal(encoding.manifest(self._path, self._plan, []))
-            publishing.write_new(plan, listing, tag)
+            self.has_begun = begin(self._path, self._plan, tag)
 
     def look(self) -> None:
         """Takes note of all parts that are whole by now."""
@@ -158,6 +158,12 @@ class Making:
             for stale in (first, *names):
                 if not any(nonce in stale.name for nonce in living):
                     atomic.remove(stale)
+
+
+def begin(path: Path, plan: Plan, tag: str) -> bool:
+    """Writes the plan of a directory unless one lies there; whether this call did."""
+    listing = seal(encoding.manifest(path, plan, []))
+    return publishing.write_new(path / journal.PLAN, listing, tag)
 
 
 class Work(Iterator[int]):

@@ -37,12 +37,14 @@ _NEXT = {  # what follows a kind, and the command that writes it
 class Share:
     """Which parts a process begins with: those whose index is `index` modulo `count`.
 
-    A share that is not `fixed` goes on with the parts of others.
+    A share that is not `fixed` goes on with the parts of others. One that `waits` for nobody leaves
+    those that others hold to them, also where it is that of all parts.
     """
 
     index: int = 0
     count: int = 1
     fixed: bool = False
+    waits: bool = True
 
     @staticmethod
     def of_process(rank: int, size: int) -> "Share":

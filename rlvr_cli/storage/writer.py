@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,10 +16,24 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, journal, locks, rehearsal
 from rlvr_cli.storage.leases import Leases
-from rlvr_cli.storage.making import LOCK, Making, Work as Work, leftovers
+from rlvr_cli.storage.making import (
+    LOCK,
+    Making,
+    Work as Work,
+    begin as write_plan,
+    leftovers,
+)
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.records import is_intact as is_part_intact
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, read_sealed, seal
+from rlvr_cli.storage.shards import (
+    ALL_PARTS,
+    MANIFEST,
+    Shards,
+    Share,
+    is_begun,
+    read_sealed,
+    seal,
+)
 from rlvr_cli.terminal import console
 
 OnPart = Callable[[int, str], None]
@@ -89,14 +104,23 @@ def write_shards_streaming(
     with contextlib.ExitStack() as stack:
         if is_alone:
             stack.enter_context(locks.locked(path / LOCK))
-        stack.callback(_take_back, path, held)
+        stack.callback(lambda: _take_back(path, held) if making.has_begun else None)
         stack.callback(held.close)
         held.open()
         making.begin()
         if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
-            begun = resume(path, plan, held)
+            begun, has_begun = resume(path, plan, held), making.has_begun
             making = told.making = Making(path, begun, held, anew=anew)
+            making.has_begun = has_begun
         return _make_all(making, make, share, summarise, told, held)
+
+
+def begin(path: Path, plan: Plan) -> None:
+    """Begins a directory with this plan, unless it is begun."""
+    if is_begun(path):
+        return
+    atomic.make_folder(path)
+    write_plan(path, plan, uuid.uuid4().hex[:16])
 
 
 def _make_all(
@@ -120,7 +144,8 @@ def _make_all(
         if not left and (shards := making.finish(summarise)) is not None:
             told.end()
             return shards
-        if share.fixed or (share.count > 1 and making.is_left_to_others(left)):
+        leaves = share.count > 1 or not share.waits
+        if share.fixed or (leaves and making.is_left_to_others(left)):
             told.end()
             return None
         waiting.wait(len(left))

@@ -76,6 +76,15 @@ class TrainableWeights:
         with tensor_files.saving() as save:
             tensor_files.write_split(save, flat, place)
             self._write_weights(path, weights, save)
+        self._write_companions(path)
+
+    def publish(self, path: Path, weights: dict[str, Tensor]) -> None:
+        """A model or adapters of named weights, in whatever precision they are."""
+        with tensor_files.saving() as save:
+            self._write_weights(path, weights, save)
+        self._write_companions(path)
+
+    def _write_companions(self, path: Path) -> None:
         for name, data in self._companions.items():
             if name == "generation_config.json" or not (path / name).exists():
                 (path / name).write_bytes(data)

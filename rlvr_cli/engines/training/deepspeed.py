@@ -265,6 +265,14 @@ class DeepSpeedEngine:
             self._trained.write(path, weights, state)
         distributed.barrier()
 
+    def publish(self, path: Path) -> None:
+        """Every process must call this; the main process writes."""
+        named = self._trained.named
+        weights = {n: tensor_files.on_host(value) for n, value in self.weights() if n in named}
+        if self._world.is_main_process:
+            self._trained.publish(path, weights)
+        distributed.barrier()
+
     def _moment(self, parameter: Any, key: str) -> Tensor:
         from deepspeed.utils import safe_get_full_optimizer_state
 

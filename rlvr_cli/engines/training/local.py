@@ -159,6 +159,9 @@ class LocalEngine:
         weights = {name: value.detach() for name, value in self._master.items()}
         self._trained.write(path, weights, state)
 
+    def publish(self, path: Path) -> None:
+        self._trained.publish(path, {n: p.detach() for n, p in self._trained.named.items()})
+
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self.loaded.model.named_parameters():
             yield name, parameter.detach()

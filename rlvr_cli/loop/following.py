@@ -1,0 +1,259 @@
+"""Processes that follow a run: they find their work by looking at its directory, and wait for it.
+
+Samplers and scorers may come and go at any time, on any host that sees the directory; the trainer
+is one job. None of them knows of the others: a step is sampled when the schedule allows it, scored
+when its rollouts are complete, and trained on when its scores are.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlvr_cli import run_config
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.config import RunConfig
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.loop import preflight, published, schedule, stored_config, waiting
+from rlvr_cli.loop.reader import Reader
+from rlvr_cli.loop.run_directory import RunDirectory
+from rlvr_cli.loop.sampler import Sampler
+from rlvr_cli.loop.timer import Timer
+from rlvr_cli.models import chat, policy as policies, prompt_options
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.stages import rollout, score
+from rlvr_cli.storage import atomic, moved, records, run_folders
+from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_parents
+from rlvr_cli.terminal import console
+
+LEAVES_REST = Share(waits=False)  # a part that another process holds is that one's
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A run that another process trains: its configuration, and what it reads."""
+
+    path: Path
+    config: RunConfig
+    schedule: schedule.Schedule
+    prompts: Shards
+    initial_policy: Policy
+
+    def of(self, step: int, stage: str) -> Path:
+        return self.path / "steps" / run_folders.name(step) / stage
+
+    def is_made(self, step: int, stage: str) -> bool:
+        return (self.of(step, stage) / MANIFEST).exists()
+
+    @property
+    def next_step(self) -> int:
+        """The first step that is not trained."""
+        return max(run_folders.complete(self.path, "steps", "update"), default=0) + 1
+
+
+def join(path: Path, name: str) -> Followed:
+    """The run at `path`, once its trainer has begun it."""
+    how = f"`rlvr train-step --follow {path} --config FILE` begins it"
+    waiting.until(
+        path, lambda: stored_config.kept(path) is not None, f"the run `{path}`: {how}",
+        patience_s=0.3,
+    )  # fmt: skip
+    kept = stored_config.kept(path)
+    begun = RunDirectory(path).begun()
+    assert kept and begun is not None, "it was begun"
+    config = stored_config.resumed(run_config.load([], {}, stored=begun), begun)
+    config = replace(config, rollout=prompt_options.resolved(config.rollout))
+    decoupled = objectives.build(config.train.algo).decoupled
+    preflight.check_following(config, decoupled=decoupled)
+    train, inputs = config.train, kept[1]
+    prompts = Shards.open(Path(train.prompts) if train.prompts else path / "prompts" / "train")
+    policy = policies.resolve(train.model)
+    for what, is_same in (
+        ("prompts", prompts.digest == inputs.get("prompts")),
+        ("policy", policy.digest == inputs.get("policy")),
+    ):
+        if not is_same:
+            raise DataError(
+                f"the {what} that this process reads are not those of `{path}`",
+                "start it where the run was begun, or bring them back",
+            )
+    moved.remember(prompts.digest, prompts.path)
+    planned = schedule.Schedule(path, train.steps, train.ahead, schedule.given(train))
+    console.say(f"{name}: following `{path}`")
+    return Followed(path, config, planned, prompts, policy)
+
+
+def sample(path: Path, *, ahead: int | None = None) -> None:
+    """Samples the steps of a run as they may be opened, until all are sampled."""
+    with _until_stopped():
+        run = join(path, "rollout")
+        allowed = run.config.train.ahead
+        if ahead is not None and ahead > allowed:
+            raise UsageError(
+                f"--ahead is {ahead}, and `{path}` was begun with --ahead {allowed}",
+                "leave it out",
+            )
+        if ahead is not None:
+            run = replace(run, schedule=replace(run.schedule, ahead=ahead))
+        _work(run, _Sampling(run).make, "rollouts", "a policy from the trainer")
+
+
+def verify(path: Path, *, workers: int | None = None, unsafe: bool = False) -> None:
+    """Scores the rollouts of a run as they come, until all are scored."""
+    with _until_stopped():
+        run = join(path, "score")
+        train = run.config.train
+        kind = score.sandbox(unsafe=unsafe) if train.allow_code_execution else None
+        with score.scorer(workers=workers, sandbox=kind) as scorer:
+            verification = score.Verification(
+                train.verifier or None, train.answer_from, train.allow_code_execution, scorer,
+                console.say,
+            )  # fmt: skip
+            _work(run, _scoring(run, verification), "scores", "rollouts")
+
+
+@contextlib.contextmanager
+def _until_stopped() -> Iterator[None]:
+    with moved.forgotten():
+        try:
+            yield
+        except waiting.Stopped as stopped:
+            console.say(str(stopped))
+
+
+def _work(run: Followed, make: Callable[[int], bool | None], stage: str, what: str) -> None:
+    """Has `make` look at each step in order until the stage of all is there.
+
+    It says whether it did something, and None where nothing can be done for that step yet nor for
+    later ones. Each process looks once at what is complete, too, so that damage is mended.
+    """
+    wait, looked, first = waiting.Waiting(), set[int](), run.next_step
+    while True:
+        while first in looked and run.is_made(first, stage):
+            first += 1
+        did = False
+        for step in range(first, run.config.train.steps + 1):
+            waiting.require_going_on(run.path)
+            if step in looked and run.is_made(step, stage):
+                continue
+            if (made := make(step)) is None:
+                break
+            did = did or made
+            looked |= {step} if run.is_made(step, stage) else set()
+        if first > run.config.train.steps:
+            return
+        if did:
+            wait.come()
+        else:
+            wait.wait(f"{what} (step {first} of {run.config.train.steps})")
+
+
+def is_intact(shards: Shards) -> bool:
+    """Whether all parts are there as they were written."""
+    return all(records.is_intact(shards.path, part) for part in shards.manifest["parts"])
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a directory is complete and intact."""
+    try:
+        return is_intact(Shards.open(path))
+    except DataError:
+        return False
+
+
+class Others:
+    """Those that sample and score for a trainer; `look` sees after the ones that it started."""
+
+    def __init__(self, run: Path, look: Callable[[], None] = lambda: None) -> None:
+        self._run, self._look = run, look
+
+    def wait_for(self, out: Path, what: str, parent: Shards | None = None) -> Shards:
+        """A directory once it is complete, and made from the `parent`."""
+
+        def is_there() -> bool:
+            if not (out / MANIFEST).exists():
+                return False
+            return not parent or begun_parents(out).get(parent.kind) == parent.digest
+
+        stage = "score" if parent else "rollout"
+        how = f"{what}, which `rlvr {stage} --follow {self._run}` makes"
+        waiting.until(self._run, is_there, how, self._look)
+        return Shards.open(out)
+
+
+class _Sampling:
+    """Samples steps from the published policies that the schedule names."""
+
+    def __init__(self, run: Followed) -> None:
+        self._run, self._newest = run, published.Newest(run.path)
+        self._reader = Reader(run.initial_policy)
+        self._sampler = Sampler(
+            run.config, self._reader, None, run.prompts,
+            timer=Timer(), verification=score.Verification(),
+        )  # fmt: skip
+        preflight.require_memory_to_sample(
+            run.config, run.initial_policy, chat.parts_with_raw(run.prompts)
+        )
+
+    def make(self, step: int) -> bool | None:
+        """Opens a step if it may be, and makes what parts of it nobody else makes."""
+        run, out = self._run, self._run.of(step, "rollouts")
+        newest = self._newest.step()
+        planned = run.schedule.version(step, newest)
+        if planned is None:
+            return None
+        if planned and not published.read(run.path, planned):
+            return False  # of a plan whose policy is made again
+        if not published.is_there(run.path, planned) and not run.is_made(step, "rollouts"):
+            console.say(
+                f"`{out}` was begun with the policy of step {planned}, whose weights are gone: it "
+                f"is begun again with that of step {newest}"
+            )
+            atomic.remove(out)
+        options = run.config.rollout
+        selection = rollout.Selection(
+            run.config.train.seed, step, run.config.train.prompts_per_step
+        )
+        rollout.begin(run.prompts, out, self._policy(planned), options, selection)
+        settled = run.schedule.version(step, newest)
+        assert settled is not None, "it is begun"
+        policy = self._policy(settled)
+        self._reader.aim(policy, lambda: published.require_whole(run.path, settled))
+        try:
+            made = self._sampler.sample(run.prompts, out, options, selection, LEAVES_REST)
+        except DataError:
+            if not run.is_made(step, "rollouts"):
+                raise
+            if not is_intact(Shards.open(out)):  # and there is nothing to mend it with
+                console.say(f"`{out}` was damaged: it is begun again with the newest policy")
+                atomic.remove(out)
+            return False  # others made it, and the weights went meanwhile
+        if made is not None:
+            console.say(f"rollout: step {step} is sampled, from the policy of step {settled}")
+        return made is not None
+
+    def _policy(self, step: int) -> Policy:
+        if not step:
+            return self._run.initial_policy
+        return published.policy(self._run.path, step)
+
+
+def _scoring(run: Followed, verification: score.Verification) -> Callable[[int], bool | None]:
+    """What scores a step once its rollouts are complete."""
+    limit = run.config.train.max_error_rate
+
+    def make(step: int) -> bool | None:
+        if not run.is_made(step, "rollouts"):
+            return None
+        out = run.of(step, "scores")
+        rollouts = Shards.open(run.of(step, "rollouts"), "rollouts")
+        score.discard_failed(out, limit)
+        if begun_parents(out).get("rollouts", rollouts.digest) != rollouts.digest:
+            atomic.remove(out)
+        scores = verification.run(rollouts, out, LEAVES_REST)
+        if scores is not None:
+            console.say(f"score: step {step} is scored, mean reward {scores.summary['reward']:.3g}")
+            score.check_error_rate(scores, limit)
+        return scores is not None
+
+    return make

@@ -1,0 +1,148 @@
+"""The policies that a run publishes for its samplers: weights alone, in the dtype that samples.
+
+steps/000003/policy/_weights          a model or adapters, as any loader reads them
+steps/000003/policy/_published.json   the digest of these, and what they were cast from
+
+The manifest is written last, once and for all: what it names is what samples. Weights go when no
+step may name them any more, and the manifest stays. Nobody needs to look for readers: a step that
+is not trained names one of the newest `ahead` + 1, as it could not be opened otherwise.
+"""
+
+import contextlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.models.checkpoints import WEIGHTS
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage import atomic, manifest, publishing, run_folders
+from rlvr_cli.terminal import console
+
+MANIFEST = "_published.json"
+_DOOMED = "_pruned"
+
+
+def folder(run: Path, step: int) -> Path:
+    return run / "steps" / run_folders.name(step) / "policy"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A manifest: the digest of the weights, and the policy that they were cast from."""
+
+    weights: str
+    policy: str
+    name: str  # where that policy is, from the folder of its step
+
+
+def read(run: Path, step: int) -> Published | None:
+    """What was published of a step; None if that is not done."""
+    content = manifest.unsealed(folder(run, step) / MANIFEST)
+    if content is None:
+        return None
+    with contextlib.suppress(TypeError):
+        return Published(**content)
+    raise DataError(
+        f"`{folder(run, step) / MANIFEST}` is not as it was written",
+        "remove it, and resume the trainer",
+    )
+
+
+def is_known(run: Path, step: int) -> bool:
+    """Whether a step's policy was published, wherever its weights are; the first one always is."""
+    return not step or read(run, step) is not None
+
+
+class Newest:
+    """The newest step whose policy is published, 0 if only the first policy is there."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._known = run, -1
+
+    def step(self) -> int:
+        """Looks at all steps at first, and then at what follows."""
+        if self._known < 0:
+            steps = reversed(run_folders.steps(self._run))
+            self._known = next((s for s in steps if self._is_there(s)), 0)
+        while self._is_there(self._known + 1):
+            self._known += 1
+        return self._known
+
+    def _is_there(self, step: int) -> bool:
+        return (folder(self._run, step) / MANIFEST).exists()
+
+
+def policy(run: Path, step: int) -> Policy:
+    """The policy of a step as samplers have it: its identity, and the folder of its weights."""
+    there = read(run, step)
+    if there is None:
+        raise DataError(
+            f"the policy of step {step} of `{run}` is not published", "resume the trainer"
+        )
+    name = folder(run, step).parent / there.name
+    return Policy(folder(run, step) / WEIGHTS, str(name), there.policy)
+
+
+def require_whole(run: Path, step: int) -> None:
+    """An error unless a published policy's weights are as they were written."""
+    if not step:
+        return
+    there, path = read(run, step), folder(run, step) / WEIGHTS
+    if not is_there(run, step):
+        raise DataError(
+            f"the weights that step {step} of `{run}` published are gone", "resume the trainer"
+        )
+    if there and Policy(path, "").digest != there.weights:
+        raise DataError(
+            f"`{path}` is not as it was written",
+            f"remove `{folder(run, step)}`, and resume the trainer",
+        )
+
+
+def is_there(run: Path, step: int) -> bool:
+    """Whether a step's policy can be sampled from; the first one is kept elsewhere."""
+    return not step or (folder(run, step) / WEIGHTS).is_dir()
+
+
+def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) -> None:
+    """Publishes the policy after a step, which `write` writes to a folder.
+
+    One that is published stays: it may have sampled already. Where it is made again, and on a GPU
+    may come out otherwise, a line says so.
+    """
+    here, there = folder(run, step), read(run, step)
+    atomic.make_folder(here)
+    if there is None:
+        with atomic.whole_folder(here / WEIGHTS, replace=True) as temporary:
+            write(temporary)
+        _complete(run, step, after)
+        return
+    again = here / f"_again-{WEIGHTS.strip('_')}"
+    with atomic.whole_folder(again, replace=True, sync=False) as temporary:
+        write(temporary)
+    try:
+        if Policy(again, "").digest != there.weights:
+            console.say(
+                f"step {step} came out with other weights than those that were published: these "
+                "stay, and the steps that they sample are corrected for it"
+            )
+    finally:
+        atomic.remove(again)
+
+
+def _complete(run: Path, step: int, after: Policy) -> None:
+    here = folder(run, step)
+    name = Path(after.name).relative_to(here.parent)
+    of = Published(Policy(here / WEIGHTS, "").digest, after.digest, str(name))
+    publishing.write_new(here / MANIFEST, manifest.seal(vars(of)), uuid.uuid4().hex[:16])
+    atomic.sync_folder(here)
+
+
+def prune(run: Path, steps: range) -> None:
+    """Removes the weights of these steps; the manifests stay."""
+    for here in (folder(run, step) for step in steps):
+        with contextlib.suppress(FileNotFoundError):
+            (here / WEIGHTS).rename(here / _DOOMED)
+        atomic.remove(here / _DOOMED)

@@ -1,0 +1,233 @@
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rlvr_cli.cli import app
+from rlvr_cli.loop import published, schedule, waiting
+from rlvr_cli.loop.launching import Places
+from rlvr_cli.loop.schedule import Schedule
+from rlvr_cli.storage.shards import MANIFEST, Shards
+
+pytestmark = pytest.mark.slow
+
+SMALL = [
+    *("--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "16", "--prompts-per-part", "2"),
+    *("--learning-rate", "3e-4", "--eval-every", "2", "--eval-num-generations", "2"),
+    *("--save-every", "2", "--steps", "4"),
+]
+FORKS = multiprocessing.get_context("forkserver")  # imports what they all import once
+FORKS.set_forkserver_preload(
+    ["torch", "transformers.generation", "transformers.models.llama.modeling_llama",
+     "rlvr_cli.cli.app", "rlvr_cli.loop.display", "rlvr_cli.loop.following"]
+)  # fmt: skip
+
+
+def _command(words: list[str], log: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    for descriptor in (1, 2):
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), descriptor)
+    sys.exit(app.run(words))
+
+
+class Command:
+    """A command line that runs beside the test."""
+
+    def __init__(self, log: Path, *words: object) -> None:
+        self.log = log
+        self.process = FORKS.Process(target=_command, args=([*map(str, words)], str(log)))
+        self.process.start()
+
+    def wait(self) -> int | None:
+        self.process.join(120)
+        return self.process.exitcode
+
+    def said(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def until(is_there, commands: list[Command] = ()) -> None:
+    deadline = time.monotonic() + 120
+    while not is_there():
+        assert time.monotonic() < deadline, [command.said() for command in commands]
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> list[str]:
+    """Words for a run that trains on few prompts and evaluates two."""
+    root = tmp_path_factory.mktemp("few")
+    for split, limit in (("train", "24"), ("heldout", "2")):
+        words = ["--split", split, "--limit", limit, "--out", str(root / split)]
+        assert app.run(["prompts", "task:expression", *words]) == 0
+    return [*SMALL, "--prompts", str(root / "train"), "--heldout", str(root / "heldout")]
+
+
+@pytest.fixture(scope="module")
+def ahead(few, tmp_path_factory) -> Path:
+    """A run of one process that samples two steps ahead."""
+    out = tmp_path_factory.mktemp("ahead") / "run"
+    assert app.run(["train", *few, "--ahead", "2", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def in_turn(few, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("in-turn") / "run"
+    assert app.run(["train", *few, "--out", str(out)]) == 0
+    return out
+
+
+def files_of(run: Path, *but: str) -> dict[str, bytes]:
+    """A run's files without those of its configuration and the policies that it published."""
+    but = ("config.toml", "_run.json", "inputs.json", *but)
+    paths = {str(p.relative_to(run)): p for p in sorted(run.rglob("*")) if p.is_file()}
+    files = {n: p.read_bytes() for n, p in paths.items() if n not in but and "/policy/" not in n}
+    lines = [json.loads(line) for line in files.pop("metrics.jsonl").splitlines()]
+    records = [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+    kept = {name: data for name, data in files.items() if not name.startswith("_logs")}
+    return kept | {"metrics.jsonl": json.dumps(records).encode()}
+
+
+def staleness(run: Path) -> list[int | None]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line).get("staleness") for line in lines[1:]]
+
+
+def algo(run: Path, step: int) -> str:
+    return Shards.open(Schedule(run, 9, 9).rollouts(step).parent / "advantages").params["algo"]
+
+
+def test_a_run_that_samples_ahead_says_how_stale_each_step_is(ahead):
+    assert staleness(ahead) == [0, 1, 2, 2]
+    assert [schedule.version(Schedule(ahead, 4, 2).rollouts(t)) for t in (1, 2, 3, 4)] == [
+        0,
+        0,
+        0,
+        1,
+    ]
+
+
+def test_steps_that_an_earlier_policy_sampled_are_corrected_and_no_others(ahead, in_turn):
+    assert ["is-correction" in algo(ahead, step) for step in (1, 2)] == [False, True]
+    assert "correction_cut" in (ahead / "metrics.jsonl").read_text()
+    first = [files_of(run) for run in (ahead, in_turn)]
+    assert len([name for name in first[0] if name.startswith("steps/000001/")]) > 8
+    for name, data in first[0].items():
+        if name.startswith("steps/000001/"):
+            assert first[1][name] == data, name
+    assert staleness(in_turn) == [None] * 4
+
+
+def test_a_run_that_was_cut_off_while_it_sampled_ahead_ends_with_the_same_bytes(
+    few, ahead, tmp_path, monkeypatch
+):
+    out, train = tmp_path / "run", ["train", *few, "--ahead", "2", "--out", str(tmp_path / "run")]
+    cut = Command(tmp_path / "log", *train)
+    until((out / "steps" / "000004" / "rollouts").exists, [cut])  # of the policy of step 1
+    cut.kill()
+    assert app.run(train) == 0
+    assert files_of(out) == files_of(ahead)
+
+
+@pytest.fixture(scope="module")
+def followed(few, tmp_path_factory) -> Path:
+    """A run of four processes, of which one is killed and one comes later."""
+    root = tmp_path_factory.mktemp("followed")
+    run, config = root / "run", root / "run.toml"
+    config.write_text("[train]\nahead = 1\n")
+    dry = Command(root / "run.toml", "train", *few, "--ahead", 1, "--out", run, "--dry-run")
+    config.unlink()
+    assert dry.wait() == 0
+    sampler = Command(root / "sampler", "rollout", "--follow", run)
+    scorer = Command(root / "scorer", "score", "--follow", run)
+    text = config.read_text()
+    config.write_text(text[text.index("[train]") :])
+    trainer = Command(root / "trainer", "train-step", "--follow", run, "--config", config)
+    everyone = [sampler, scorer, trainer]
+    until((run / "steps" / "000001" / "update" / MANIFEST).exists, everyone)
+    sampler.kill()
+    added = Command(root / "added", "rollout", "--follow", run, "--ahead", 1)
+    assert [one.wait() for one in (added, scorer, trainer)] == [0, 0, 0], trainer.said()
+    assert "is sampled, from the policy of step" in sampler.said() + added.said()
+    return run
+
+
+def test_processes_that_follow_a_run_make_what_one_makes_of_their_schedule(few, followed, tmp_path):
+    assert max(staleness(followed)) <= 1
+    words = ["--config", str(followed / "config.toml"), "--schedule-of", str(followed)]
+    assert app.run(["train", *words, "--out", str(tmp_path / "again")]) == 0
+    assert files_of(tmp_path / "again") == files_of(followed)
+
+
+def test_what_was_published_stays_known_when_its_weights_are_gone(followed):
+    assert not list(followed.rglob("_weights/*"))
+    assert [published.is_known(followed, step) for step in (0, 1, 2, 3, 4)] == [True] * 4 + [False]
+    rollouts = Shards.open(Schedule(followed, 4, 1).rollouts(4))
+    sampled = schedule.version(rollouts.path)
+    assert rollouts.params["policy"] == published.read(followed, sampled).policy
+
+
+def test_a_follower_ends_where_a_file_stops_the_run(followed, tmp_path, rlvr):
+    (followed / waiting.STOP).touch()
+    ran = rlvr("rollout", "--follow", followed)
+    (followed / waiting.STOP).unlink()
+    assert ran.code == 0 and "_stop` is there: remove it" in ran.err
+
+
+def test_processes_that_are_started_together_make_the_bytes_of_one_in_turn(few, in_turn, tmp_path):
+    out = tmp_path / "run"
+    assert app.run(["train", *few, "--async", "--out", str(out)]) == 0
+    assert files_of(out) == files_of(in_turn)
+    assert (out / "_logs" / "sampler-0.log").read_text().count("is sampled") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--algo", "grpo+dlc"], "samples with a memory model that each update trains on"),
+        (["--max-draws", "2"], "what is drawn depends on rewards that are not there yet"),
+        (["--stale-correction", "iss"], "unknown modifier `iss`"),
+        (["--sampler-gpus", "0"], "one process samples and trains"),
+        (["--async", "--sampler-gpus", "0,0"], "write their numbers"),
+    ],
+)
+def test_what_cannot_be_sampled_ahead_is_refused(words, said, refused, tmp_path):
+    assert said in refused(2, "train", *SMALL, "--ahead", 1, *words, "--out", tmp_path / "run")
+    assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_followers_take_the_options_of_their_run(followed, refused, tmp_path):
+    assert "`temperature` was given" in refused(
+        2, "rollout", "--follow", followed, "--temperature", 0.5
+    )
+    assert "begun with --ahead 1" in refused(2, "rollout", "--follow", followed, "--ahead", 2)
+    said = refused(2, "train-step", "--follow", tmp_path / "none")
+    assert "is no run yet" in said and "--config FILE" in said
+
+
+def test_a_sampler_that_comes_before_the_trainer_waits_and_says_for_what(tmp_path):
+    early = Command(tmp_path / "log", "rollout", "--follow", tmp_path / "run")
+    until(lambda: "waiting for the run" in early.said(), [early])
+    assert f"rlvr train-step --follow {tmp_path / 'run'} --config FILE" in early.said()
+    os.kill(early.process.pid, signal.SIGKILL)
+    early.wait()
+
+
+def test_gpus_are_divided_between_samplers_and_the_trainer(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    places = Places.parse("0,1", "2,3", asynchronous=True)
+    assert (places.samplers, places.take(1)) == (("0", "1"), 2)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert Places.parse(None, None, asynchronous=False) is None
