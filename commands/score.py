@@ -3,6 +3,7 @@
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
 verifier never generates anything: give it another `--out`. Verifiers may be summed, as in
 `0.9*math+0.1*format`, or be a function of yours: `reward.py:function`. See `rlvr list verifiers`.
+Of several directories the completions of each are verified by its own prompts.
 
     rlvr score demo/rollouts
 """

@@ -1,7 +1,8 @@
 """Updates a policy on advantages, ready for exact resume.
 
 The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
-in the `_checkpoint` folder of the new directory; `--model` takes either path.
+in the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
+several directories make one update.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
