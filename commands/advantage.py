@@ -1,7 +1,8 @@
 """Turns the rewards of whole groups into advantages.
 
 The directory records the algorithm, and train-step uses that one. A row without a reward leaves
-every statistic and is not trained on; a group whose rewards are all equal gets exactly 0.
+every statistic and is not trained on; a group whose rewards are all equal gets exactly 0. Of
+several directories each has groups of its own, unless --merge puts them together.
 
     rlvr advantage demo/scores --algo grpo+iac
 """
@@ -20,11 +21,13 @@ def command(
     out: options.Out = None,
     rollouts: options.MovedRollouts = None,
     allow_singletons: Annotated[
-        bool | None,
-        typer.Option("--allow-singletons", help="one reward alone has advantage 0"),
+        bool | None, typer.Option("--allow-singletons", help="one reward alone has advantage 0")
     ] = None,
     drop_uninformative: Annotated[
         bool | None, typer.Option("--drop-uninformative", help="leave out groups of equal rewards")
+    ] = None,
+    merge: Annotated[
+        bool | None, typer.Option("--merge", help="a prompt's completions in all are one group")
     ] = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
@@ -40,16 +43,15 @@ def command(
     begun = options.Begun(out)
     stored = begun.values(algo=None).get("algo")
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
-    flags = {"allow_singletons": allow_singletons, "drop_uninformative": drop_uninformative}
+    flags = begun.values(
+        allow_singletons=allow_singletons, drop_uninformative=drop_uninformative, merge=merge
+    )
     if dry_run:
-        options.rehearse(advantage.run, source, out, algo=spec, rollouts=where,
-                         **begun.values(**flags))  # fmt: skip
+        options.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
-        shards = advantage.run(
-            source, out, algo=spec, rollouts=where, share=Share.parse(shard), on_part=parts,
-            **begun.values(**flags),
-        )  # fmt: skip
+        shards = advantage.run(source, out, algo=spec, rollouts=where, share=Share.parse(shard),
+                               on_part=parts, **flags)  # fmt: skip
     text = (
         "{informative} of {groups} groups carry signal ({informative_share:.0%}), "
         "{missing} rewards missing, {floored} groups at a floor, {kept} rows kept"

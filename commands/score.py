@@ -3,7 +3,8 @@
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
 verifier never generates anything: give it another `--out`. Verifiers may be summed, as in
 `0.9*math+0.1*format`, or be a function of yours: `reward.py:function`. See `rlvr list verifiers`.
-With `--follow RUN` it scores the steps of a run that another process trains.
+Completions of several directories are verified by the prompts of each; with `--follow RUN` those
+of a run that another process trains.
 
     rlvr score demo/rollouts
 """

@@ -1,8 +1,9 @@
 """Updates a policy on advantages, ready for exact resume.
 
 The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
-in the `_checkpoint` folder of the new directory; `--model` takes either path. With `--follow RUN`
-it is the trainer of a run that others sample and score; `--config` begins it.
+in the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
+several directories make one update. With `--follow RUN` it is the trainer of a run that others
+sample and score; `--config` begins it.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """

@@ -145,7 +145,7 @@ def ancestors(shards: Shards) -> list[Shards]:
         by_digest[here.digest] = here
         for kind in here.manifest["parents"]:
             try:
-                queue.append(here.parent(kind))
+                queue += here.parent(kind).inputs
             except (DataError, LookupError):
                 continue  # moved or changed: the rest of the lineage is shown
     return list(by_digest.values())[::-1]

@@ -32,6 +32,7 @@ def run(
     rollouts: Path | None = None,
     allow_singletons: bool = False,
     drop_uninformative: bool = False,
+    merge: bool = False,
     share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
@@ -39,7 +40,8 @@ def run(
 
     Statistics may span the full rollout batch, so the rewards of all rows are held. A row without a
     reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
-    whose rewards are all equal.
+    whose rewards are all equal. A group is the completions of a prompt in one input, or with
+    `merge` in all of them.
     """
     spec = objectives.canonical(algo, begun_with(out).get("algo"))
     objective = objectives.build(spec)
@@ -48,12 +50,16 @@ def run(
     longest = require_longest(objective, sampled)
     if longest:
         check_length(objective, longest)
+    if merge:
+        _require_one_prompt(sampled)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
     def make(index: int) -> pa.Table:
         nonlocal table
         if table is None:
-            table = _estimate(objective, scores, sampled, allow_singletons, drop_uninformative)
+            table = _estimate(
+                objective, scores, sampled, merge, allow_singletons, drop_uninformative
+            )
         part = table.slice(starts[index], starts[index + 1] - starts[index])
         return common.add_input(part, sampled, index)
 
@@ -61,6 +67,7 @@ def run(
         "algo": spec,
         "allow_singletons": allow_singletons,
         "drop_uninformative": drop_uninformative,
+        **({"merge": True} if merge else {}),
     }
     plan = Plan(
         "advantages",
@@ -71,6 +78,7 @@ def run(
         extra=objective.columns,
         only=common.only_with_input("advantages", sampled),
         specs={"algo": lambda stored: objectives.canonical(stored, stored)},
+        optional=("merge",),
         behaviour=objectives.versions(spec),
     )
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
@@ -109,12 +117,13 @@ def _estimate(
     objective: Objective,
     scores: Shards,
     rollouts: Shards,
+    merge: bool,
     allow_singletons: bool,
     drop_uninformative: bool,
 ) -> pa.Table:
     columns, length_N = _columns(scores, rollouts)
     prompt_ids = columns["prompt_id"]
-    code_N = _groups(columns, scores, rollouts)
+    code_N = _groups(columns, scores, rollouts, merge=merge)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
     if "correct" in objective.needs:
@@ -148,21 +157,33 @@ def _estimate(
     ).select(wanted.names).cast(wanted)  # fmt: skip
 
 
-def _groups(columns: dict[str, pa.ChunkedArray], scores: Shards, rollouts: Shards) -> np.ndarray:
-    """The number of each row's group, a prompt of one input; an error unless all are complete."""
+def _require_one_prompt(rollouts: Shards) -> None:
+    """An error where no completions could be merged, or an id is two prompts in two inputs."""
+    if len(rollouts.inputs) == 1:
+        raise UsageError(
+            f"--merge is for several inputs, and there is one, `{rollouts.path}`", "leave it out"
+        )
+    rollouts.parent("prompts")
+
+
+def _groups(
+    columns: dict[str, pa.ChunkedArray], scores: Shards, rollouts: Shards, *, merge: bool
+) -> np.ndarray:
+    """The number of each row's group; an error unless those of each input are complete."""
     rows_I = [0] * len(rollouts.inputs)
     for index, part in enumerate(scores.manifest["parts"]):
         rows_I[rollouts.input_of(index)] += part["rows"]
-    codes, groups, start = [np.empty(0, np.int64)], 0, 0
-    for one, rows in zip(rollouts.inputs, rows_I, strict=True):
-        prompt_ids, sample_N = (columns[name].slice(start, rows) for name in common.KEY)
-        code_N = common.group_codes(name for c in prompt_ids.chunks for name in c.to_pylist())
+    keys: list[tuple[int, str]] = []
+    for number, (one, rows) in enumerate(zip(rollouts.inputs, rows_I, strict=True)):
+        prompt_ids, sample_N = (columns[name].slice(len(keys), rows) for name in common.KEY)
+        names = prompt_ids.to_pylist()
         where = scores if len(rollouts.inputs) == 1 else one
         size = one.params.get("num_generations")
-        common.require_whole_groups(prompt_ids, code_N, sample_N.to_numpy(), size, where)
-        codes.append(code_N + groups)
-        groups, start = groups + int(code_N.max(initial=-1)) + 1, start + rows
-    return np.concatenate(codes)
+        common.require_whole_groups(
+            prompt_ids, common.group_codes(names), sample_N.to_numpy(), size, where
+        )
+        keys += [(0 if merge else number, name) for name in names]
+    return common.group_codes(keys)
 
 
 def _columns(scores: Shards, rollouts: Shards) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
@@ -242,8 +263,10 @@ def summarise(advantages: Shards) -> dict[str, Any]:
     counts those with one left, whose advantage is 0, and `no_reward` those with none.
     """
     groups = informative = missing = kept = floored = one = none = 0
-    for table in advantages.parts():
-        key = [name for name in ("prompt_id", schema.INPUT) if name in table.column_names]
+    is_merged = advantages.params.get("merge")
+    is_apart = schema.INPUT in advantages.schema.names and not is_merged
+    key = ["prompt_id", *([schema.INPUT] if is_apart else [])]
+    for table in [advantages.table()] if is_merged else advantages.parts():
         by_group = table.group_by(key).aggregate(
             [("group_std", "max"), ("keep", "any"), ("group_size", "max"), ("prompt_id", "count")]
         )

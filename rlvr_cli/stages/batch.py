@@ -22,7 +22,7 @@ from rlvr_cli.storage.shards import Shards
 class UpdateBatch:
     """The kept rows of an advantages directory, with the prompt of each and the input it is of.
 
-    The rows of one prompt of one input are a group.
+    The rows of one prompt of one input are a group; inputs that were merged count as the first.
     """
 
     rows: list[Row]
@@ -49,8 +49,12 @@ def read(
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
     kept: list[list[pa.Table]] = [[] for _ in rollouts.inputs]
+    merged: dict[int, int] = {}  # the first input that each was merged with
+    firsts: dict[int, int] = {}
     for index in range(len(advantages)):
-        number = rollouts.input_of(index)
+        number, owner = rollouts.input_of(index), advantages.input_of(index)
+        if advantages.inputs[owner].params.get("merge"):
+            merged[number] = firsts.setdefault(owner, number)
         columns = common.zip_columns(index, *sources)
         kept[number].append(_kept(columns, names, rollouts.inputs[number]))
     for parts, one in zip(kept, rollouts.inputs, strict=True):
@@ -67,7 +71,12 @@ def read(
     return UpdateBatch(
         _rows(table, objective, old),
         table["prompt_id"].to_pylist(),
-        [number for number, parts in enumerate(kept) for part in parts for _ in range(len(part))],
+        [
+            merged.get(number, number)
+            for number, parts in enumerate(kept)
+            for part in parts
+            for _ in range(len(part))
+        ],
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
 
