@@ -5,13 +5,14 @@
     python tests/crash.py --scenario graph -- --model DIR --prompts DIR --eval-every 0 --algo nsr
 
 A disturbance is KILL, TERM or USR1, or STOP and then KILL or CONT; of several processes it meets
-the launcher, a rank, or all of them. Afterwards no process is left, and the run goes on. Once it is
-complete its files are those of an undisturbed run, byte by byte but for the seconds in
+the launcher, a rank, or all of them; of a run that others follow the trainer, a sampler or scorer
+(which is started again), or all of them. Afterwards no process is left, and the run goes on. Once
+it is complete its files are those of an undisturbed run, byte by byte but for the seconds in
 metrics.jsonl, and no temporary one is among them. Words behind `--` are added to those of
 `rlvr train`. A run that fails stays where it lies, with its log.
 
 Attempts of most scenarios are forks of a process that has imported what a run imports: so the kills
-fall into the loop, not into imports. Those of `nproc` and `vllm` are real command lines.
+fall into the loop, not into imports. Those of `nproc`, `follow` and `vllm` are real command lines.
 """
 
 import argparse
@@ -42,6 +43,7 @@ COMMON = (
     *("--eval-num-generations", "2", "--keep-weights", "2"),
 )
 NOW_AND_THEN = ("--eval-every", "3", "--save-every", "2")
+FOLLOW = ("--async", "--ahead", "2")
 EACH = ("--eval-every", "1", "--save-every", "1")
 SCENARIOS = {
     "grpo": Scenario(("--algo", "grpo", "--engine", "transformers", *NOW_AND_THEN)),
@@ -52,10 +54,14 @@ SCENARIOS = {
         ("--algo", "grpo", "--engine", "graph:rows=64,least_rows=64", *NOW_AND_THEN),
         same_bytes=not disturbed.has_gpu(),  # see docs/limits.md
     ),
+    "follow": Scenario(
+        ("--algo", "grpo", *NOW_AND_THEN, *FOLLOW), forks=False, follows=True, same_bytes=True
+    ),
     "vllm": Scenario(
         ("--algo", "grpo", "--engine", "vllm", *NOW_AND_THEN), forks=False, same_bytes=False
     ),
 }
+SCHEDULE = "schedule"
 BY_DEFAULT = ("grpo", "dlc", "evaluations", "nproc")
 
 
@@ -111,6 +117,10 @@ def undisturbed(name: str, scenario: Scenario, root: Path) -> list:
         if Disturbed(short, root / "short").attempt(modules):
             raise disturbed.Broken(f"{name}: {(root / 'short.log').read_text()[-500:]}")
         load(json.loads(modules.read_text()))
+    if scenario.follows:  # its schedule is that of the others, whose bytes are equal then
+        at = scenario.words.index("--schedule-of")
+        words = scenario.words[:at] + scenario.words[at + 2 :]
+        Disturbed(replace(scenario, words=words), root / SCHEDULE).complete()
     begins, start, began = [], time.monotonic(), time.time_ns()
     run = Disturbed(scenario, root / "undisturbed")
     watch = forked(lambda: _until_begun(run.run, began, start), root / "begins.json")
@@ -157,6 +167,9 @@ def prepare(given: argparse.Namespace, scratch: Path) -> dict[str, Tally]:
     for name in given.scenario or BY_DEFAULT:
         scenario = SCENARIOS[name]
         scenario = replace(scenario, words=(*scenario.words, *common))
+        if scenario.follows:
+            words = ("--schedule-of", str(scratch / name / SCHEDULE))
+            scenario = replace(scenario, words=(*scenario.words, *words))
         if given.commands:
             scenario = replace(scenario, forks=False)
         tallies[name] = Tally(scenario)
@@ -226,7 +239,7 @@ def table(tallies: dict[str, Tally]) -> str:
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(str(v).ljust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
     for name, tally in tallies.items():
-        if tally.scenario.processes > 1:
+        if tally.scenario.processes > 1 or tally.scenario.follows:
             targets = Counter(f"{signal} {target}" for signal, target, _ in tally.kills)
             lines.append(f"{name}: " + ", ".join(f"{k} {n}" for k, n in sorted(targets.items())))
     return "\n".join(line.rstrip() for line in lines)

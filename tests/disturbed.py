@@ -24,6 +24,7 @@ import torch
 
 from rlvr_cli.cli import app
 from rlvr_cli.errors import INTERRUPTED
+from rlvr_cli.loop.launching import LOGS
 from rlvr_cli.storage.shards import MANIFEST
 
 COMMAND = "from rlvr_cli.cli.app import main; main()"
@@ -36,7 +37,7 @@ PHASES = {
     "update": "update",
     "memory": "memory",
 }
-LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned)")
+LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned|again)")
 ENDS_S = 20  # what a run may take to end after a signal
 GPU_MIB = 64  # by which the memory in use differs from one reading to the next
 
@@ -52,6 +53,7 @@ class Scenario:
     words: tuple[str, ...]
     forks: bool = True
     same_bytes: bool = True
+    follows: bool = False  # whether it starts processes that sample and score
 
     @property
     def processes(self) -> int:
@@ -80,7 +82,8 @@ class Disturbed:
         """Attempts until one ends by itself; at last one that nothing disturbs."""
         while self.attempt() != 0:
             pass
-        said = self.log.read_text(errors="replace")
+        logs = [self.log, *(self.run / LOGS).glob("*.log")]
+        said = "".join(log.read_text(errors="replace") for log in logs)
         if found := re.search(r".*(a defect of rlvr|Traceback \(most recent).*", said):
             raise Broken(f"it said `{found[0]}`")
         if left := [str(p) for p in self.run.rglob("*") if LEFT_OVER.match(p.name)]:
@@ -173,15 +176,21 @@ class Disturbed:
                 target = self.chance.choice(["parent", "rank", "both"])
                 one = self.chance.choice(ranks)
                 pids = {"parent": [child], "rank": [one], "both": [child, *ranks]}[target]
+        if self.scenario.follows:
+            members = [p for p in family.members() if p.parent == child]
+            followers = [p.pid for p in members if " --follow " in p.command]
+            target = self.chance.choice(["parent", "follower", "follower", "all"])
+            one = [self.chance.choice(followers)] if followers else []
+            pids = {"parent": [child], "follower": one, "all": [child, *followers]}[target]
         family.members()  # whoever is known now is known when its parents are gone
         _send(pids, number)
         self.kills.append((number.name.removeprefix("SIG"), target, phase(self.run, began)))
         if number != signal.SIGSTOP:
-            return True
+            return target != "follower"
         time.sleep(self.chance.uniform(0.05, 0.5))
         after = self.chance.choice((signal.SIGKILL, signal.SIGCONT))
         _send(pids, after)
-        return after == signal.SIGKILL
+        return after == signal.SIGKILL and target != "follower"
 
     def _require_memory(self) -> None:
         """Nothing of a GPU is in use that was not before."""
@@ -247,6 +256,8 @@ def content(run: Path) -> dict[str, str]:
     actual = {}
     for path in sorted(run.rglob("*")):
         name = str(path.relative_to(run))
+        if name.partition("/")[0] == LOGS:
+            continue
         if path.is_dir():
             actual[name] = "a folder"
             continue

@@ -198,7 +198,7 @@ def prepare(setup: Setup) -> Inputs:
         digests["memory_model"] = inputs.memory_model.digest
     if setup.schedule.given is not None:
         digests["schedule"] = schedule.digest(setup.schedule.given)
-    digests |= objectives.origins(train.algo)
+    digests |= objectives.origins(preflight.corrected(setup.config) if train.ahead else train.algo)
     digests |= rewards.origins(train.verifier) if train.verifier else {}
     digests |= registry.origins("rollout", setup.config.rollout.engine)
     digests |= registry.origins("training", setup.config.train_step.trainer)

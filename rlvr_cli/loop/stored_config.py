@@ -29,7 +29,7 @@ MAY_MOVE = {
     "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
     "schedule_of": "schedule",
 }  # fmt: skip
-_SPECS = ("algo", "engine", "trainer", "verifier")
+_SPECS = ("algo", "engine", "trainer", "verifier", "stale_correction")
 _BRING_BACK = "bring the file back, or start another run with --out"
 Tables = dict[str, dict[str, Any]]
 
@@ -129,6 +129,8 @@ def meaning(name: str, value: Any, stored: Any) -> Any:
         if value == engine_choice.AUTO and stored is not None:
             value = stored
         return registry.canonical(folders[name], value, stored)
+    if name == "stale_correction":
+        return value if value == "none" else registry.canonical("modifiers", value, stored)
     if name == "verifier":
         return rewards.canonical(value, stored or None) if value else ""
     return objective.canonical(value, stored) if name == "algo" else value
