@@ -4,7 +4,6 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, origins
 from rlvr_cli.storage.journal import Part
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import METADATA_KEY
@@ -44,7 +43,7 @@ def manifest(path: Path, plan: Plan, parts: list[Part]) -> dict[str, Any]:
         "fingerprint": plan.fingerprint,
         "digest": hashlib.sha256((plan.fingerprint + checksums).encode()).hexdigest(),
         "parents": {
-            role: {"path": os.path.relpath(parent.path, path), "digest": parent.digest}
+            role: {"path": origins.named_from(parent.path, path), "digest": parent.digest}
             for role, parent in plan.parents.items()
         },
         "paths": plan.paths,

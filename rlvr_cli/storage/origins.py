@@ -1,0 +1,102 @@
+"""Where directories in the cache were fetched from: they are recorded by their URL, never fetched.
+
+stores/KEY/origin.json     the URL, and the digest of a directory of shards
+stores/KEY/NAME            what was fetched, whole from the moment that it is there
+"""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.storage import atomic, user_cache
+from rlvr_cli.terminal import escape
+
+ORIGIN = "origin.json"
+
+
+def folder() -> Path:
+    """Where what was fetched lies; it may be removed at any time."""
+    return user_cache.folder() / "stores"
+
+
+def keep(entry: Path, url: str, digest: str | None) -> None:
+    """Notes where an entry of the cache comes from, without the secrets of its URL."""
+    origin = {"url": escape.redacted(url), "digest": digest}
+    atomic.write_atomic(entry / ORIGIN, atomic.pretty_json(origin))
+
+
+def recorded(path: Path) -> str | None:
+    """The URL of what lies in the cache; None of any other path."""
+    try:
+        inner = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder())).parts
+    except ValueError:
+        return None
+    if len(inner) < 2 or (origin := _read(folder() / inner[0])) is None:
+        return None
+    return "/".join((origin["url"], *inner[2:]))
+
+
+def require_outside(path: Path) -> None:
+    """An error where a command would write beside a copy that it was given to read."""
+    if recorded(path):
+        raise UsageError(
+            f"`{path}` would lie in the cache, with what was fetched from a store",
+            f"name what to make with --out, as in `--out {shlex.quote(path.name)}`",
+        )
+
+
+def named_from(path: Path, directory: Path) -> str:
+    """What a directory records of where another lies: its URL, or its path from there."""
+    return recorded(path) or os.path.relpath(path, directory)
+
+
+def is_url(recorded: str) -> bool:
+    return re.match(r"[A-Za-z][\w+.:-]+://", recorded) is not None
+
+
+def joined(directory: Path, recorded: str) -> str:
+    """The path, or the URL, that a directory records of another."""
+    return recorded if is_url(recorded) else os.path.normpath(directory / recorded)
+
+
+def not_fetched(path: Path) -> DataError | None:
+    """What to say of a URL that a configuration or a directory names; None of a path.
+
+    As a `Path` it has lost one of its slashes.
+    """
+    if (found := re.match(r"([A-Za-z][\w+.-]+):/+(?=[^/])", str(path))) is None:
+        return None
+    url = escape.redacted(f"{found[1]}://{str(path)[found.end() :]}")
+    return DataError(
+        f"`{url}` is in a store, and only what the command line itself names is fetched",
+        f"name it there, or bring it here: `rlvr pull {shlex.quote(url)} DIR`",
+    )
+
+
+def beside(path: Path, relative: str) -> str | None:
+    """The URL of what lies at a relative path from something that was fetched."""
+    url = recorded(path)
+    if url is None or os.path.isabs(relative) or "://" in relative:
+        return None
+    scheme, _, rest = url.partition("://")
+    place = os.path.normpath(f"{rest}/{relative}")
+    return None if place.startswith(os.pardir) or "/" not in place else f"{scheme}://{place}"
+
+
+def with_digest(digest: str) -> Iterator[Path]:
+    """The directories of shards in the cache that had this digest when they were fetched."""
+    for found in sorted(folder().glob(f"*/{ORIGIN}")):
+        if (_read(found.parent) or {}).get("digest") == digest:
+            yield from (path for path in found.parent.iterdir() if path.is_dir())
+
+
+def _read(entry: Path) -> dict[str, str] | None:
+    try:
+        origin = json.loads((entry / ORIGIN).read_text())
+        return origin if isinstance(origin["url"], str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
