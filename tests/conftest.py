@@ -102,6 +102,26 @@ def _own_imports():
         yield
 
 
+@pytest.fixture(scope="session")
+def s3_server():
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    server = runpy.run_path(str(Path(__file__).with_name("s3_server.py")))["S3Server"]()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server, monkeypatch, tmp_path):
+    """A bucket of a real S3 server, whose address and keys are in the environment."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 2)  # it waits longer each time
+    yield runpy.run_path(str(Path(__file__).with_name("s3_server.py")))["Bucket"](s3_server)
+    s3_server.fault = lambda method, path: None
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left behind."""

@@ -24,7 +24,7 @@ LAYERS = """
     engines layouts stages
     fixtures lab memory_estimate viewer
     algorithms cli interop models tracking verification
-    run_config
+    run_config stores
     config registry runtime storage
     specs tasks
     terminal

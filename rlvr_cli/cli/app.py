@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import added, checkout, faults, options
+from rlvr_cli.cli import added, checkout, faults, options, placing
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.specs import foreign, trust, user_code
 from rlvr_cli.storage import disk, moved
@@ -31,7 +31,7 @@ _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),
     *("memory-step", "init", "train", "branch", "bench", "serve"),
     *("eval-passk", "ucc", "diversity", "coverage", "compare", "report", "view", "track"),
-    *("import", "export", "convert", "check", "doctor", "list"),
+    *("import", "export", "convert", "push", "pull", "check", "doctor", "list"),
 )
 
 
@@ -129,7 +129,7 @@ def _load(name: str) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     last = name.rpartition("/")[2]
     command = options.announced(name.replace("/", " "), module.command)
-    command = added.extended(name, console.results_alone()(command))
+    command = placing.placed(name, added.extended(name, console.results_alone()(command)))
     single.command(name=last, help=module.__doc__)(command)
     return typer.main.get_command(single)
 

@@ -13,8 +13,10 @@ import typer
 from typer.models import ArgumentInfo
 
 from rlvr_cli import config, registry, run_config
+from rlvr_cli.cli import placing
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed, several, stdin
+from rlvr_cli.storage import origins
 from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
@@ -269,9 +271,8 @@ def announced(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapper(**values: Any) -> Any:
         given = [values[name] for name in arguments if values[name] is not None]
-        inputs = [
-            str(one) for value in given for one in (value if type(value) is list else [value])
-        ]
+        flat = [one for value in given for one in (value if type(value) is list else [value])]
+        inputs = [origins.recorded(Path(one)) or str(one) for one in flat]
         with console.origin(name, inputs):
             return command(**values)
 
@@ -337,8 +338,8 @@ def _only_path(lines: list[str], expected: str) -> Path:
             f"stdin holds {len(lines)} lines, {expected}",
             "look at what the command before printed on stderr",
         )
-    console.reads(lines[0])
-    return Path(lines[0])
+    console.reads(escape.redacted(lines[0]))
+    return Path(placing.read(lines[0]))
 
 
 def once(paths: list[Path]) -> list[Path]:

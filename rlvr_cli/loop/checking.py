@@ -10,7 +10,7 @@ from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import checkpoint_state
-from rlvr_cli.storage import manifest as manifests, metrics_log, origins, run_folders
+from rlvr_cli.storage import branch_origins, manifest as manifests, metrics_log, run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
@@ -52,14 +52,14 @@ def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
             damaged.append(error)
     damaged += _of_run(path)
     facts: dict[str, Any] = {"path": str(path), "directories": len(directories)}
-    if not damaged and (branched := origins.of(path)):
+    if not damaged and (branched := branch_origins.of(path)):
         facts["origins"] = [asdict(origin) for origin in branched]
     return damaged, facts
 
 
 def origins_of(path: Path) -> list[str]:
     """Where a run branched from, the nearest first, in words."""
-    return [origin.described() for origin in origins.of(path)]
+    return [origin.described() for origin in branch_origins.of(path)]
 
 
 def _directories(path: Path) -> list[Path]:
@@ -90,7 +90,7 @@ def _of_run(path: Path) -> list[DataError]:
         begun = RunDirectory(path)
         begun.begun()
         damaged += [DataError(text, resume) for text in begun.remarks()]
-        if wrong := origins.damage(path, begun.require_inputs({})):
+        if wrong := branch_origins.damage(path, begun.require_inputs({})):
             damaged.append(wrong)
         if begun.is_changed(memory := path / memory_model.FOLDER):
             damaged.append(DataError(f"`{memory}` is not as it was written", resume))

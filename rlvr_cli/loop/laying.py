@@ -20,8 +20,8 @@ from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.stages import logprob
 from rlvr_cli.stages.dynamic import DRAWS
-from rlvr_cli.storage import atomic, locks, metrics_log, origins, run_folders
-from rlvr_cli.storage.origins import Origin
+from rlvr_cli.storage import atomic, branch_origins, locks, metrics_log, run_folders
+from rlvr_cli.storage.branch_origins import Origin
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.terminal import console
 
@@ -84,7 +84,7 @@ def _policy(plan: Plan) -> str:
 
 def _is_same(plan: Plan, branch: Branch, policy: str) -> bool:
     """Whether the directory of a branch holds that branch already."""
-    origin, begun = origins.newest(branch.path), RunDirectory(branch.path).begun()
+    origin, begun = branch_origins.newest(branch.path), RunDirectory(branch.path).begun()
     if origin is None or begun is None or (origin.at, origin.policy) != (plan.at, policy):
         return False
     chosen = (branch.config.train.algo, branch.config.train.verifier)
@@ -188,8 +188,8 @@ class _Layer:
         inputs |= registry.origins("training", config.train_step.trainer)
         origin = Origin(os.path.relpath(plan.run, branch.path), plan.at, self.policy,
                         _changed(plan, branch))  # fmt: skip
-        earlier = origins.seen_from(origins.of(plan.run), plan.run, branch.path)
-        inputs[origins.INPUT] = origins.keep(folder, [origin, *earlier])
+        earlier = branch_origins.seen_from(branch_origins.of(plan.run), plan.run, branch.path)
+        inputs[branch_origins.INPUT] = branch_origins.keep(folder, [origin, *earlier])
         directory = RunDirectory(folder)
         with directory.lock_and_check_config(config):
             directory.check_inputs(inputs)
@@ -253,7 +253,9 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
     if laid.made:
         text = f"{len(laid.made)} runs share {laid.shared_bytes / len(laid.made) / 1e6:,.1f} MB "
         text += f"each with `{plan.run}` up to step {plan.at}"
-        text += f", and {laid.completions} completions of step {plan.at + 1}" * bool(laid.completions)
+        text += f", and {laid.completions} completions of step {plan.at + 1}" * bool(
+            laid.completions
+        )
         said.append(text + f"; {laid.scored} were scored again" * bool(laid.scored))
     if laid.copied_bytes:
         said.append(f"{laid.copied_bytes / 1e6:,.1f} MB were copied")

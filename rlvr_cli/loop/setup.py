@@ -30,7 +30,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
-from rlvr_cli.storage import atomic, moved, origins, run_folders
+from rlvr_cli.storage import atomic, branch_origins, moved, run_folders
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -241,7 +241,7 @@ def take_back(setup: Setup) -> Last:
 def _require_shared_step(setup: Setup, last: int) -> None:
     """An error where a branch would repeat steps that it shares, which were made otherwise."""
     here, train = setup.directory.path, setup.config.train
-    origin = origins.newest(here)
+    origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:
         return
     words = ["rlvr", "branch", os.path.normpath(here / origin.run), "--at", str(origin.at)]

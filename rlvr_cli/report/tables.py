@@ -12,7 +12,7 @@ from rlvr_cli.report.panels import ReportTable
 from rlvr_cli.report.sources import ReportSource, ancestors
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.summary import label
-from rlvr_cli.storage import origins
+from rlvr_cli.storage import branch_origins
 from rlvr_cli.storage.atomic import canonical_json
 from rlvr_cli.terminal import tables
 
@@ -89,7 +89,7 @@ def line(source: ReportSource) -> dict[str, Any]:
                 "versions": ", ".join(f"{k} {v}" for k, v in manifest["versions"].items()),
             }
         )
-    branched = origins.of(source.path) if source.run else []
+    branched = branch_origins.of(source.path) if source.run else []
     config = [("branched from", [("", origin.described()) for origin in branched])] * bool(branched)
     config += [
         (table, _facts(values))

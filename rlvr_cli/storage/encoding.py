@@ -4,7 +4,6 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.storage import atomic
+from rlvr_cli.storage import atomic, origins
 from rlvr_cli.storage.journal import Part
 from rlvr_cli.storage.plan import Plan, recorded
 from rlvr_cli.storage.shards import METADATA_KEY
@@ -46,7 +45,7 @@ def manifest(path: Path, plan: Plan, parts: list[Part]) -> dict[str, Any]:
         "parents": {
             role: recorded(
                 parent,
-                lambda one: {"path": os.path.relpath(one.path, path), "digest": one.digest},
+                lambda one: {"path": origins.named_from(one.path, path), "digest": one.digest},
             )
             for role, parent in plan.parents.items()
         },

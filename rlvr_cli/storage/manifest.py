@@ -37,6 +37,13 @@ def unsealed(path: Path) -> dict[str, Any] | None:
         raise Damaged(str(error), error.hint) from error
     if data is None:
         return None
+    if (content := unseal(data)) is None:
+        raise Damaged(f"`{path}` was cut or changed after it was written", made_again(path.parent))
+    return content
+
+
+def unseal(data: bytes) -> dict[str, Any] | None:
+    """What was sealed in these bytes; None if they are not as written."""
     try:
         content = json.loads(data)
         checksum = content.pop("sha256")
@@ -44,7 +51,7 @@ def unsealed(path: Path) -> dict[str, Any] | None:
             return dict(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise Damaged(f"`{path}` was cut or changed after it was written", made_again(path.parent))
+    return None
 
 
 def made_again(directory: Path) -> str:

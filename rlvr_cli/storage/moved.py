@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rlvr_cli.storage import origins
+
 KINDS = ("prompts", "rollouts", "scores", "advantages", "logprobs")
 _places: dict[str, Path] = {}  # by digest
 _used: set[str] = set()
@@ -47,12 +49,14 @@ def is_used(digest: str) -> bool:
 def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
     """Where a parent may be: where it was said to be, then where the child has it.
 
-    A recorded path is read as it is written; if nothing lies there, as links lead.
+    A recorded path is read as it is written; if nothing lies there, as links lead. A URL leads
+    nowhere: a copy of what lies there may have been fetched before.
     """
     if known := place(digest):
         yield known
     yield Path(os.path.normpath(child / recorded))
     yield Path(os.path.realpath(child / recorded))
+    yield from origins.with_digest(digest)
 
 
 def nearby(child: Path, recorded: str) -> Iterator[Path]:

@@ -1,98 +1,102 @@
-"""Which runs a run branched from: `branch.json` in its directory.
+"""Where directories in the cache were fetched from: they are recorded by their URL, never fetched.
 
-A branch has files of its own for all that it is made of, so nothing here has to be found again.
+stores/KEY/origin.json     the URL, and the digest of a directory of shards
+stores/KEY/NAME            what was fetched, whole from the moment that it is there
 """
 
-import hashlib
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rlvr_cli.errors import DataError
-from rlvr_cli.storage import atomic, manifest
+from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.storage import atomic, user_cache
+from rlvr_cli.terminal import escape
 
-BRANCH = "branch.json"
-INPUT = "branch"  # the name of its digest among those of what the run reads
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A run, the step of it that both share, and the options that are others since: was and is.
-
-    `run` is its path from the branch as they lay then, and `policy` the digest of the policy after
-    that step, by which it is known wherever it lies.
-    """
-
-    run: str
-    at: int
-    policy: str
-    changed: dict[str, tuple[str, str]]
-
-    def described(self) -> str:
-        """As in `` `../grpo` at step 40: algo was grpo, is dapo``."""
-        changes = "; ".join(f"{name} was {_said(was)}, is {_said(now)}"
-                            for name, (was, now) in self.changed.items())  # fmt: skip
-        return f"`{self.run}` at step {self.at}: {changes or 'nothing differs'}"
+ORIGIN = "origin.json"
 
 
-def _said(value: str) -> str:
-    return value or "each prompt's own"
+def folder() -> Path:
+    """Where what was fetched lies; it may be removed at any time."""
+    return user_cache.folder() / "stores"
 
 
-def keep(run: Path, origins: Sequence[Origin]) -> str:
-    """Writes where a run branched from, the nearest first; the digest to keep of it."""
-    content = {"origins": [asdict(origin) for origin in origins]}
-    atomic.write_atomic(run / BRANCH, manifest.seal(content))
-    return _digest(content)
+def keep(entry: Path, url: str, digest: str | None) -> None:
+    """Notes where an entry of the cache comes from, without the secrets of its URL."""
+    origin = {"url": escape.redacted(url), "digest": digest}
+    atomic.write_atomic(entry / ORIGIN, atomic.pretty_json(origin))
 
 
-def of(run: Path) -> list[Origin]:
-    """Where a run branched from, the nearest first; none of one that did not."""
-    return [_origin(run, entry) for entry in _read(run).get("origins", [])]
-
-
-def newest(run: Path) -> Origin | None:
-    """Where a run branched from, None of one that did not or that does not say it any more."""
+def recorded(path: Path) -> str | None:
+    """The URL of what lies in the cache; None of any other path."""
     try:
-        return next(iter(of(run)), None)
-    except DataError:
+        inner = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder())).parts
+    except ValueError:
         return None
+    if len(inner) < 2 or (origin := _read(folder() / inner[0])) is None:
+        return None
+    return "/".join((origin["url"], *inner[2:]))
 
 
-def damage(run: Path, inputs: dict[str, str]) -> DataError | None:
-    """What is wrong with the file, by the digest that was kept of it."""
-    hint = "bring the file back; nothing of the run but its origin depends on it"
+def require_outside(path: Path) -> None:
+    """An error where a command would write beside a copy that it was given to read."""
+    if recorded(path):
+        raise UsageError(
+            f"`{path}` would lie in the cache, with what was fetched from a store",
+            f"name what to make with --out, as in `--out {shlex.quote(path.name)}`",
+        )
+
+
+def named_from(path: Path, directory: Path) -> str:
+    """What a directory records of where another lies: its URL, or its path from there."""
+    return recorded(path) or os.path.relpath(path, directory)
+
+
+def is_url(recorded: str) -> bool:
+    return re.match(r"[A-Za-z][\w+.:-]+://", recorded) is not None
+
+
+def joined(directory: Path, recorded: str) -> str:
+    """The path, or the URL, that a directory records of another."""
+    return recorded if is_url(recorded) else os.path.normpath(directory / recorded)
+
+
+def not_fetched(path: Path) -> DataError | None:
+    """What to say of a URL that a configuration or a directory names; None of a path.
+
+    As a `Path` it has lost one of its slashes.
+    """
+    if (found := re.match(r"([A-Za-z][\w+.-]+):/+(?=[^/])", str(path))) is None:
+        return None
+    url = escape.redacted(f"{found[1]}://{str(path)[found.end() :]}")
+    return DataError(
+        f"`{url}` is in a store, and only what the command line itself names is fetched",
+        f"name it there, or bring it here: `rlvr pull {shlex.quote(url)} DIR`",
+    )
+
+
+def beside(path: Path, relative: str) -> str | None:
+    """The URL of what lies at a relative path from something that was fetched."""
+    url = recorded(path)
+    if url is None or os.path.isabs(relative) or "://" in relative:
+        return None
+    scheme, _, rest = url.partition("://")
+    place = os.path.normpath(f"{rest}/{relative}")
+    return None if place.startswith(os.pardir) or "/" not in place else f"{scheme}://{place}"
+
+
+def with_digest(digest: str) -> Iterator[Path]:
+    """The directories of shards in the cache that had this digest when they were fetched."""
+    for found in sorted(folder().glob(f"*/{ORIGIN}")):
+        if (_read(found.parent) or {}).get("digest") == digest:
+            yield from (path for path in found.parent.iterdir() if path.is_dir())
+
+
+def _read(entry: Path) -> dict[str, str] | None:
     try:
-        content = _read(run)
-        of(run)
-    except DataError as error:
-        return DataError(str(error), hint)
-    if INPUT in inputs and _digest(content) != inputs[INPUT]:
-        return DataError(f"`{run / BRANCH}` is gone or another run's", hint)
-    return None
-
-
-def seen_from(origins: Sequence[Origin], parent: Path, branch: Path) -> list[Origin]:
-    """The origins of a run as its branch names them."""
-    return [
-        Origin(os.path.relpath(parent / each.run, branch), each.at, each.policy, each.changed)
-        for each in origins
-    ]
-
-
-def _read(run: Path) -> dict[str, Any]:
-    return manifest.unsealed(run / BRANCH) or {}
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(atomic.canonical_json(content).encode()).hexdigest()
-
-
-def _origin(run: Path, entry: Any) -> Origin:
-    try:
-        changed = {str(name): (str(was), str(now)) for name, (was, now) in entry["changed"].items()}
-        return Origin(str(entry["run"]), int(entry["at"]), str(entry["policy"]), changed)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"`{run / BRANCH}` is not as rlvr writes it", "bring it back") from error
+        origin = json.loads((entry / ORIGIN).read_text())
+        return origin if isinstance(origin["url"], str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

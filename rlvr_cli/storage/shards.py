@@ -8,7 +8,6 @@ checks the part's sha256. writer.py writes; no other code touches shard files.
 
 import contextlib
 import hashlib
-import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, journal, manifest as manifests, moved, schema
+from rlvr_cli.storage import atomic, journal, manifest as manifests, moved, origins, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
@@ -224,18 +223,22 @@ class Shards:
                 f"made from with `{flag} DIR`",
             )
         raise DataError(
-            f"`{moved_to or os.path.normpath(self.path / path)}` is not there, from which "
+            f"`{moved_to or origins.joined(self.path, path)}` is not there, from which "
             f"`{self.path}` was made",
             f"say where it is now: `{flag} {self._nearby(path, role, digest)}`",
         )
 
     def _nearby(self, path: str, role: str, digest: str) -> str:
-        """A directory of this digest in a folder above, as a command line names it; else DIR."""
+        """A directory of this digest in a folder above, as a command line names it; else DIR.
+
+        Where this one was fetched, or records a URL, it is what lies there.
+        """
         for place in moved.nearby(self.path, path):
             with contextlib.suppress(DataError, OSError, KeyError):
                 if (place / MANIFEST).exists() and Shards.open(place, role).digest == digest:
                     return shlex.quote(str(place))
-        return "DIR"
+        url = path if origins.is_url(path) else origins.beside(self.path, path)
+        return shlex.quote(url) if url else "DIR"
 
 
 class _Facts(dict[str, Any]):
@@ -342,7 +345,7 @@ def has_parts(path: Path) -> bool:
 
 def _incomplete(path: Path) -> DataError:
     if not path.exists():
-        return DataError(f"`{path}` does not exist", "check the path")
+        return origins.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
     listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
     if not listings and has_parts(path):
         hint = manifests.made_again(path)

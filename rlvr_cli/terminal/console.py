@@ -66,7 +66,7 @@ def reads(*inputs: object) -> None:
         known["inputs"] = [str(one) for one in inputs]
 
 
-def _write_json(path: Path | None, summary: dict[str, Any]) -> None:
+def _write_json(path: Path | str | None, summary: dict[str, Any]) -> None:
     """One object on one line of stdout; docs/schemas describes that of each command."""
     whole = {**(_ORIGIN.get() or {}), "path": None if path is None else str(path), **summary}
     document(json.dumps(whole, allow_nan=False) + "\n")
@@ -99,10 +99,12 @@ def error(message: str, hint: str) -> None:
 def _labelled(label: str, style: str, text: str) -> None:
     from rich.text import Text
 
-    stderr().print(Text.assemble((label, style), " ", escape.line(text.replace("\n", " "))))
+    stderr().print(
+        Text.assemble((label, style), " ", escape.redacted(escape.line(text.replace("\n", " "))))
+    )
 
 
-def result(path: Path, summary: dict[str, Any], *, as_json: bool) -> None:
+def result(path: Path | str, summary: dict[str, Any], *, as_json: bool) -> None:
     """The one thing on stdout: the path of the output, or its summary as JSON."""
     if as_json:
         _write_json(path, summary)

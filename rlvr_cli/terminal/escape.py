@@ -1,6 +1,7 @@
 """Text of models and files, made safe to show on a page and on a terminal."""
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -17,6 +18,17 @@ _SHOWN: dict[int, int | str] = {
     **{code: f"⟨U+{code:04X}⟩" for code in (*range(0x80, 0xA0), *_MARKS)},
     **{code: f"⟨U+{code:04X}⟩" for code in range(0xD800, 0xE000)},  # half a pair, a byte of a path
 }
+
+_SECRET = re.compile(
+    r"(?<=://)[^/\s@`'\"]*@|(?<=[?&])[^=&\s]*(?:sig|token|key|secret)[^=&\s]*=[^&\s`'\"]+", re.I
+)
+
+
+def redacted(text: str) -> str:
+    """The text without the user, the password and the signatures that its URLs hold."""
+    return _SECRET.sub(
+        lambda m: "***@" if m[0].endswith("@") else f"{m[0].partition('=')[0]}=***", text
+    )
 
 
 def shown(text: str) -> str:
@@ -39,6 +51,7 @@ def command(words: Sequence[str]) -> str:
 
     A word with what a terminal should not get is quoted as bash, zsh and ksh do: `$'\\x1b[31m'`.
     """
+    words = [redacted(word) for word in words]
     return " ".join(shlex.quote(w) if line(w) == w else _ansi_quoted(w) for w in words)
 
 

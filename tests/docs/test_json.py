@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from rlvr_cli.models import policy
@@ -50,6 +51,8 @@ RUNS = {
     "import": ["rows.jsonl --out one", "rows.jsonl --model builtin --out two"],
     "export": ["scores"],
     "convert": ["builtin --out weights", "run --out of-a-run"],
+    "push": ["rows.jsonl memory://json/own.jsonl", "scores memory://json/scores"],
+    "pull": ["memory://json/rows.jsonl made.jsonl"],
     "check": ["scores", "run/steps/000002/update", "run", "branches/dapo"],
     "doctor": ["", "--model builtin --max-new-tokens 16", "scores --model builtin"],
     "list": ["", "verifiers", "templates r1-zero", "recipes apo"],
@@ -97,6 +100,7 @@ def place(copy, trained, monkeypatch):
     questions = {n: [{"prompt": n, "answer": "1", "verifier": "math"}] for n in ("some", "more")}
     for name, lines in (questions | {"rows": rows}).items():
         Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    fsspec.filesystem("memory").pipe_file("/json/rows.jsonl", b"{}")
     return copy
 
 

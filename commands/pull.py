@@ -1,0 +1,30 @@
+"""Fetches a directory, a run, a policy or a file from a store, and compares all of it.
+
+What `rlvr push` sent is compared with the sha256 of each file; of other directories of shards the
+parts are. The directory is there once all of it is. What has arrived is not fetched again.
+
+    rlvr pull s3://bucket/demo demo
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli.cli import options
+from rlvr_cli.terminal import console
+
+
+def command(
+    url: Annotated[str, typer.Argument(help="where it lies, as in s3://bucket/name")],
+    folder: Annotated[Path, typer.Argument(help="the directory to make")],
+    json: options.Json = False,
+) -> None:
+    from rlvr_cli.stores import pull
+    from rlvr_cli.stores.store import at
+
+    remote = pull.look(at(url))
+    with console.Parts("pull", len(remote.files), remote.size, "bytes") as parts:
+        sent = pull.pull(remote, folder, on_bytes=parts.advance)
+    console.say(f"pull: `{remote.store.shown}` -> `{folder}`: {sent.said('fetched')}")
+    console.result(folder, vars(sent), as_json=json)

@@ -1,0 +1,85 @@
+"""Where URLs of stores are taken: what a command reads is fetched, and it writes to none of them.
+
+Each value of a command's options that names a place in a store becomes the path of a copy, before
+the command sees it. What a command writes lies on this machine: `rlvr push` sends it.
+"""
+
+import functools
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.terminal import console, escape
+
+WRITTEN = ("out", "cache", "data_dir", "folder")
+"""The options that name what a command writes, or what it keeps for itself."""
+TEXTS = (
+    *("url", "verifier", "engine", "trainer", "trust_host", "trust_file", "to", "track", "push"),
+    *("answer_from", "system", "prefix", "suffix", "stop", "chat_template_kwargs", "separator"),
+    *("title", "name", "where", "equality", "similarity", "algo", "spec", "split", "layout"),
+)
+"""Those whose values are no paths, or are looked up by what reads them."""
+_POLICIES = ("model", "ref_model", "memory_model")
+_OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
+_READS_WEIGHTS = ("check", "convert", "doctor", "view")
+
+
+def placed(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that is given paths where its words name places in stores."""
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> Any:
+        for option, value in values.items():
+            if option in TEXTS or not isinstance(value, str | Path | list):
+                continue
+            if isinstance(value, list):
+                values[option] = [_place(name, option, one) for one in value]
+            else:
+                values[option] = _place(name, option, value)
+        return command(**values)
+
+    return wrapper
+
+
+def read(word: str) -> str:
+    """The path of what a word names, which may be the URL of a directory in a store."""
+    return str(_place("", "", word))
+
+
+def _place(name: str, option: str, value: Any) -> Any:
+    """A value as it is, or the path of a copy of what it names, in its own type."""
+    if not isinstance(value, str | Path) or ":/" not in str(value):
+        return value
+    from rlvr_cli.stores.store import url_of
+
+    url = url_of(value)
+    if url is None or (option in _OF_THE_HUB and url.startswith("hf://datasets/")):
+        return value
+    if option in WRITTEN:
+        raise _refused(name.replace("/", " "), option, escape.redacted(url.rpartition("::")[2]))
+    from rlvr_cli.stores import cache
+
+    path, sent = cache.fetched(url, weights=option in _POLICIES or name in _READS_WEIGHTS)
+    if sent:
+        text = f"fetched `{escape.redacted(url)}`, {sent.bytes / 1e6:.3g} MB, to `{path}`"
+        console.remark(name or "rlvr", text)
+    return type(value)(path) if isinstance(value, Path) else str(path)
+
+
+def _refused(name: str, option: str, url: str) -> UsageError:
+    flag = f"--{option.replace('_', '-')}"
+    if option == "folder":
+        return UsageError(f"`{url}` is in a store already", "name a directory on this machine")
+    if option != "out":
+        return UsageError(
+            f"{flag} is `{url}`, and what `rlvr {name}` keeps there lies on this machine",
+            f"name a directory of this machine with {flag}",
+        )
+    local = url.rstrip("/").rpartition("/")[2] or "out"
+    return UsageError(
+        f"`rlvr {name}` writes to this machine alone, and --out is `{url}`",
+        f"give it `--out {shlex.quote(local)}`, and then run "
+        f"`rlvr push {shlex.quote(local)} {shlex.quote(url)}`",
+    )

@@ -1,0 +1,98 @@
+"""Which runs a run branched from: `branch.json` in its directory.
+
+A branch has files of its own for all that it is made of, so nothing here has to be found again.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.storage import atomic, manifest
+
+BRANCH = "branch.json"
+INPUT = "branch"  # the name of its digest among those of what the run reads
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A run, the step of it that both share, and the options that are others since: was and is.
+
+    `run` is its path from the branch as they lay then, and `policy` the digest of the policy after
+    that step, by which it is known wherever it lies.
+    """
+
+    run: str
+    at: int
+    policy: str
+    changed: dict[str, tuple[str, str]]
+
+    def described(self) -> str:
+        """As in `` `../grpo` at step 40: algo was grpo, is dapo``."""
+        changes = "; ".join(f"{name} was {_said(was)}, is {_said(now)}"
+                            for name, (was, now) in self.changed.items())  # fmt: skip
+        return f"`{self.run}` at step {self.at}: {changes or 'nothing differs'}"
+
+
+def _said(value: str) -> str:
+    return value or "each prompt's own"
+
+
+def keep(run: Path, origins: Sequence[Origin]) -> str:
+    """Writes where a run branched from, the nearest first; the digest to keep of it."""
+    content = {"origins": [asdict(origin) for origin in origins]}
+    atomic.write_atomic(run / BRANCH, manifest.seal(content))
+    return _digest(content)
+
+
+def of(run: Path) -> list[Origin]:
+    """Where a run branched from, the nearest first; none of one that did not."""
+    return [_origin(run, entry) for entry in _read(run).get("origins", [])]
+
+
+def newest(run: Path) -> Origin | None:
+    """Where a run branched from, None of one that did not or that does not say it any more."""
+    try:
+        return next(iter(of(run)), None)
+    except DataError:
+        return None
+
+
+def damage(run: Path, inputs: dict[str, str]) -> DataError | None:
+    """What is wrong with the file, by the digest that was kept of it."""
+    hint = "bring the file back; nothing of the run but its origin depends on it"
+    try:
+        content = _read(run)
+        of(run)
+    except DataError as error:
+        return DataError(str(error), hint)
+    if INPUT in inputs and _digest(content) != inputs[INPUT]:
+        return DataError(f"`{run / BRANCH}` is gone or another run's", hint)
+    return None
+
+
+def seen_from(origins: Sequence[Origin], parent: Path, branch: Path) -> list[Origin]:
+    """The origins of a run as its branch names them."""
+    return [
+        Origin(os.path.relpath(parent / each.run, branch), each.at, each.policy, each.changed)
+        for each in origins
+    ]
+
+
+def _read(run: Path) -> dict[str, Any]:
+    return manifest.unsealed(run / BRANCH) or {}
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(atomic.canonical_json(content).encode()).hexdigest()
+
+
+def _origin(run: Path, entry: Any) -> Origin:
+    try:
+        changed = {str(name): (str(was), str(now)) for name, (was, now) in entry["changed"].items()}
+        return Origin(str(entry["run"]), int(entry["at"]), str(entry["policy"]), changed)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"`{run / BRANCH}` is not as rlvr writes it", "bring it back") from error

@@ -1,0 +1,61 @@
+"""What commands read of stores, kept on this machine: each content once, whatever its URL.
+
+A command looks at its URL each time it starts, so a store that changed is noticed; what is here
+already is not fetched again. Everything may be removed at any time.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.runtime import distributed
+from rlvr_cli.storage import atomic, manifest as manifests, origins
+from rlvr_cli.storage.manifest import MANIFEST
+from rlvr_cli.stores import pull as pulling
+from rlvr_cli.stores.push import Sent
+from rlvr_cli.stores.store import Store
+
+_RANKS = "RLVR_FETCHED"  # what the process that starts the others has fetched, by URL
+WEIGHTS = ("_checkpoint", "_weights")
+
+
+def fetched(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
+    """Where a copy of what lies at a URL is, and what was fetched for it; None if nothing was.
+
+    Without `weights` the checkpoints of a run or of an update are left out.
+    """
+    known = json.loads(os.environ.get(_RANKS, "{}")) if distributed.is_launched() else {}
+    asked = f"{'' if weights else 'no weights '}{url}"
+    if asked in known and Path(known[asked]).exists():
+        return Path(known[asked]), None
+    remote = pulling.look(Store(url))
+    if not weights:
+        remote = remote.without(WEIGHTS)
+    if not remote.files:
+        raise DataError(f"`{remote.store.shown}` holds checkpoints alone", "name them with --model")
+    path, sent = _in_cache(remote)
+    os.environ[_RANKS] = json.dumps({**known, asked: str(path)})
+    return path, sent
+
+
+def _in_cache(remote: pulling.Remote) -> tuple[Path, Sent | None]:
+    entry = origins.folder() / remote.key[:32]
+    path = entry / remote.store.name
+    if path.exists():
+        if pulling.holds(remote, path):
+            origins.keep(entry, remote.store.url, _digest(path))
+            return path, None
+        atomic.remove(path)
+    atomic.make_folder(entry)
+    sent = pulling.pull(remote, path, waits=True)
+    origins.keep(entry, remote.store.url, _digest(path))
+    return path, sent
+
+
+def _digest(path: Path) -> str | None:
+    """The digest of a directory of shards; None of anything else."""
+    if not (path / MANIFEST).is_file():
+        return None
+    digest = (manifests.unsealed(path / MANIFEST) or {}).get("digest")
+    return digest if isinstance(digest, str) else None

@@ -1,0 +1,241 @@
+"""Sending a directory to a store: what says that it is whole goes last.
+
+1. `_pushing.json` says what will be sent; whoever reads there is told that it is not whole.
+2. Every file but the manifests goes, several at a time; then the manifests of shards.
+3. The store's sizes are compared, `_pushed.json` is written, and `_pushing.json` removed.
+
+What is there already, of a push that was cut, is not sent again.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.storage import journal, locks
+from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.stores import listing as listings
+from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing, Tree
+from rlvr_cli.stores.store import Found, Store
+
+OnBytes = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a push or a pull did: files and bytes that went, files that were there already."""
+
+    files: int
+    bytes: int
+    kept: int
+    digest: str
+
+    def said(self, verb: str) -> str:
+        kept = f"{self.kept} files were there" if self.kept else ""
+        if not self.files:
+            return f"nothing left to do, all {kept}"
+        went = f"{verb} {self.files} files of {self.bytes / 1e6:,.3g} MB"
+        return f"{went}, {kept}" if kept else went
+
+
+@dataclass(frozen=True)
+class _There:
+    """What lies at a place before a push: its listings, and the files that the store lists."""
+
+    pushed: Listing | None
+    pushing: Listing | None
+    files: dict[str, Found]
+
+    @property
+    def others(self) -> dict[str, Found]:
+        return {name: file for name, file in self.files.items() if name not in (PUSHED, PUSHING)}
+
+    @property
+    def _tables(self) -> list[dict[str, File]]:
+        said = [listing for listing in (self.pushed, self.pushing) if listing]
+        return [table for listing in said for table in (listing.files, listing.before)]
+
+    @property
+    def listed(self) -> set[str]:
+        """The names that earlier pushes sent, or replaced."""
+        return {name for table in self._tables for name in table}
+
+    def known(self, name: str) -> File:
+        """What a file holds that is there; without a sha256 where that is not certain."""
+        size = self.files[name].size
+        said = [table[name] for table in self._tables if name in table]
+        sums = {file.sha256 for file in said if file.size == size}
+        return File(size, sums.pop() if len(sums) == 1 else "")
+
+
+def read(folder: Path) -> Tree:
+    """What is to be sent; an error if it is a directory that is being written, or half of one."""
+    if folder.is_file():
+        return listings.of_file(folder)
+    _require_still(folder)
+    return listings.of_folder(folder)
+
+
+def push(
+    tree: Tree,
+    store: Store,
+    *,
+    update: bool = False,
+    verify: bool = False,
+    on_bytes: OnBytes = lambda count: None,
+) -> Sent:
+    """Sends what was read; with `update` over what is there, with `verify` after reading that."""
+    if tree.folder.is_file():
+        return _push_file(tree, store, update=update, on_bytes=on_bytes)
+    there, files = _look(store), tree.listing.files
+    is_same = there.pushed is not None and there.pushed.digest == tree.listing.digest
+    if not is_same and not update:
+        _refuse_other(tree, store, there)
+    left = _left(tree, store, there, verify=verify)
+    size = sum(files[name].size for name in left)
+    on_bytes(tree.listing.size - size)
+    sent = Sent(len(left), size, len(files) - len(left), tree.listing.digest)
+    if is_same and not left:
+        store.remove(PUSHING)
+        return sent
+    _begin(tree, store, there)
+    for late in (False, True):
+        phase = [name for name in left if (name.rpartition("/")[2] == MANIFEST) is late]
+        _send(tree, store, phase, on_bytes)
+    _finish(tree, store, there)
+    return sent
+
+
+def _push_file(tree: Tree, store: Store, *, update: bool, on_bytes: OnBytes) -> Sent:
+    """Sends a file, which a store of objects has whole or not at all."""
+    file, found = tree.listing.files[""], store.file()
+    if found is None and store.files():
+        raise DataError(f"`{store.shown}` is a folder", "name the file in it")
+    if found is not None:
+        with TemporaryDirectory() as scratch:
+            sha256 = _arrives(store, "", Path(scratch, "file")) if found.size == file.size else ""
+        if sha256 == file.sha256:
+            return Sent(0, 0, 1, tree.listing.digest)
+        if not update:
+            raise _differs(tree, store, "")
+    _send(tree, store, [""], on_bytes)
+    return Sent(1, file.size, 0, tree.listing.digest)
+
+
+def _require_still(folder: Path) -> None:
+    """An error where there is no directory, or one that is being written or is half of one."""
+    if not folder.is_dir():
+        what = "is neither a file nor a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"`{folder}` {what}", "name a directory, a run, a policy or a file")
+    lock = folder / "_lock"
+    if locks.is_locked(lock) and (holder := locks.holder(lock)):
+        holder.refuse(lock)
+    if journal.listings(folder) and not (folder / MANIFEST).exists():
+        Shards.open(folder)
+
+
+def _look(store: Store) -> _There:
+    if store.file():
+        raise DataError(f"`{store.shown}` is a file", "name another place")
+    files = store.files()
+    read = {name: store.read(name) if name in files else None for name in (PUSHED, PUSHING)}
+    pushed, pushing = (
+        None if data is None else listings.parse(data, f"{store.shown}/{name}")
+        for name, data in read.items()
+    )
+    return _There(pushed, pushing, files)
+
+
+def _refuse_other(tree: Tree, store: Store, there: _There) -> None:
+    """An error if something else is there than a part of what is to be sent."""
+    files = tree.listing.files
+    ours = there.pushing is not None and there.pushing.digest == tree.listing.digest
+    if not there.others or ours:
+        return
+    names = sorted(there.others)
+    differs = [name for name in names if name not in files or there.known(name) != files[name]]
+    raise _differs(tree, store, f": {', '.join(differs[:3])}")
+
+
+def _differs(tree: Tree, store: Store, names: str) -> UsageError:
+    return UsageError(
+        f"`{store.shown}` holds something else than `{tree.folder}`{names}",
+        "choose another URL, or send what differs over it with "
+        f"`rlvr push {shlex.quote(str(tree.folder))} {shlex.quote(store.shown)} --update`",
+    )
+
+
+def _left(tree: Tree, store: Store, there: _There, *, verify: bool) -> list[str]:
+    """The files that are not there as they are to be; with `verify` they are read back."""
+    files = tree.listing.files
+    same = [n for n, file in files.items() if n in there.others and there.known(n) == file]
+    if verify:
+        with TemporaryDirectory() as scratch:
+            target = Path(scratch) / "file"
+            same = [name for name in same if _arrives(store, name, target) == files[name].sha256]
+    return [name for name in files if name not in set(same)]
+
+
+def _arrives(store: Store, name: str, target: Path) -> str:
+    store.get(name, target)
+    return listings.sha256_of(target)
+
+
+def _begin(tree: Tree, store: Store, there: _There) -> None:
+    """Says what will be sent, before anything is; an error if another process says so too."""
+    files = tree.listing.files
+    before = {n: there.known(n) for n in there.others if there.known(n) != files.get(n)}
+    data = Listing(files, before).sealed()
+    if there.pushing is None and not store.create(PUSHING, data):
+        raise _raced(tree, store)
+    if there.pushing is not None:
+        store.write(PUSHING, data)
+    if there.pushed is not None:
+        store.remove(PUSHED)
+
+
+def _send(tree: Tree, store: Store, names: list[str], on_bytes: OnBytes) -> None:
+    def one(name: str) -> None:
+        path = tree.folder / name if name else tree.folder
+        _require_state(path, tree.states[name], "since it was read")
+        store.put(path, name)
+        _require_state(path, tree.states[name], "while it was sent")
+
+    with ThreadPoolExecutor(listings.THREADS) as pool:
+        try:
+            for name, _ in zip(names, pool.map(one, names), strict=True):
+                on_bytes(tree.listing.files[name].size)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _require_state(path: Path, state: tuple[int, int], since: str) -> None:
+    if listings.state(path) != state:
+        raise UserError(f"`{path}` has changed {since}", "push it again once it is written")
+
+
+def _finish(tree: Tree, store: Store, there: _There) -> None:
+    """Writes the listing that says that all is there, if the store says so too."""
+    found, files = store.files(), tree.listing.files
+    lost = [n for n, file in files.items() if n not in found or found[n].size != file.size]
+    data = store.read(PUSHING)
+    is_ours = data is not None and listings.parse(data, PUSHING).digest == tree.listing.digest
+    if lost or not is_ours:
+        raise _raced(tree, store)
+    for name in there.listed & found.keys() - files.keys():
+        store.remove(name)
+    store.write(PUSHED, tree.listing.sealed())
+    with contextlib.suppress(UserError):  # it says the same
+        store.remove(PUSHING)
+
+
+def _raced(tree: Tree, store: Store) -> UserError:
+    return UserError(
+        f"another process writes to `{store.shown}`: `{tree.folder}` is not whole there",
+        "run the command again once that process has ended",
+    )

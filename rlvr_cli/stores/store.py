@@ -1,0 +1,268 @@
+"""A place in a store, by its URL: what fsspec opens, without its caches, in one line of errors.
+
+Credentials come from the environment and the files of each store's own library. Nothing here is
+cached between two looks: other processes and machines write to the same place.
+"""
+
+import contextlib
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.storage import disk
+from rlvr_cli.terminal import escape
+
+_URL = re.compile(r"([A-Za-z][\w+.-]+)((?:::[\w+.-]+)*):(/{1,3})(.*)", re.DOTALL)
+_EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "azure"),
+}
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and AWS_ENDPOINT_URL "
+    "of a service other than AWS; FSSPEC_S3_ANON=true reads a public bucket",
+    "gcs": "log in with `gcloud auth application-default login`, or set "
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "azure": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_REFUSED = re.compile(
+    r"credential|permission|access ?denied|forbidden|unauthori[sz]ed|InvalidAccessKeyId|"
+    r"SignatureDoesNotMatch|authenticat|account_name",
+    re.IGNORECASE,
+)
+_NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|container does not exist", re.I)
+_PIECE = 8 * 2**20  # bytes; so many are in memory for each file that is sent
+_STATES = (
+    *("ETag", "etag", "md5Hash", "content_md5", "generation", "version_id", "oid", "blob_id"),
+    *("mtime", "LastModified", "last_modified", "updated", "created", "Last-Modified"),
+)
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of a store: its size in bytes, and what changes where its content does."""
+
+    size: int
+    state: str
+
+
+def url_of(value: object) -> str | None:
+    """The URL that a word names; None of a path on this machine.
+
+    A `Path` has lost one of the two slashes: of a scheme that fsspec knows, one is enough.
+    """
+    match = _URL.fullmatch(str(value))
+    if match is None:
+        return None
+    scheme, chain, slashes, rest = match.groups()
+    if len(slashes) == 1 and (chain or scheme).rpartition(":")[2].lower() not in _schemes():
+        return None
+    if scheme.lower() in ("file", "local") and not chain:
+        return f"{scheme}:///{rest}"
+    return f"{scheme}{chain}://{rest.strip('/')}"
+
+
+def _schemes() -> list[str]:
+    import fsspec
+
+    return [*fsspec.available_protocols(), *_EXTRAS]
+
+
+def at(url: str) -> "Store":
+    """The place of a URL; an error for a path on this machine."""
+    known = url_of(url)
+    if known is None:
+        raise UsageError(f"`{url}` is no URL of a store", "write it as in s3://bucket/name")
+    return Store(known)
+
+
+class Store:
+    """What lies at a URL, and below it."""
+
+    def __init__(self, url: str, fs: Any = None, path: str | None = None) -> None:
+        """An error if the URL names no store, or its package is not installed."""
+        self.url, self.shown = url, escape.redacted(url)
+        self._scheme = url.partition(":")[0].lower()
+        if "::" in url:
+            raise UsageError(f"`{self.shown}` chains file systems", "name the store alone")
+        if fs is None:
+            fs, path = self._opened()
+        self._fs, self._path = fs, str(path).rstrip("/")
+
+    def _opened(self) -> tuple[Any, str]:
+        import fsspec
+
+        if self._scheme not in _schemes():
+            raise UsageError(
+                f"`{self.shown}` is in no store that fsspec knows",
+                "write s3://BUCKET/..., gs://..., az://... or hf://...",
+            )
+        if "/" not in self.url.partition("://")[2].rstrip("/") and self._scheme in _EXTRAS:
+            raise UsageError(
+                f"`{self.shown}` is a bucket, not a place in it",
+                f"name one, as in {self.shown}/NAME",
+            )
+        with self.guarding("opened"):
+            fs, path = fsspec.core.url_to_fs(self.url)
+            with contextlib.suppress(AttributeError):
+                fs.dircache.use_listings_cache = False
+        return fs, path
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, without a revision of the Hub."""
+        return posixpath.basename(self._path).partition("@")[0] or "store"
+
+    def below(self, name: str) -> "Store":
+        return Store(f"{self.url}/{name}", self._fs, f"{self._path}/{name}")
+
+    def above(self) -> Iterator["Store"]:
+        """The folders that it lies in, the nearest first; none where they are no folders."""
+        url, path = self.url, self._path
+        if self._scheme in ("hf", "http", "https"):
+            return
+        while (outer := posixpath.dirname(path)) not in ("", "/", path) and "/" in path:
+            url, path = posixpath.dirname(url), outer
+            yield Store(url, self._fs, path)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a small file below it; None if there is none."""
+        with self.guarding("read"):
+            try:
+                return bytes(self._fs.cat_file(f"{self._path}/{name}"))
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+
+    def write(self, name: str, data: bytes) -> None:
+        with self.guarding("written"):
+            self._make_folder(name)
+            self._fs.pipe_file(f"{self._path}/{name}", data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a small file that is not there; False if it is, also since this moment."""
+        with self.guarding("written"):
+            self._make_folder(name)
+            try:
+                self._fs.pipe_file(f"{self._path}/{name}", data, mode="create")
+            except FileExistsError:
+                return False
+            except (NotImplementedError, TypeError):  # of a store without conditional writes
+                if self.read(name) is not None:
+                    return False
+                self._fs.pipe_file(f"{self._path}/{name}", data)
+        return True
+
+    def remove(self, name: str) -> None:
+        with self.guarding("written"), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._path}/{name}")
+
+    def put(self, source: Path, name: str) -> None:
+        """Sends a file, in pieces; an empty name is that of the place itself."""
+        pieces: dict[str, int] = {}
+        if _EXTRAS.get(self._scheme) in ("s3", "gcs"):  # which may have 10,000 of them
+            pieces["chunksize"] = -(-max(_PIECE, source.stat().st_size // 9000) // _PIECE) * _PIECE
+        if _EXTRAS.get(self._scheme) == "s3":
+            pieces["max_concurrency"] = 2
+        with self.guarding("written"):
+            self._make_folder(name)
+            self._fs.put_file(str(source), self._at(name), **pieces)
+
+    def get(self, name: str, target: Path) -> None:
+        """Fetches a file, in pieces; an empty name is that of the place itself."""
+        with self.guarding("read"):
+            self._fs.get_file(self._at(name), str(target))
+
+    def file(self) -> Found | None:
+        """The file that this is; None of a folder and of nothing."""
+        with self.guarding("read"):
+            self._forget()
+            try:
+                found = self._fs.info(self._path)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+        return _found(found) if found["type"] == "file" else None
+
+    def files(self) -> dict[str, Found]:
+        """All files below it by their relative names; none where there is nothing."""
+        with self.guarding("read"):
+            self._forget()
+            try:
+                found = self._fs.find(self._path, detail=True)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return {}
+        return {
+            self._relative(name): _found(info)
+            for name, info in found.items()
+            if info["type"] == "file" and not name.endswith("/") and name != self._path
+        }
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}" if name else self._path
+
+    def _relative(self, name: str) -> str:
+        root = f"{self._path.lstrip('/')}/"
+        if not name.lstrip("/").startswith(root):
+            raise DataError(f"`{self.shown}` lists `{name}`, which is not below it", "name that")
+        return name.lstrip("/").removeprefix(root)
+
+    def _forget(self) -> None:
+        self._fs.invalidate_cache()
+
+    def _make_folder(self, name: str) -> None:
+        """Makes the folder of a file where the store has such; buckets are never made."""
+        if self._scheme not in _EXTRAS:
+            self._fs.makedirs(posixpath.dirname(self._at(name)), exist_ok=True)
+
+    @contextlib.contextmanager
+    def guarding(self, what: str) -> Iterator[None]:
+        """Says in one line what a store refuses."""
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            disk.refuse(error)
+            raise self._explained(error, what) from error
+
+    def _explained(self, error: Exception, what: str) -> UserError:
+        said = escape.redacted(f"{type(error).__name__}: {first_line(error)}")
+        extra = _EXTRAS.get(self._scheme, "")
+        if isinstance(error, ImportError):
+            install = f"pip install 'rlvr[{extra}]'" if extra else f"install it: {said}"
+            return UsageError(f"`{self._scheme}://` needs a package that is not installed", install)
+        if _NO_BUCKET.search(str(error)):
+            return DataError(
+                f"the bucket of `{self.shown}` does not exist", "check its name, or make it"
+            )
+        if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
+            hint = _CREDENTIALS.get(extra, "check the credentials that its library reads")
+            return UserError(
+                f"`{self.shown}` cannot be {what} with these credentials: {said}", hint
+            )
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return DataError(f"`{self.shown}` cannot be {what}: {said}", "check the URL")
+        return UserError(
+            f"`{self.shown}` cannot be {what}: {said}",
+            "check the connection and run the same command again: what has arrived is kept",
+        )
+
+
+def _found(info: State) -> Found:
+    known = [f"{name}={info[name]}" for name in _STATES if info.get(name) is not None]
+    size = info.get("size")
+    if size is None:
+        raise DataError(
+            f"the store does not say how long `{info['name']}` is", "fetch it otherwise"
+        )
+    return Found(int(size), ";".join(known[:2]))

@@ -1,0 +1,114 @@
+"""URLs of stores, and what is said where one cannot be opened, read or written."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.stores import pull, push
+from rlvr_cli.stores.store import Store, at, url_of
+
+
+@pytest.mark.parametrize(
+    ("word", "url"),
+    [
+        ("s3://b/x", "s3://b/x"),
+        ("s3://b/x/", "s3://b/x"),
+        (Path("s3://b/x"), "s3://b/x"),  # which is s3:/b/x
+        ("gs:/b/x", "gs://b/x"),
+        (Path("file:///a/b"), "file:///a/b"),
+        (
+            "hf://datasets/u/x@refs%2Fconvert%2Fparquet",
+            "hf://datasets/u/x@refs%2Fconvert%2Fparquet",
+        ),
+        ("simplecache::s3://b/x", "simplecache::s3://b/x"),
+        ("s3", None),
+        ("./s3/x", None),
+        ("a:/b", None),
+        ("nothing:/b", None),
+        ("judge:url=http://localhost:8000", None),
+        ("gsm8k:main", None),
+        ("/a/s3://b", None),
+    ],
+)
+def test_a_word_is_a_url_or_a_path(word, url):
+    assert url_of(word) == url
+
+
+def test_what_is_no_store_is_refused():
+    for url, message in (
+        ("nothing://b/x", "no store that fsspec knows"),
+        ("s3://bucket", "is a bucket"),
+        ("simplecache::s3://b/x", "chains file systems"),
+        ("data/x", "no URL of a store"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            at(url)
+
+
+def test_a_package_that_is_missing_is_named_with_its_command():
+    for url, extra in (("gs://b/x", "gcs"), ("abfs://b/x", "azure")):
+        pytest.importorskip("fsspec")
+        try:
+            Store(url)
+        except UserError as error:
+            is_known = "not installed" in str(error) and f"rlvr[{extra}]" in error.hint
+            assert is_known or "credentials" in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["memory", "file"])
+def test_other_stores_are_pushed_to_and_pulled_from(tmp_path, scheme):
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    for name in ("a", "deep/b"):
+        (tmp_path / "tree" / name).write_text(name)
+    url = f"{scheme}://{tmp_path}/there" if scheme == "file" else f"memory://{tmp_path.name}/there"
+    assert push.push(push.read(tmp_path / "tree"), at(url)).files == 2
+    assert push.push(push.read(tmp_path / "tree"), at(url)).files == 0
+    assert pull.pull(pull.look(at(url)), tmp_path / "back").files == 2
+    assert (tmp_path / "back" / "deep" / "b").read_text() == "deep/b"
+    assert pull.pull(pull.look(at(f"{url}/deep")), tmp_path / "deep").files == 1
+
+
+def test_a_bucket_that_does_not_exist_is_named(bucket, tmp_path):
+    (tmp_path / "a").write_text("a")
+    for act in (
+        lambda store: pull.look(store),
+        lambda store: push.push(push.read(tmp_path / "a"), store),
+    ):
+        with pytest.raises(DataError, match="the bucket of `s3://no-such-bucket/x` does not exist"):
+            act(at("s3://no-such-bucket/x"))
+
+
+def test_wrong_credentials_and_none_are_said_without_them(bucket, monkeypatch):
+    bucket.forget_connections()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "wrong-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
+    with pytest.raises(UserError, match="with these credentials") as error:
+        pull.look(at(bucket.url("x")))
+    assert "wrong-secret" not in str(error.value) and "AWS_PROFILE" in error.value.hint
+    bucket.forget_connections()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    with pytest.raises(UserError, match="with these credentials"):
+        pull.look(at(bucket.url("x")))
+    bucket.forget_connections()
+
+
+def test_what_another_process_writes_is_seen_at_once(bucket):
+    store = at(bucket.url("x"))
+    assert store.files() == {} and store.file() is None
+    bucket.write("x/a", b"1")
+    assert [*store.files()] == ["a"]
+    bucket.write("x/a", b"22")
+    assert store.files()["a"].size == 2 and store.read("a") == b"22"
+    bucket.remove("x/a")
+    assert store.files() == {} and store.read("a") is None
+
+
+def test_a_file_is_created_once(bucket):
+    store = at(bucket.url("x"))
+    assert store.create("a", b"1") and not store.create("a", b"2")
+    assert bucket.read("x/a") == b"1"
