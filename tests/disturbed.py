@@ -37,7 +37,7 @@ PHASES = {
     "update": "update",
     "memory": "memory",
 }
-LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned|again)")
+LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned)")
 ENDS_S = 20  # what a run may take to end after a signal
 GPU_MIB = 64  # by which the memory in use differs from one reading to the next
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.loop import published
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
@@ -48,6 +49,12 @@ def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
     for here in directories:
         try:
             directory(here)
+        except DataError as error:
+            damaged.append(error)
+    for step in run_folders.steps(path):
+        try:
+            if published.is_there(path, step):
+                published.require_whole(path, step)
         except DataError as error:
             damaged.append(error)
     damaged += _of_run(path)

@@ -105,6 +105,9 @@ def train(
     With `places` it starts the processes that sample and score; with `others` it has some.
     """
     if places:
+        setup.require_places(out, config)
+        config, said = setup.settled(config, len(places.samplers))
+        console.remark("train", *said)
         with launching.started(out, places) as others:
             return train(out, config, track=track, as_json=as_json, others=others)
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")

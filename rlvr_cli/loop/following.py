@@ -148,17 +148,13 @@ def _work(run: Followed, make: Callable[[int], bool | None], stage: str, what: s
             wait.wait(f"{what} (step {first} of {run.config.train.steps})")
 
 
-def is_intact(shards: Shards) -> bool:
-    """Whether all parts are there as they were written."""
-    return all(records.is_intact(shards.path, part) for part in shards.manifest["parts"])
-
-
 def is_whole(path: Path) -> bool:
-    """Whether a directory is complete and intact."""
+    """Whether a directory is complete, and all its parts are there as they were written."""
     try:
-        return is_intact(Shards.open(path))
+        parts = Shards.open(path).manifest["parts"]
     except DataError:
         return False
+    return all(records.is_intact(path, part) for part in parts)
 
 
 class Others:
@@ -186,7 +182,7 @@ class _Sampling:
 
     def __init__(self, run: Followed) -> None:
         self._run, self._newest = run, published.Newest(run.path)
-        self._reader = Reader(run.initial_policy)
+        self._reader, self._whole = Reader(run.initial_policy), set[int]()
         self._sampler = Sampler(
             run.config, self._reader, None, run.prompts,
             timer=Timer(), verification=score.Verification(),
@@ -202,35 +198,49 @@ class _Sampling:
         planned = run.schedule.version(step, newest)
         if planned is None:
             return None
-        if planned and not published.read(run.path, planned):
-            return False  # of a plan whose policy is made again
-        if not published.is_there(run.path, planned) and not run.is_made(step, "rollouts"):
+        if planned > newest:
+            return False  # the trainer publishes it again
+        if not run.is_made(step, "rollouts") and not self._is_whole(planned, newest):
             console.say(
                 f"`{out}` was begun with the policy of step {planned}, whose weights are gone: it "
                 f"is begun again with that of step {newest}"
             )
             atomic.remove(out)
-        options = run.config.rollout
-        selection = rollout.Selection(
-            run.config.train.seed, step, run.config.train.prompts_per_step
-        )
+            return True
+        options, train = run.config.rollout, run.config.train
+        selection = rollout.Selection(train.seed, step, train.prompts_per_step)
         rollout.begin(run.prompts, out, self._policy(planned), options, selection)
         settled = run.schedule.version(step, newest)
         assert settled is not None, "it is begun"
-        policy = self._policy(settled)
-        self._reader.aim(policy, lambda: published.require_whole(run.path, settled))
+        self._reader.aim(self._policy(settled))
         try:
             made = self._sampler.sample(run.prompts, out, options, selection, LEAVES_REST)
         except DataError:
             if not run.is_made(step, "rollouts"):
                 raise
-            if not is_intact(Shards.open(out)):  # and there is nothing to mend it with
+            if not is_whole(out):  # and there is nothing to mend it with
                 console.say(f"`{out}` was damaged: it is begun again with the newest policy")
                 atomic.remove(out)
-            return False  # others made it, and the weights went meanwhile
+            return False  # else others made it, and the weights went meanwhile
         if made is not None:
             console.say(f"rollout: step {step} is sampled, from the policy of step {settled}")
         return made is not None
+
+    def _is_whole(self, step: int, newest: int) -> bool:
+        """Whether a policy's weights are as they were published; an error if the newest's are not.
+
+        They are read once.
+        """
+        if step in self._whole and published.is_there(self._run.path, step):
+            return True
+        try:
+            published.require_whole(self._run.path, step)
+        except DataError:
+            if step == newest:
+                raise
+            return False
+        self._whole.add(step)
+        return True
 
     def _policy(self, step: int) -> Policy:
         if not step:

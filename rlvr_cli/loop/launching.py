@@ -20,7 +20,7 @@ from typing import IO
 
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.loop.following import Others
-from rlvr_cli.runtime import distributed
+from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.terminal import console
 
 LOGS = "_logs"
@@ -81,6 +81,7 @@ class _Child:
     words: list[str]
     gpu: str | None
     log: Path
+    threads: int
     process: subprocess.Popen[bytes] | None = None
     times: int = field(default=0, init=False)
 
@@ -89,6 +90,7 @@ class _Child:
         gpus = {} if self.gpu is None else {_VISIBLE: self.gpu}
         alone = {name: value for name, value in os.environ.items() if name not in _RANKS}
         launched = {"TORCHELASTIC_RUN_ID": uuid.uuid4().hex}  # it ends with this process
+        alone.setdefault("OMP_NUM_THREADS", str(self.threads))
         with _opened(self.log) as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START.format(os.getpid()), *self.words],
@@ -132,12 +134,13 @@ def started(run: Path, places: Places) -> Iterator[Others]:
     if not distributed.current().is_main_process:
         yield Others(run)
         return
-    follow = ["--follow", str(run)]
+    threads = max(1, cores.available() // (len(places.samplers) + 1))
+    logs, follow = run / LOGS, ["--follow", str(run)]
     children = [
-        _Child(f"sampler {number}", ["rollout", *follow], gpu, run / LOGS / f"sampler-{number}.log")
-        for number, gpu in enumerate(places.samplers)
+        _Child(f"sampler {i}", ["rollout", *follow], gpu, logs / f"sampler-{i}.log", threads)
+        for i, gpu in enumerate(places.samplers)
     ]
-    children.append(_Child("the scorer", ["score", *follow], "", run / LOGS / "scorer.log"))
+    children.append(_Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
     try:
         for child in children:
             child.start()

@@ -46,13 +46,8 @@ def read(run: Path, step: int) -> Published | None:
         return Published(**content)
     raise DataError(
         f"`{folder(run, step) / MANIFEST}` is not as it was written",
-        "remove it, and resume the trainer",
+        "remove it, and start the trainer again",
     )
-
-
-def is_known(run: Path, step: int) -> bool:
-    """Whether a step's policy was published, wherever its weights are; the first one always is."""
-    return not step or read(run, step) is not None
 
 
 class Newest:
@@ -79,7 +74,7 @@ def policy(run: Path, step: int) -> Policy:
     there = read(run, step)
     if there is None:
         raise DataError(
-            f"the policy of step {step} of `{run}` is not published", "resume the trainer"
+            f"the policy of step {step} of `{run}` is not published", "start its trainer again"
         )
     name = folder(run, step).parent / there.name
     return Policy(folder(run, step) / WEIGHTS, str(name), there.policy)
@@ -87,18 +82,15 @@ def policy(run: Path, step: int) -> Policy:
 
 def require_whole(run: Path, step: int) -> None:
     """An error unless a published policy's weights are as they were written."""
-    if not step:
-        return
     there, path = read(run, step), folder(run, step) / WEIGHTS
-    if not is_there(run, step):
+    if step and not (there and _is_whole(path, there)):
         raise DataError(
-            f"the weights that step {step} of `{run}` published are gone", "resume the trainer"
+            f"`{path}` is not as it was written", "start the trainer again, which mends it"
         )
-    if there and Policy(path, "").digest != there.weights:
-        raise DataError(
-            f"`{path}` is not as it was written",
-            f"remove `{folder(run, step)}`, and resume the trainer",
-        )
+
+
+def _is_whole(weights: Path, there: Published) -> bool:
+    return weights.is_dir() and Policy(weights, "").digest == there.weights
 
 
 def is_there(run: Path, step: int) -> bool:
@@ -109,8 +101,8 @@ def is_there(run: Path, step: int) -> bool:
 def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) -> None:
     """Publishes the policy after a step, which `write` writes to a folder.
 
-    One that is published stays: it may have sampled already. Where it is made again, and on a GPU
-    may come out otherwise, a line says so.
+    One that is published stays: it may have sampled already. It is written again only to mend it;
+    where it comes out otherwise, as it may on a GPU, a line says so.
     """
     here, there = folder(run, step), read(run, step)
     atomic.make_folder(here)
@@ -119,17 +111,19 @@ def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) 
             write(temporary)
         _complete(run, step, after)
         return
-    again = here / f"_again-{WEIGHTS.strip('_')}"
-    with atomic.whole_folder(again, replace=True, sync=False) as temporary:
-        write(temporary)
-    try:
-        if Policy(again, "").digest != there.weights:
-            console.say(
-                f"step {step} came out with other weights than those that were published: these "
-                "stay, and the steps that they sample are corrected for it"
-            )
-    finally:
-        atomic.remove(again)
+    again = here / "_tmp-again"
+    atomic.remove(again)
+    again.mkdir()
+    write(again)
+    if Policy(again, "").digest != there.weights:
+        console.say(
+            f"step {step} came out with other weights than those that were published: these "
+            "stay, and the steps that they sample are corrected for it"
+        )
+    elif not _is_whole(here / WEIGHTS, there):
+        atomic.remove(here / WEIGHTS)
+        again.rename(here / WEIGHTS)
+    atomic.remove(again)
 
 
 def _complete(run: Path, step: int, after: Policy) -> None:
@@ -145,4 +139,5 @@ def prune(run: Path, steps: range) -> None:
     for here in (folder(run, step) for step in steps):
         with contextlib.suppress(FileNotFoundError):
             (here / WEIGHTS).rename(here / _DOOMED)
-        atomic.remove(here / _DOOMED)
+        for gone in (here / _DOOMED, *here.glob("_tmp-*")):
+            atomic.remove(gone)

@@ -1,6 +1,6 @@
 """A policy in memory into which a sampler reads those that a run publishes, one after the other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,11 @@ class Reader:
         self.initial_policy = self.policy = initial_policy
         self._loaded: Loaded | None = None
         self._held: Policy | None = None
-        self._check: Callable[[], None] = lambda: None
 
-    def aim(self, policy: Policy, check: Callable[[], None]) -> None:
-        """From now on this is the policy; `check` is called before its weights are read."""
-        if policy.digest != self.policy.digest or policy.path != self.policy.path:
-            self.policy, self._check = policy, check
+    def aim(self, policy: Policy) -> None:
+        """From now on this is the policy."""
+        if policy != self.policy:
+            self.policy = policy
 
     @property
     def trainer(self) -> "Reader":
@@ -35,7 +34,6 @@ class Reader:
     @property
     def loaded(self) -> Loaded:
         if self._loaded is None or self._held is not self.policy:
-            self._check()
             is_same_kind = self._loaded and not self.policy.base and not self._loaded.policy.base
             if self._loaded and is_same_kind:
                 _copy(self.policy, self._loaded.model)

@@ -93,8 +93,7 @@ class Run:
         The first is for where it starts.
         """
         yield self.finish_step(self.last_step, last_seconds) | {"seconds": {}}
-        if not published.is_known(self.directory.path, self.last_step):
-            self._publish(self.last_step)
+        self._publish(self.last_step)
         for step in range(self.last_step + 1, self.config.train.steps + 1):
             try:
                 seconds = self.train_on(step)

@@ -59,9 +59,10 @@ class Inputs:
     memory_model: Policy | None
 
 
-def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
+def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]:
     """The configuration for this machine and these processes, and what there is to say of it."""
-    policy, size = policies.resolve(config.train.model), distributed.current().size
+    policy = policies.resolve(config.train.model)
+    size = max(samplers, distributed.current().size)
     update, of_trainer = train_step.settle(config.train_step)
     prompts = config.train.prompts_per_step
     sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=update.trainer)

@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import time
@@ -8,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from rlvr_cli import fixtures, run_config
 from rlvr_cli.cli import app
-from rlvr_cli.loop import published, schedule, waiting
+from rlvr_cli.loop import published, schedule, setup, waiting
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.schedule import Schedule
-from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 pytestmark = pytest.mark.slow
 
@@ -130,15 +133,17 @@ def test_steps_that_an_earlier_policy_sampled_are_corrected_and_no_others(ahead,
     assert staleness(in_turn) == [None] * 4
 
 
+@pytest.mark.parametrize("done", [1, 3])
 def test_a_run_that_was_cut_off_while_it_sampled_ahead_ends_with_the_same_bytes(
-    few, ahead, tmp_path, monkeypatch
+    done, ahead, tmp_path
 ):
-    out, train = tmp_path / "run", ["train", *few, "--ahead", "2", "--out", str(tmp_path / "run")]
-    cut = Command(tmp_path / "log", *train)
-    until((out / "steps" / "000004" / "rollouts").exists, [cut])  # of the policy of step 1
-    cut.kill()
-    assert app.run(train) == 0
-    assert files_of(out) == files_of(ahead)
+    config = run_config.load([ahead / "config.toml"], {})
+    cut = setup.train(tmp_path / "run", config)
+    assert [next(cut)["step"] for _ in range(done + 1)] == [*range(done + 1)]
+    cut.close()
+    assert (Schedule(tmp_path / "run", 4, 2).rollouts(done + 1) / MANIFEST).exists()
+    assert [record["step"] for record in setup.train(tmp_path / "run", config)][-1] == 4
+    assert files_of(tmp_path / "run") == files_of(ahead)
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +178,31 @@ def test_processes_that_follow_a_run_make_what_one_makes_of_their_schedule(few, 
 
 def test_what_was_published_stays_known_when_its_weights_are_gone(followed):
     assert not list(followed.rglob("_weights/*"))
-    assert [published.is_known(followed, step) for step in (0, 1, 2, 3, 4)] == [True] * 4 + [False]
+    assert [published.read(followed, step) is None for step in (1, 2, 3, 4)] == [False] * 3 + [True]
     rollouts = Shards.open(Schedule(followed, 4, 1).rollouts(4))
     sampled = schedule.version(rollouts.path)
     assert rollouts.params["policy"] == published.read(followed, sampled).policy
+
+
+def test_a_step_whose_policy_is_gone_is_begun_again_with_the_newest(ahead, tmp_path, rlvr):
+    run, source = tmp_path / "run", Path(fixtures.__file__).parent / "policy"
+    shutil.copytree(ahead, run)
+    last = Schedule(run, 4, 2).rollouts(4)
+    for step in (1, 3):
+        after = Policy(source, str(last.parents[1] / f"{step:06d}" / "update"), f"identity {step}")
+        published.publish(
+            lambda to: shutil.copytree(source, to, dirs_exist_ok=True), run, step, after
+        )
+    listing = json.loads((last / MANIFEST).read_text())
+    shutil.rmtree(last.parent)
+    last.mkdir(parents=True)
+    listing = {k: v for k, v in listing.items() if k not in ("sha256", "summary")}
+    (last / "_plan.json").write_bytes(seal({**listing, "parts": []}))
+    assert schedule.version(last) == 1
+    (published.folder(run, 1) / "_weights" / "config.json").unlink()
+    ran = rlvr("rollout", "--follow", run)
+    assert ran.code == 0 and "begun again with that of step 3" in ran.err, ran
+    assert schedule.version(last) == 3 and Shards.open(last).rows == 16
 
 
 def test_a_follower_ends_where_a_file_stops_the_run(followed, tmp_path, rlvr):

@@ -226,15 +226,33 @@ def test_a_step_that_was_sampled_too_far_ahead_is_not_trained(tmp_path):
     assert Schedule(run, 9, 2).staleness(3) == 2
 
 
-def test_a_published_policy_that_was_changed_is_refused(tmp_path):
+def publish(run: Path, text: str) -> Path:
+    """Publishes a policy of so much text after step 1; where its weights are."""
+
     def write(folder: Path) -> None:
-        (folder / "model.safetensors").write_text("weights")
+        (folder / "model.safetensors").write_text(text)
         (folder / "config.json").write_text(json.dumps({}))
 
-    published.publish(write, tmp_path, 1, Policy(tmp_path, str(update(tmp_path, 1)), "identity"))
+    published.publish(write, run, 1, Policy(run, str(update(run, 1)), "identity"))
+    return published.policy(run, 1).path / "model.safetensors"
+
+
+def test_a_published_policy_that_was_changed_is_refused_and_mended(tmp_path):
+    weights = publish(tmp_path, "weights")
     published.require_whole(tmp_path, 1)
     policy = published.policy(tmp_path, 1)
     assert (policy.digest, policy.name) == ("identity", str(update(tmp_path, 1)))
-    (policy.path / "model.safetensors").write_text("Weights")
+    weights.write_text("Weights")
     with pytest.raises(DataError, match="not as it was written"):
         published.require_whole(tmp_path, 1)
+    publish(tmp_path, "weights")
+    published.require_whole(tmp_path, 1)
+
+
+def test_a_policy_that_comes_out_otherwise_leaves_the_one_that_was_published(tmp_path, capsys):
+    publish(tmp_path, "weights")
+    assert publish(tmp_path, "others").read_text() == "weights"
+    assert "step 1 came out with other weights" in capsys.readouterr().err
+    assert sorted(p.name for p in published.folder(tmp_path, 1).iterdir()) == [
+        "_published.json", "_weights",
+    ]  # fmt: skip
