@@ -42,9 +42,9 @@ class Hub(BaseHTTPRequestHandler):
                 return self.answer({"error": "Invalid user token."}, 401)
         for pattern, reply in (
             (r"/api/whoami-v2", self.whoami),
-            (r"/api/models/([^/]+/[^/]+)/revision/[^/]+", self.info),
-            (r"/api/models/([^/]+/[^/]+)/tree/[^/]+", self.tree),
-            (r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", self.resolve),
+            (r"/api/models/([^/]+/[^/]+)(?:/revision/.+)?", self.info),
+            (r"/api/models/([^/]+/[^/]+)/tree/(?:refs/pr/\d+|[^/]+)", self.tree),
+            (r"/([^/]+/[^/]+)/resolve/(?:refs/pr/\d+|[^/]+)/(.+)", self.resolve),
             (r"/api/repos/create", self.create),
             (r"/api/models/([^/]+/[^/]+)/preupload/main", self.preupload),
             (r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self.batch),

@@ -13,7 +13,7 @@ from typing import Any
 from rlvr_cli.errors import UsageError
 from rlvr_cli.terminal import console, escape
 
-WRITTEN = ("out", "cache", "data_dir", "folder")
+WRITTEN = ("out", "cache", "data_dir", "folder", "follow")
 """The options that name what a command writes, or what it keeps for itself."""
 TEXTS = (
     *("url", "verifier", "engine", "trainer", "trust_host", "trust_file", "to", "track", "push"),
@@ -21,9 +21,8 @@ TEXTS = (
     *("title", "name", "where", "equality", "similarity", "algo", "spec", "split", "layout"),
 )
 """Those whose values are no paths, or are looked up by what reads them."""
-_POLICIES = ("model", "ref_model", "memory_model")
 _OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
-_READS_WEIGHTS = ("check", "convert", "doctor", "view")
+_READS_NO_WEIGHTS = ("report", "compare", "eval-passk", "ucc", "diversity", "export")
 
 
 def placed(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,11 +56,16 @@ def _place(name: str, option: str, value: Any) -> Any:
     url = url_of(value)
     if url is None or (option in _OF_THE_HUB and url.startswith("hf://datasets/")):
         return value
+    if (name, option) == ("track", "run"):
+        raise UsageError(
+            f"`rlvr track` notes in a run what it sent, and `{escape.redacted(url)}` is in a store",
+            f"bring it here: `rlvr pull {shlex.quote(escape.redacted(url))} DIR`",
+        )
     if option in WRITTEN:
         raise _refused(name.replace("/", " "), option, escape.redacted(url.rpartition("::")[2]))
     from rlvr_cli.stores import cache
 
-    path, sent = cache.fetched(url, weights=option in _POLICIES or name in _READS_WEIGHTS)
+    path, sent = cache.fetched(url, weights=name not in _READS_NO_WEIGHTS)
     if sent:
         text = f"fetched `{escape.redacted(url)}`, {sent.bytes / 1e6:.3g} MB, to `{path}`"
         console.remark(name or "rlvr", text)

@@ -21,7 +21,7 @@ from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.stores import listing as listings
 from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing
 from rlvr_cli.stores.push import OnBytes, Sent
-from rlvr_cli.stores.store import Store
+from rlvr_cli.stores.store import Found, Store
 
 _POLL_S = 0.1
 _TRIES = 20  # to take a lock that nobody seems to hold
@@ -114,7 +114,7 @@ def _unlisted(store: Store) -> Remote:
     return Remote(store, files, states={name: found.state for name, found in there.items()})
 
 
-def _of_manifests(store: Store, there: dict[str, object]) -> dict[str, str]:
+def _of_manifests(store: Store, there: dict[str, Found]) -> dict[str, str]:
     """The sha256 of each part, as the manifest of a directory of shards has it."""
     if MANIFEST not in there:
         return {}

@@ -175,9 +175,13 @@ class Store:
             self._fs.put_file(str(source), self._at(name), **pieces)
 
     def get(self, name: str, target: Path) -> None:
-        """Fetches a file, in pieces; an empty name is that of the place itself."""
+        """Fetches a file; an empty name is that of the place itself.
+
+        s3fs would hold half a GB of each large file in memory, and begins none again where it was.
+        """
+        streams = {"max_concurrency": 1} if _EXTRAS.get(self._scheme) == "s3" else {}
         with self.guarding("read"):
-            self._fs.get_file(self._at(name), str(target))
+            self._fs.get_file(self._at(name), str(target), **streams)
 
     def file(self) -> Found | None:
         """The file that this is; None of a folder and of nothing."""

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.stores import listing, pull, push
+from rlvr_cli.stores import pull, push
 from rlvr_cli.stores.store import at
 
 
@@ -154,10 +154,3 @@ def test_a_run_is_pulled_whole_and_pushed_again_once_it_went_on(bucket, rlvr, tr
     assert rlvr("push", tmp_path / "run", bucket.url("run")).code == 2
     again = rlvr("push", tmp_path / "run", bucket.url("run"), "--update", "--json")
     assert json.loads(again.out)["files"] == 1
-
-
-def test_the_digest_of_a_listing_is_of_names_and_contents():
-    one = listing.Listing({"a": listing.File(1, "0" * 64)})
-    other = listing.Listing({"b": listing.File(1, "0" * 64)})
-    assert one.digest != other.digest
-    assert listing.parse(one.sealed(), "x") == one

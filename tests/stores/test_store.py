@@ -1,6 +1,9 @@
 """URLs of stores, and what is said where one cannot be opened, read or written."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -112,3 +115,35 @@ def test_a_file_is_created_once(bucket):
     store = at(bucket.url("x"))
     assert store.create("a", b"1") and not store.create("a", b"2")
     assert bucket.read("x/a") == b"1"
+
+
+def test_processes_that_are_forked_after_a_look_read_for_themselves(bucket):
+    bucket.write("x/a", b"1")
+    assert at(bucket.url("x")).read("a") == b"1"
+    if (child := os.fork()) == 0:
+        os._exit(0 if at(bucket.url("x")).read("a") == b"1" else 1)
+    deadline = time.monotonic() + 60
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended == (child, 0)
+
+
+@pytest.mark.slow
+def test_a_model_of_the_hub_is_pulled_at_a_revision_whose_name_has_slashes(tmp_path):
+    model = tmp_path / "hub" / "user" / "tiny"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    hub = Path(__file__).parents[1] / "hub.py"
+    words = [sys.executable, "-P", hub, tmp_path / "port", tmp_path / "log", tmp_path / "hub"]
+    with subprocess.Popen(list(map(str, words))) as server:
+        while not (tmp_path / "port").exists() or not (tmp_path / "port").read_text():
+            time.sleep(0.01)
+        address = f"http://127.0.0.1:{(tmp_path / 'port').read_text()}"
+        own = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        code = "import sys; from rlvr_cli.cli.app import main; sys.exit(main())"
+        url = "hf://user/tiny@refs%2Fpr%2F1"
+        words = [sys.executable, "-P", "-c", code, "pull", url, str(tmp_path / "tiny")]
+        ran = subprocess.run(words, env={**os.environ, **own}, capture_output=True, text=True)
+        server.kill()
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "tiny" / "config.json").read_text() == "{}"
