@@ -35,6 +35,8 @@ class Completions(_chat["Chat"]):
 
 class _Handler(_chat["_Handler"]):
     def do_GET(self):
+        if isinstance(self.server.models, int):
+            return self.answer(self.server.models, b"Internal Server Error")
         owner = {"vllm-0.9": "vllm"}.get(self.server.shape, self.server.shape)
         if self.path.endswith("/models") and self.server.models is not None:
             listed = [{"id": name, "object": "model", "owned_by": owner}
@@ -46,7 +48,8 @@ class _Handler(_chat["_Handler"]):
         server = self.server
         if fault or (server.key and self.headers["Authorization"] != f"Bearer {server.key}"):
             return super().reply(body, fault)
-        if body["model"] not in (server.models or [MODEL]):
+        known = server.models if isinstance(server.models, list) else [MODEL]
+        if body["model"] not in known:
             return self.answer(404, {"error": {"message": f"no model {body['model']}"}})
         if self.path.endswith("/chat/completions"):
             said = server.say(body["messages"][-1]["content"])

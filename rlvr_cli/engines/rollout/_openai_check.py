@@ -52,13 +52,13 @@ def replace_retries(server: Server) -> Any:
 
 
 def _models(connection: Client) -> list[dict[str, Any]]:
-    """The models that a server lists; none where it has no list."""
+    """The models that a server lists; none where it has no list, or fails to make one."""
     try:
         data = connection.ask("GET", "/models")
     except Failed as error:
-        if error.code in (404, 405) or isinstance(error, Refused):
-            return []
-        raise
+        if error.code in (None, 401, 403):
+            raise
+        return []
     entries = data.get("data") if isinstance(data, dict) else None
     return [entry for entry in entries or [] if isinstance(entry, dict) and "id" in entry]
 

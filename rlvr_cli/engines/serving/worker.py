@@ -1,8 +1,7 @@
-"""What `rlvr serve` adds to vLLM's worker; importing it also binds its process to its parent's."""
+"""What `rlvr serve` adds to the worker of vLLM that holds the model."""
 
 from typing import Any
 
-from rlvr_cli.engines.rollout import _vllm_worker as _vllm_worker  # binds the process
 from rlvr_cli.engines.rollout.vllm import _mask_padding, _repack_head
 from rlvr_cli.runtime import device
 

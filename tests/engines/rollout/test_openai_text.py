@@ -55,7 +55,8 @@ def test_a_hosted_model_is_asked_by_messages_and_evaluated(sampled, rlvr, server
         assert table[name].null_count == 6
     sent = server.seen[0]
     assert [turn["role"] for turn in sent["messages"]] == ["system", "user"]
-    assert sent["messages"][1]["content"] == "1+2??"
+    asked = {body["messages"][1]["content"] for body in server.seen}
+    assert asked == {"1+2??", "2+2??", "2+3??"}
     assert sent.keys() == {"model", "messages", "max_tokens", "temperature", "seed"}
     assert rlvr("score", "r", "--out", "s").code == 0
     assert pq.read_table("s")["reward"].to_pylist() == [1, 1, 1, 1, 0, 0]
@@ -109,6 +110,15 @@ def test_an_end_that_is_not_known_is_counted(sampled, server):
     assert "6 completions do not say whether they ended or were cut" in ran.err
 
 
+def test_a_server_that_does_not_sample_is_noticed(sampled, server):
+    ran, _ = sampled()
+    assert "warning: the completions of each prompt are equal, at temperature 1" in ran.err
+    spoken = iter(range(100))
+    server.say = lambda question: f"it is {next(spoken)}"
+    ran, _ = sampled(out="r2")
+    assert "are equal" not in ran.err
+
+
 def test_an_answer_without_text_is_no_completion(sampled, server):
     server.change = lambda choice, body: {"index": 0, "finish_reason": "stop"}
     ran, _ = sampled()
@@ -119,13 +129,14 @@ def test_raw_text_is_continued_and_keeps_the_stop_string_that_the_server_tells(s
     server.say = lambda text: text + " 4"
     server.change = lambda choice, body: choice | {"stop_reason": "Q:"}
     _, table = sampled("--no-chat", "--stop", "Q:")
-    assert server.seen[0]["prompt"] == "1+2?" and server.seen[0]["stop"] == ["Q:"]
+    assert {body["prompt"] for body in server.seen} == {"1+2?", "2+2?", "2+3?"}
+    assert server.seen[0]["stop"] == ["Q:"]
     assert table["completion"].to_pylist()[0] == "1+2? 4Q:"
 
 
 def test_raw_text_is_a_users_turn_where_there_is_only_a_chat(sampled, server):
     sampled("--no-chat", options=",api=chat")
-    assert server.seen[0]["messages"] == [{"role": "user", "content": "1+2?"}]
+    assert [{"role": "user", "content": "1+2?"}] in [body["messages"] for body in server.seen]
 
 
 def test_fields_are_added_and_left_out(sampled, server):
@@ -151,6 +162,15 @@ def test_it_resumes_without_the_model_and_from_another_server(sampled, rlvr, ser
     assert ran.code == 0, ran.err
     assert len(server.seen) == 2 and server.seen[0]["model"] == MODEL
     assert pq.read_table("r").equals(table)
+
+
+@pytest.mark.parametrize("models", [None, 500])
+def test_a_server_that_cannot_list_its_models_is_asked_for_the_one_that_is_named(
+    sampled, server, models
+):
+    server.models = models
+    ran, table = sampled()
+    assert ran.code == 0 and table.num_rows == 6, ran.err
 
 
 @pytest.mark.parametrize(
