@@ -61,7 +61,8 @@ def settled(config: RunConfig) -> tuple[RunConfig, list[str]]:
     update, of_trainer = train_step.settle(config.train_step)
     prompts = config.train.prompts_per_step
     sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=update.trainer)
-    return replace(config, rollout=sampling, train_step=update), [*of_trainer, *said]
+    config = replace(config, rollout=sampling, train_step=update)
+    return config, [*of_trainer, *said, *preflight.sampler_remarks(config)]
 
 
 def check(path: Path, config: RunConfig) -> Setup:
@@ -82,6 +83,7 @@ def check(path: Path, config: RunConfig) -> Setup:
     train_step.check(config.train_step, objective, initial_policy)
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
+    preflight.check_adapters(config, initial_policy)
     preflight.check_prompts(config)
     prompt_remarks(config, initial_policy)
     directory = RunDirectory(path, with_memory=sampling.is_decoupled)
