@@ -214,7 +214,7 @@ class RolloutEngine(Protocol):
 class ColocatedEngine(RolloutEngine, Protocol):
     """A rollout engine with weights of its own, which stays next to a trainer."""
 
-    dtype: str
+    dtype: str  # of its products: float32, bfloat16 or fp8
 
     def sync_weights(self, trainer: "HoldsWeights", policy: Any) -> None:
         """Makes it sample from what the trainer holds now, whose checkpoint `policy` may be."""
@@ -261,7 +261,11 @@ class HoldsWeights(Protocol):
         ...
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """The policy's full weights, one after the other, in the precision that it computes in."""
+        """The policy's full weights, one after the other, in the precision that it computes in.
+
+        Their names and shapes are those of the policy's checkpoint, which a model in memory may
+        hold otherwise.
+        """
         ...
 
 

@@ -172,6 +172,40 @@ def chain(tmp_path_factory):
     return root
 
 
+EXPERTS = {
+    "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "head_dim": 32},
+    "qwen2_moe": {"num_experts": 4, "moe_intermediate_size": 32},
+    "mixtral": {"num_local_experts": 4},
+    "granitemoe": {"num_local_experts": 4},
+    "gpt_oss": {"num_local_experts": 4, "head_dim": 32},
+}
+
+
+@pytest.fixture(scope="session")
+def mixture(tmp_path_factory, loaded):
+    """Makes a random mixture of 4 experts, 2 of them a token, of a kind; its directory."""
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+    def make(kind):
+        sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+        ends = {"eos_token_id": loaded.eos_ids[0], "pad_token_id": loaded.pad_id}
+        vocabulary = loaded.model.get_input_embeddings().weight.shape[0]
+        config = CONFIG_MAPPING[kind](
+            **sizes, **heads, **ends, **EXPERTS[kind], vocab_size=vocabulary, bos_token_id=None,
+            num_experts_per_tok=2, max_position_embeddings=256, initializer_range=0.2,
+        )  # fmt: skip
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = AutoModelForCausalLM.from_config(config)
+        path = tmp_path_factory.mktemp(kind)
+        model.save_pretrained(path)
+        loaded.tokenizer.save_pretrained(path)
+        return path
+
+    return functools.cache(make)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """Two steps of train, evaluated at each; not to be changed."""

@@ -8,10 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from rlvr_cli import registry
-from rlvr_cli.config import RolloutOptions, RunConfig, RunOptions
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.config import RolloutOptions, RunConfig, RunOptions, UpdateOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
+from rlvr_cli.models import engine_choice, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.specs import grammar
@@ -169,6 +171,38 @@ def require_memory_to_sample(
         requests=config.train.prompts_per_step * sampling.num_generations,
     )
     phases.require(policy, need, accelerator)
+
+
+def check_adapters(config: RunConfig, policy: Policy) -> None:
+    """Refuses adapters of experts where vLLM samples, which does not read them as peft saves them.
+
+    Those of other layers are left to vLLM.
+    """
+    update, engine = config.train_step, registry.parse("rollout", config.rollout.engine)[0]
+    adapts_all = update.lora_rank and update.lora_targets == UpdateOptions.lora_targets
+    if engine != "vllm" or not adapts_all:
+        return
+    if engine_choice.has_experts(pretrained.config((policy.base or policy).path)):
+        raise UsageError(
+            f"--lora-targets is {update.lora_targets}, experts among them, and vLLM does not read "
+            "adapters of experts as they are saved",
+            "sample with --engine transformers, or name the modules of the attention, as in "
+            "`--lora-targets q_proj,k_proj,v_proj,o_proj`",
+        )
+
+
+def sampler_remarks(config: RunConfig) -> list[str]:
+    """What there is to say of an engine that samples in a lower precision than is trained."""
+    spec, algo = config.rollout.engine, config.train.algo
+    precision = registry.parse("rollout", spec)[1].get("quantization", "none")
+    is_corrected = "behaviour_logp" in objectives.build(algo).needs
+    if precision == "none" or is_corrected or config.train_step.old_logprobs == "rollout":
+        return []
+    way = shlex.join(("--algo", f"{algo}+is-correction"))
+    return [
+        f"--engine samples in {precision}, which gives other log-probs than the trainer's "
+        f"(`sampler_gap`): correct for it with `{way}`"
+    ]
 
 
 def sampling_of_evaluations(config: RunConfig) -> RolloutOptions:

@@ -66,7 +66,8 @@ def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]
     update, of_trainer = train_step.settle(config.train_step)
     prompts = config.train.prompts_per_step
     sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=update.trainer)
-    return replace(config, rollout=sampling, train_step=update), [*of_trainer, *said]
+    config = replace(config, rollout=sampling, train_step=update)
+    return config, [*of_trainer, *said, *preflight.sampler_remarks(config)]
 
 
 def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
@@ -94,6 +95,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     if follows or config.train.ahead:
         preflight.check_following(config, decoupled=sampling.is_decoupled)
         objectives.build(preflight.corrected(config), named_by="--stale-correction")
+    preflight.check_adapters(config, initial_policy)
     preflight.check_prompts(config)
     prompt_remarks(config, initial_policy)
     train = config.train

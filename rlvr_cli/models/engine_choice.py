@@ -49,12 +49,18 @@ def obstacle(config: Any, kind: str) -> str | None:
     return None
 
 
+def has_experts(config: Any) -> bool:
+    """Whether a transformers configuration is that of a mixture of experts."""
+    text = config.get_text_config()
+    return any(getattr(text, name, None) for name in _EXPERTS)
+
+
 def _doubt(config: Any) -> str | None:
     """Why `graph` is not taken unasked for a model that it may be able to run."""
     from transformers import AutoModelForCausalLM
 
     text = config.get_text_config()
-    if any(getattr(text, name, None) for name in _EXPERTS):
+    if has_experts(config):
         return "its layers choose among experts"
     models = AutoModelForCausalLM._model_mapping
     model = models.get(type(config), None) or models.get(type(text), None)

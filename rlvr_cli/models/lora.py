@@ -6,14 +6,16 @@ Their checkpoint is a peft adapter directory with a `base.json`: the base policy
 the names of the adapted modules as they were given.
 """
 
+import functools
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import Advice, DataError, UsageError
 from rlvr_cli.runtime import seeds
 from rlvr_cli.storage import atomic
 
@@ -40,6 +42,14 @@ def base_of(path: Path) -> Base | None:
 def rank_of(path: Path) -> int:
     """The rank of the adapters in a directory, 0 if it holds a full policy."""
     return int(_json(path / _CONFIG)["r"]) if base_of(path) else 0
+
+
+def adapts_parameters(path: Path) -> bool:
+    """Whether the adapters in a directory are of tensors too, as experts are, not of modules alone.
+
+    False of a full policy.
+    """
+    return bool(base_of(path) and _json(path / _CONFIG).get("target_parameters"))
 
 
 def check(path: Path, options: UpdateOptions) -> None:
@@ -80,6 +90,10 @@ def inject(model: Any, options: UpdateOptions, seed: int) -> None:
             f"--lora-targets is {options.lora_targets}: {str(error).partition(chr(10))[0][:200]}",
             f"name linear modules, or leave it out for {_ALL}",
         ) from error
+    adapted = {".experts." in name for name, _ in _trained(model)}
+    has_experts = any(".experts." in name for name, _ in model.named_parameters())
+    if has_experts and options.lora_targets == _ALL and True not in adapted:
+        _warn_of_experts(type(model).__name__)
 
 
 def attach(model: Any, path: Path) -> None:
@@ -107,9 +121,11 @@ def merge(model: Any) -> None:
     """Adds the adapters that are attached to a model to its weights, in place."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
-    for name, module in list(model.named_modules()):
-        if isinstance(module, BaseTunerLayer):
-            module.merge()
+    adapted = {n: m for n, m in model.named_modules() if isinstance(m, BaseTunerLayer)}
+    for module in adapted.values():
+        module.merge()
+    for name, module in adapted.items():
+        if not any(name.startswith(f"{other}.") for other in adapted):  # those of experts nest
             model.set_submodule(name, module.get_base_layer())
     del model.peft_config
 
@@ -137,10 +153,22 @@ def _alpha(options: UpdateOptions) -> float:
 def _inject(model: Any, config: Any, seed: int) -> None:
     import torch
 
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # It says so of experts' patterns although it has applied them.
+        warnings.filterwarnings("ignore", r"The following (rank|alpha)_pattern keys did not match")
         torch.manual_seed(seeds.derive("lora", seed))
         _peft().inject_adapter_in_model(config, model, _NAME)
     model.eval()
+
+
+@functools.cache
+def _warn_of_experts(kind: str) -> None:
+    warnings.warn(
+        f"the adapters leave the experts of {kind} as they are: {_ALL} has none for them in this "
+        "version of peft",
+        Advice,
+        stacklevel=2,
+    )
 
 
 def _trained(model: Any) -> Iterator[tuple[str, Any]]:

@@ -65,6 +65,13 @@ def torch_device() -> "torch.device":
     return torch.device("cuda", distributed.current().local_rank % torch.cuda.device_count())
 
 
+def capability() -> tuple[int, int]:
+    """The compute capability of this process' GPU."""
+    import torch
+
+    return torch.cuda.get_device_capability(torch_device())
+
+
 def gpu(index: int) -> Device:
     import torch
 

@@ -9,7 +9,8 @@ from rlvr_cli.protocols import HoldsWeights, Request, RolloutEngine, Row, Sampli
 from rlvr_cli.runtime import distributed
 
 # Nats, of the mean over tokens. bfloat16 engines differ by 0.02 to 0.1, stale weights by 1 or more.
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+# What FP8 adds was not measured here.
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "fp8": 0.5}
 
 
 @dataclass(frozen=True)
@@ -56,5 +57,6 @@ def check(gap: Agreement, dtype: str) -> None:
         f"after the weight sync, sampler and trainer differ by {gap.mean:.3g} nats "
         f"a token on average, {gap.largest:.3g} at most, over {gap.tokens} tokens; "
         f"{TOLERANCE[dtype]:g} is what {dtype} allows",
-        "the sampler may hold other weights: see `rlvr doctor --engine ... --model ...`",
+        "the sampler may compute with other weights than it was given: sample with "
+        "--engine transformers, which has the trainer's own",
     )

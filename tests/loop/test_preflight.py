@@ -4,6 +4,12 @@ import re
 import shlex
 
 import pytest
+import torch
+
+from rlvr_cli.config import RolloutOptions, RunConfig, RunOptions, UpdateOptions
+from rlvr_cli.errors import UsageError
+from rlvr_cli.loop import preflight
+from rlvr_cli.models import policy
 
 
 @pytest.fixture
@@ -97,3 +103,46 @@ def test_data_in_place_of_prompts_is_answered_with_the_command_that_makes_them(
     words = ("train", "--model", "builtin", "--prompts", data, "--eval-every", 0, "--dry-run")
     command = re.search(r"`rlvr (.*?)`", refused(3, *words).partition("hint")[2])
     assert rlvr(*shlex.split(command[1])).code == 0 and (tmp_path / "prompts").is_dir()
+
+
+def config_of(*, engine="vllm", algo="grpo", **update):
+    return RunConfig(
+        train=RunOptions(algo=algo),
+        rollout=RolloutOptions(engine=engine),
+        train_step=UpdateOptions(**update),
+    )
+
+
+def test_adapters_of_experts_are_refused_where_vllm_samples(mixture):
+    experts, dense = (policy.resolve(str(p)) for p in (mixture("qwen3_moe"), "builtin"))
+    with pytest.raises(UsageError, match="experts among them") as error:
+        preflight.check_adapters(config_of(lora_rank=4), experts)
+    names = re.search(r"--lora-targets (\S+)`", error.value.hint)[1]
+    for config in (
+        config_of(lora_rank=4, lora_targets=names),
+        config_of(lora_rank=4, engine="transformers"),
+        config_of(),
+    ):
+        preflight.check_adapters(config, experts)
+    preflight.check_adapters(config_of(lora_rank=4), dense)
+
+
+@pytest.mark.parametrize("algo", ["grpo", "grpo:ddof=0+kl:beta=0.1"])
+def test_the_remark_on_a_quantised_sampler_names_an_algorithm_that_corrects_for_it(algo):
+    (remark,) = preflight.sampler_remarks(config_of(engine="vllm:quantization=fp8", algo=algo))
+    _, corrected = shlex.split(re.search(r"`(--algo .*)`", remark)[1])
+    assert corrected == f"{algo}+is-correction"
+    assert not preflight.sampler_remarks(config_of(engine="vllm:quantization=fp8", algo=corrected))
+    assert not preflight.sampler_remarks(config_of(algo=algo))
+    assert not preflight.sampler_remarks(
+        config_of(engine="vllm:quantization=fp8", algo=algo, old_logprobs="rollout")
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may compute in FP8")
+def test_fp8_is_refused_before_a_run_on_a_machine_that_cannot(refused, tmp_path):
+    """With vLLM it is the device; without, the installation."""
+    words = ["--engine", "vllm:quantization=fp8", "--out", tmp_path / "run"]
+    err = refused(2, "train", "--algo", "grpo", "--model", "builtin", *words)
+    assert "quantization=fp8 needs a GPU" in err or "vLLM is not installed" in err
+    assert not (tmp_path / "run").exists()

@@ -62,7 +62,9 @@ def test_a_pass_that_recomputes_activations_is_packed_there_too():
     torch.testing.assert_close(*results, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt2", "qwen2_moe", "lfm2"])
+@pytest.mark.parametrize(
+    "kind", ["qwen2", "qwen3", "llama", "gpt2", "qwen2_moe", "qwen3_moe", "lfm2"]
+)
 def test_models_whose_tokens_see_their_own_row_alone_may_be_packed(kind):
     assert passes.keeps_rows_apart(random(kind))
 

@@ -65,3 +65,14 @@ def test_a_build_of_vllm_for_another_machine_is_refused(version, has_gpu, found)
         return _vllm_install.check_build(version, has_gpu=has_gpu)
     with pytest.raises(UsageError, match=found):
         _vllm_install.check_build(version, has_gpu=has_gpu)
+
+
+@pytest.mark.parametrize(
+    ("capability", "found"),
+    [(None, "there is none"), ((8, 0), r"this one has 8\.0"), ((8, 9), None), ((9, 0), None)],
+)
+def test_fp8_is_refused_where_no_gpu_computes_in_it(capability, found):
+    if found is None:
+        return _vllm_install.check_fp8(capability)
+    with pytest.raises(UsageError, match=found):
+        _vllm_install.check_fp8(capability)

