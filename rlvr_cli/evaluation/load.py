@@ -164,6 +164,17 @@ def _batches(scores: Shards, inputs: list[str], *, texts: bool) -> Iterator[Batc
         )
 
 
+def remarks(scores: Shards | None) -> Iterator[str]:
+    """What figures lack whose prompts moved, and the flag that says where they are."""
+    try:
+        if scores is not None:
+            scores.parent("prompts")
+    except LookupError:
+        return
+    except DataError as error:
+        yield f"without sources and golds of prompts: {error}; {error.hint}"
+
+
 def _truths(correct: pa.Array) -> np.ndarray:
     truth_N: np.ndarray = pc.fill_null(pc.cast(correct, pa.int8()), -1).to_numpy()
     return truth_N
