@@ -36,7 +36,7 @@ def command(
     path = options.files(source)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
-    console.remark("eval-passk", *load.remarks(scores))
+    console.remark("eval-passk", *load.remarks(tallied, scores))
     tallied, ks = enough.chosen(tallied, min_n, options.ks(k))
     needed = None if power is None else powers.of_tally(tallied, power)
     decisive = voting.deciding(tallied, max(ks, default=0))

@@ -39,7 +39,7 @@ def command(
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, texts=True)
-    console.remark("ucc", *load.remarks(scores))
+    console.remark("ucc", *load.remarks(tallied, scores))
     tallied, ks = enough.chosen(tallied, min_n, options.ks(k), "ucc")
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(

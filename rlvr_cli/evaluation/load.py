@@ -52,7 +52,8 @@ def tally(
     if asked and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
         asked.step = int(step)
     _require_columns(stream, texts=texts is True)
-    tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
+    shared = stream.prompts.are_shared()
+    tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated, shared=shared)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
 
 
@@ -164,8 +165,13 @@ def _batches(scores: Shards, inputs: list[str], *, texts: bool) -> Iterator[Batc
         )
 
 
-def remarks(scores: Shards | None) -> Iterator[str]:
-    """What figures lack whose prompts moved, and the flag that says where they are."""
+def remarks(tallied: Tally, scores: Shards | None) -> Iterator[str]:
+    """What figures lack whose prompts moved, and how those of all sources together are taken."""
+    if tallied.shared and not tallied.read["apart"]:
+        yield (
+            "the sources have prompts in common: in all of them together a prompt counts once, "
+            "with its mean over them"
+        )
     try:
         if scores is not None:
             scores.parent("prompts")

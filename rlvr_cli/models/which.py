@@ -25,7 +25,8 @@ def to_sample(prompts: Shards, given: str | None, out: Path) -> tuple[Policy, li
 def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
     """The policy that was given, or the one that the rollouts were sampled from."""
     policy = policies.of(rollouts, given)
-    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` was sampled from it"
+    were = "was" if len(rollouts.inputs) == 1 else "were"
+    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` {were} sampled from it"
     return policy, [] if given else [why]
 
 

@@ -150,11 +150,11 @@ class Common(dict[str, Any]):
     def _require_alike(self, name: str) -> None:
         if name not in self._unlike:
             return
-        said = {one.path: one.params.get(name, "not there") for one in self._members}
+        said = {one.path: one.params.get(name, "not recorded") for one in self._members}
         first, *others = said.items()
         path, value = next(((path, v) for path, v in others if v != first[1]), others[0])
         raise DataError(
-            f"`{name}` is {first[1]} of `{first[0]}` and {value} of `{path}`",
+            f"the {name} of `{first[0]}` is {first[1]}, that of `{path}` is {value}",
             "take inputs that are alike in it",
         )
 

@@ -56,9 +56,9 @@ def test_another_order_is_another_digest(both):
 
 def test_a_param_that_differs_is_refused_where_it_is_asked_for(both):
     assert both.parent("rollouts").params.get("nothing") is None
-    with pytest.raises(DataError, match=r"`temperature` is 1\.0 of .* and not there of"):
+    with pytest.raises(DataError, match=r"the temperature of .* is 1\.0, .* is not recorded"):
         both.parent("rollouts").params.get("temperature")
-    with pytest.raises(DataError, match="`num_generations` is 4"):
+    with pytest.raises(DataError, match=r"the num_generations of `.*` is 4, that"):
         both.parent("rollouts").params["num_generations"]
     assert "temperature" not in dict(both.parent("rollouts").params)
 
