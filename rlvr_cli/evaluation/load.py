@@ -1,6 +1,5 @@
 """Tallies of scores directories, and of what other tools wrote."""
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -97,9 +96,11 @@ def _require_columns(stream: Stream, *, texts: bool) -> None:
 
 def refuse_columns(shards: Shards, columns: Columns | None) -> bool:
     """Whether the inputs of a directory are to be merged; an error for other options of files."""
-    merge = columns is not None and columns.merge and schema.INPUT in shards.schema.names
-    names.refuse_columns(shards.path, replace(columns, merge=False) if merge else columns)
-    return merge
+    if columns is None or not columns.merge or schema.INPUT not in shards.schema.names:
+        names.refuse_columns(shards.path, columns)
+        return False
+    names.refuse_columns(shards.path, replace(columns, merge=False))
+    return True
 
 
 def apart(shards: Shards) -> list[str]:
@@ -111,18 +112,18 @@ def apart(shards: Shards) -> list[str]:
         return []
     first: dict[str, int] = {}
     for index in range(len(shards)):
-        prompt_id, number = shards.part(index, ["prompt_id", schema.INPUT]).columns
-        pairs = zip(pc.unique(prompt_id).to_pylist(), itertools.repeat(number[0].as_py()))
-        if any(first.setdefault(name, own) != own for name, own in pairs):
-            return input_names(shards)
+        table = shards.part(index, ["prompt_id", schema.INPUT])
+        for row in table.group_by(table.column_names, use_threads=False).aggregate([]).to_pylist():
+            if first.setdefault(row["prompt_id"], row[schema.INPUT]) != row[schema.INPUT]:
+                return _input_names(shards)
     return []
 
 
-def input_names(shards: Shards) -> list[str]:
+def _input_names(shards: Shards) -> list[str]:
     """A name for each of the rollouts that a directory was made from."""
     recorded = [parent["path"] for parent in parents(shards.manifest, "rollouts")]
     paths = [Path(os.path.normpath(shards.path.absolute() / path)) for path in recorded]
-    while len({path.name for path in paths}) == 1:
+    while len(set(paths)) > len({path.name for path in paths}) == 1:
         paths = [path.parent for path in paths]
     return list(file_sets.labels(paths).values())
 

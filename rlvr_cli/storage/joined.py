@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.runtime import several
-from rlvr_cli.storage import moved
 from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.storage.schema import INPUT
 from rlvr_cli.storage.shards import Shards
@@ -119,9 +118,7 @@ class Joined(Shards):
     def parent(
         self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
     ) -> Shards:
-        if moved_to:  # that of one of them, and not of each
-            moved.remember(Shards.open(moved_to, kind).digest, moved_to)
-        return join([one.parent(kind, None, _below) for one in self.members])
+        return join([one.parent(kind, moved_to, _below) for one in self.members])
 
 
 class Common(dict[str, Any]):

@@ -149,7 +149,7 @@ def test_stored_answers_of_a_stronger_model_join_the_groups_with_merge(
     words = ("train-step", tmp_path / "advantages", "--model", "builtin", *FAST)
     assert "does not say which policy it was sampled from" in refused(2, *words)
     ran = rlvr(*words, "--off-policy", "--mini-batch-prompts", 1)
-    assert ran.code == 0 and "its tokens count as if `builtin` had sampled them" in ran.err
+    assert ran.code == 0 and "tokens count as if `builtin` had sampled them" in ran.err
     assert sorted(table(tmp_path / "update")["sequences"].to_pylist()) == [4, 4, 4, 4, 4, 5]
     assert rlvr("check", tmp_path / "advantages").code == 0
 

@@ -119,3 +119,11 @@ def test_a_listing_of_several_parents_is_as_strict_as_that_of_one():
     assert fits({"rollouts": good}) and fits({"rollouts": [good, good]})
     for bad in ([], [good], [good, {"path": "a"}], [good, "a"], "a", [good, {**good, "path": 1}]):
         assert not fits({"rollouts": bad})
+
+
+def test_prompts_of_one_of_several_inputs_are_found_where_they_moved(rlvr, refused, copy, known):
+    mine = shutil.copytree(known, copy / "known")
+    (copy / "prompts").rename(copy / "moved")
+    pair = (mine / "rollouts", copy / "rollouts", "--verifier", "number", "--out", copy / "s")
+    assert "say where it is now: `--prompts DIR`" in refused(3, "score", *pair)
+    assert rlvr("score", *pair, "--prompts", copy / "moved").code == 0
