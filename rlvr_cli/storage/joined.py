@@ -56,7 +56,8 @@ def join(directories: Sequence[Shards]) -> Shards:
     again = _again(members) if is_prompts else tuple(frozenset[str]() for _ in members)
     parts = [part for one in members for part in one.manifest["parts"]]
     manifest = {"kind": members[0].kind, "parts": parts, "parents": {}, "paths": {}, "summary": {}}
-    return Joined(several.together([one.path for one in members]), manifest, tuple(members), again)
+    path = several.together(list(dict.fromkeys(one.path for one in members)))
+    return Joined(path, manifest, tuple(members), again)
 
 
 @dataclass(frozen=True)
