@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.runtime import several
 from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.storage.schema import INPUT
 from rlvr_cli.storage.shards import Shards
@@ -56,15 +55,16 @@ def join(directories: Sequence[Shards]) -> Shards:
     again = _again(members) if is_prompts else tuple(frozenset[str]() for _ in members)
     parts = [part for one in members for part in one.manifest["parts"]]
     manifest = {"kind": members[0].kind, "parts": parts, "parents": {}, "paths": {}, "summary": {}}
-    path = several.together(list(dict.fromkeys(one.path for one in members)))
-    return Joined(path, manifest, tuple(members), again)
+    paths = dict.fromkeys(str(one.path) for one in members)
+    return Joined(Path(", ".join(paths)), manifest, tuple(members), again)
 
 
 @dataclass(frozen=True)
 class Joined(Shards):
     """Several directories of one kind, read as one.
 
-    `again` are the ids of each member whose rows an earlier one has too, and which are left out.
+    Its `path` is for messages alone. `again` are the ids of each member whose rows an earlier one
+    has too; they are left out.
     """
 
     members: tuple[Shards, ...]

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.runtime import several
 from rlvr_cli.stages import prompts
 from rlvr_cli.storage import joined, manifest
 from rlvr_cli.storage.shards import Shards
@@ -33,7 +32,7 @@ def test_the_parts_of_all_come_one_after_the_other_in_the_order_given(both, chai
     assert both.table().equals(pa.concat_tables(part for one in each for part in one.parts()))
     assert (len(both), both.rows) == (3, 32)
     assert [both.input_of(part) for part in range(3)] == [0, 0, 1]
-    assert several.pasted(both.path) == f"{chain / 'scores'} {known / 'scores'}"
+    assert both.as_argument == f"{chain / 'scores'} {known / 'scores'}"
 
 
 def test_the_parents_line_up_with_what_was_made_of_them(both, chain, known):
