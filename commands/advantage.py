@@ -39,7 +39,7 @@ def command(
 
     objective.canonical("grpo" if algo is None else algo)  # a misspelt one is the first error
     source, out = options.directories(scores, "scores", out, "advantages")
-    where = options.moved_to(rollouts, "rollouts")
+    where = options.moved_to(rollouts, "rollouts", source)
     begun = options.Begun(out)
     stored = begun.values(algo=None).get("algo")
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)

@@ -31,7 +31,7 @@ def command(
     equality: options.Equality = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import diversity, earlier, voting
+    from rlvr_cli.evaluation import diversity, earlier, load, voting
 
     path, specs = options.files(source), diversity.specs(similarity)
     stored = diversity.load(path, config.make(config.Columns, columns))
@@ -49,5 +49,6 @@ def command(
     if entropy:
         remark = voting.described(entropy, "answer entropy")
         summary |= {"answer_entropy": entropy, "remark": remark}
+    console.remark("diversity", *load.remarks(tallied, None))
     console.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)
     console.remark("diversity", *earlier.remarks(out, diversity.BEHAVIOUR))

@@ -31,11 +31,12 @@ def command(
     power: options.Power = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import enough, pass_at_k, power as powers, voting
+    from rlvr_cli.evaluation import enough, load, pass_at_k, power as powers, voting
 
     path = options.files(source)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
+    console.remark("eval-passk", *load.remarks(tallied, scores))
     tallied, ks = enough.chosen(tallied, min_n, options.ks(k))
     needed = None if power is None else powers.of_tally(tallied, power)
     decisive = voting.deciding(tallied, max(ks, default=0))

@@ -43,7 +43,7 @@ def command(
     from rlvr_cli.storage.shards import Share
 
     source, out = options.directories(rollouts, "rollouts", out, "scores")
-    where = options.moved_to(prompts, "prompts")
+    where = options.moved_to(prompts, "prompts", source)
     how: dict[str, Any] = {"prompts": where, "allow_code": allow_code_execution}
     how |= {"answer_from": answer_from} | options.Begun(out).values(verifier=verifier)
     if dry_run:

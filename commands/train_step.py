@@ -49,7 +49,7 @@ def command(
     from rlvr_cli.stages import train_step
 
     source, out = options.directories(advantages, "advantages", out, "update")
-    where = options.moved_to(rollouts, "rollouts")
+    where = options.moved_to(rollouts, "rollouts", source)
     begun = options.Begun(out)
     chosen = begun.options(config.UpdateOptions, given)
     policy, said = which.sampled(source.parent("rollouts", where), model)

@@ -33,12 +33,13 @@ def command(
     json: options.Json = False,
 ) -> None:
     malloc.take_one_core()  # each of several processes has one
-    from rlvr_cli.evaluation import clustering, enough, pass_at_k
+    from rlvr_cli.evaluation import clustering, enough, load, pass_at_k
 
     path, thresholds = options.files(source), options.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, texts=True)
+    console.remark("ucc", *load.remarks(tallied, scores))
     tallied, ks = enough.chosen(tallied, min_n, options.ks(k), "ucc")
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(

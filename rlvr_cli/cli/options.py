@@ -297,7 +297,7 @@ def directories(
 
     if given and len(given) > 1 and "-" in given:
         raise UsageError("`-` is one of several directories", "name them all")
-    paths = [source(one) for one in given or [None]]
+    paths = [source(one) for one in given] if given else [source(None)]
     if len(paths) > 1 and out is None:
         raise UsageError(
             f"{len(paths)} directories are given, and what is made of them lies beside none",
@@ -306,14 +306,14 @@ def directories(
     return joined.opened(paths, kind), out or paths[0].parent / beside
 
 
-def moved_to(given: list[Path] | None, kind: str) -> Path | None:
-    """Where the parents of a kind are now: the one that was given, or each known by its digest."""
+def moved_to(given: list[Path] | None, kind: str, source: Any) -> Path | None:
+    """Where the parent of one directory is now; those of several are remembered by their digest."""
     from rlvr_cli.storage import moved
     from rlvr_cli.storage.shards import Shards
 
-    if not given or len(given) == 1:
-        return given[0] if given else None
-    for path in given:
+    if given and len(given) == len(source.inputs) == 1:
+        return given[0]
+    for path in given or ():
         moved.remember(Shards.open(path, kind).digest, path)
     return None
 

@@ -58,6 +58,7 @@ class Completions:
 
     groups: dict[tuple[str | None, str], Group] = field(default_factory=dict)
     has_answers: bool = False
+    shared: bool = False  # whether sources have prompts in common
     rollouts: Shards | None = None
     scores: Shards | None = None
     read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
@@ -94,6 +95,7 @@ class Completions:
             votes=[group.wrong for group in groups] if self.has_answers else None,
             ids=[prompt_id for _, prompt_id in self.usable()],
             read=self.read,
+            shared=self.shared,
         )
 
     def alone(self) -> list[str]:
@@ -122,6 +124,7 @@ def load(path: Path, columns: Columns | None = None) -> Completions:
     if completions.has_answers:
         refuse_graded(stream)  # correct answers are one class of the entropy
     completions.read, completions.repeated = stream.facts(), stream.repeated
+    completions.shared = stream.prompts.are_shared()
     stream.require_completions()
     return completions
 

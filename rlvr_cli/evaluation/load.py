@@ -1,6 +1,5 @@
 """Tallies of scores directories, and of what other tools wrote."""
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,7 +51,8 @@ def tally(
     if asked and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
         asked.step = int(step)
     _require_columns(stream, texts=texts is True)
-    tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated)
+    shared = stream.prompts.are_shared()
+    tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated, shared=shared)
     return (tallied if "completion" in stream.has else replace(tallied, texts=None)), None
 
 
@@ -96,9 +96,11 @@ def _require_columns(stream: Stream, *, texts: bool) -> None:
 
 def refuse_columns(shards: Shards, columns: Columns | None) -> bool:
     """Whether the inputs of a directory are to be merged; an error for other options of files."""
-    merge = columns is not None and columns.merge and schema.INPUT in shards.schema.names
-    names.refuse_columns(shards.path, replace(columns, merge=False) if merge else columns)
-    return merge
+    if columns is None or not columns.merge or schema.INPUT not in shards.schema.names:
+        names.refuse_columns(shards.path, columns)
+        return False
+    names.refuse_columns(shards.path, replace(columns, merge=False))
+    return True
 
 
 def apart(shards: Shards) -> list[str]:
@@ -110,18 +112,18 @@ def apart(shards: Shards) -> list[str]:
         return []
     first: dict[str, int] = {}
     for index in range(len(shards)):
-        prompt_id, number = shards.part(index, ["prompt_id", schema.INPUT]).columns
-        pairs = zip(pc.unique(prompt_id).to_pylist(), itertools.repeat(number[0].as_py()))
-        if any(first.setdefault(name, own) != own for name, own in pairs):
-            return input_names(shards)
+        table = shards.part(index, ["prompt_id", schema.INPUT])
+        for row in table.group_by(table.column_names, use_threads=False).aggregate([]).to_pylist():
+            if first.setdefault(row["prompt_id"], row[schema.INPUT]) != row[schema.INPUT]:
+                return _input_names(shards)
     return []
 
 
-def input_names(shards: Shards) -> list[str]:
+def _input_names(shards: Shards) -> list[str]:
     """A name for each of the rollouts that a directory was made from."""
     recorded = [parent["path"] for parent in parents(shards.manifest, "rollouts")]
     paths = [Path(os.path.normpath(shards.path.absolute() / path)) for path in recorded]
-    while len({path.name for path in paths}) == 1:
+    while len(set(paths)) > len({path.name for path in paths}) == 1:
         paths = [path.parent for path in paths]
     return list(file_sets.labels(paths).values())
 
@@ -162,6 +164,22 @@ def _batches(scores: Shards, inputs: list[str], *, texts: bool) -> Iterator[Batc
             extracted=columns["extracted"],
             source=source,
         )
+
+
+def remarks(tallied: Tally, scores: Shards | None) -> Iterator[str]:
+    """What figures lack whose prompts moved, and how those of all sources together are taken."""
+    if tallied.shared and not tallied.read["apart"]:
+        yield (
+            "the sources have prompts in common: in all of them together a prompt counts once, "
+            "with its mean over them"
+        )
+    try:
+        if scores is not None:
+            scores.parent("prompts")
+    except LookupError:
+        return
+    except DataError as error:
+        yield f"without sources and golds of prompts: {error}; {error.hint}"
 
 
 def _truths(correct: pa.Array) -> np.ndarray:

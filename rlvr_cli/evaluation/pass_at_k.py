@@ -302,17 +302,18 @@ def _plain(value_PM: np.ndarray) -> list[list[float | None]]:
 
 
 def over_files(tallied: Tally, measures: Measures) -> Measures:
-    """Each prompt's mean over the files that are kept apart, as they have the same prompts.
+    """Each prompt's mean over the files or sources that have it.
 
     Those of several runs or steps are not independent: a prompt is one draw, however many have it.
     """
     labels = sorted(tallied.read.get("apart", ()), key=len, reverse=True)
-    if not labels:
+    if not labels and not tallied.shared:
         return measures
     number: dict[tuple[str, str], int] = {}
     code_P = np.empty(len(tallied.ids), dtype=np.int64)
     for place, (source, prompt_id) in enumerate(zip(tallied.source, tallied.ids, strict=True)):
-        label = next(name for name in labels if f"{source}/".startswith(f"{name}/"))
+        of = (name for name in labels if f"{source}/".startswith(f"{name}/"))
+        label = next(of) if labels else source or ""
         code_P[place] = number.setdefault(((source or "")[len(label) :], prompt_id), len(number))
     sum_UM = np.zeros((len(number), len(measures.names)))
     np.add.at(sum_UM, code_P, measures.value_PM)

@@ -42,6 +42,7 @@ class Tally:
     repeated: int = 0  # rows with the prompt and the sample index of an earlier row
     read: dict[str, Any] = field(default_factory=dict)  # how another tool's files were read
     ids: list[str] = field(default_factory=list)  # without the source that `prompt_id` may have
+    shared: bool = False  # whether sources have prompts in common, which are one draw then
     least: int = 1  # prompts with fewer verdicts are left out
 
     @property

@@ -60,6 +60,26 @@ class Prompts:
     def key(self, code: int) -> Key:
         return next(key for key, known in self._codes.items() if known == code)
 
+    def are_shared(self) -> bool:
+        """Whether sources have ids in common that stand for the same prompts in each.
+
+        They do if all that is said of those agrees, and the text or the gold is said of each.
+        """
+        by_id: dict[str, list[int]] = {}
+        for (_, name), code in self._codes.items():
+            by_id.setdefault(name, []).append(code)
+        shared = [codes for codes in by_id.values() if len(codes) > 1]
+        return bool(shared) and all(map(self._are_one, shared))
+
+    def _are_one(self, codes: list[int]) -> bool:
+        is_known = False
+        for name in ("prompt", "gold"):
+            said = [known[0] for code in codes if (known := self._said[name].get(code))]
+            if len(set(said)) > 1:
+                return False
+            is_known |= len(said) == len(codes)
+        return is_known
+
     def add(self, name: str, column: str, values: Any, code_N: np.ndarray, place: Any) -> None:
         """Compares the values of a column with what was said of their prompts before."""
         rows: Sequence[int] = range(len(code_N))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.models import policy as policies, pretrained
+from rlvr_cli.models import checkpoint_names, policy as policies, pretrained
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import later
@@ -54,9 +54,10 @@ class Reader:
         return logprobs.unpad(stats.logp_BT, rows)
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """The policy's weights, in the precision that it computes in."""
-        for name, parameter in self.loaded.model.named_parameters():
-            yield name, parameter.detach()
+        """The policy's weights as its checkpoint has them, in the precision that it computes in."""
+        model = self.loaded.model
+        named = ((name, parameter.detach()) for name, parameter in model.named_parameters())
+        return checkpoint_names.as_stored(model, named)
 
 
 @later.no_grad

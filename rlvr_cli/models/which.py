@@ -41,7 +41,8 @@ def _served(engine: str, out: Path) -> Policy | None:
 def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
     """The policy that was given, or the one that the rollouts were sampled from."""
     policy = policies.of(rollouts, given)
-    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` was sampled from it"
+    were = "was" if len(rollouts.inputs) == 1 else "were"
+    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` {were} sampled from it"
     return policy, [] if given else [why]
 
 

@@ -18,7 +18,6 @@ from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import ScoredRows
-from rlvr_cli.runtime import several
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 
@@ -192,7 +191,7 @@ def notes(subject: Subject) -> list[str]:
             "The completions came as text: lengths are in characters, there is no entropy."
         )
     elif "entropy" not in subject.measures.names:
-        path = several.pasted(lineage.rollouts.path)
+        path = lineage.rollouts.as_argument
         remarks.append(f"There is no entropy; rlvr logprob {path} computes it.")
     if columns := (read := subject.scores.summary.get("read", {})).get("correct"):
         above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"

@@ -1,6 +1,5 @@
 """Several paths as one, where a command takes one source."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path, PosixPath
 
@@ -9,12 +8,6 @@ class Several(PosixPath):
     """Paths in their order; it reads like their list, and no file has its name."""
 
     paths: tuple[Path, ...]
-
-
-def pasted(path: Path) -> str:
-    """The path, or each of several, as a command line has it."""
-    paths = path.paths if isinstance(path, Several) else (path,)
-    return " ".join(shlex.quote(str(one)) for one in paths)
 
 
 def together(paths: Sequence[Path]) -> Path:

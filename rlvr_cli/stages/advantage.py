@@ -15,7 +15,6 @@ from rlvr_cli.algorithms import group_stats, objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.algorithms.terms import weight
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.runtime import several
 from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
@@ -220,7 +219,7 @@ def _require_correct(
     if unknown_N.any():
         row = int(unknown_N.argmax())
         prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
-        path = several.pasted(scores.parent("rollouts").path)
+        path = scores.parent("rollouts").as_argument
         raise DataError(
             f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
             f"`{prompt_id}`, which this objective needs",

@@ -11,7 +11,6 @@ from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.protocols import Row
-from rlvr_cli.runtime import several
 from rlvr_cli.stages import common, logprob
 from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.schema import TOP_K
@@ -122,7 +121,7 @@ def _require_logprobs(
 
 def _recipe(logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int) -> str:
     """The hint with the command that makes all that is needed, in another directory if it must."""
-    command = f"rlvr logprob {several.pasted(rollouts.path)} --columns {','.join(needed)}"
+    command = f"rlvr logprob {rollouts.as_argument} --columns {','.join(needed)}"
     if set(needed) & set(logprob.REFERENCE_COLUMNS):
         command += " --ref-model MODEL"
     if set(needed) & set(TOP_K):

@@ -17,7 +17,7 @@ from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
-from rlvr_cli.stages import common
+from rlvr_cli.stages import common, origins
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
@@ -54,6 +54,8 @@ def run(
     by_reference = reference if set(columns) & set(REFERENCE_COLUMNS) else None
     if by_reference and ref_top_k:
         _check_vocabulary(by_reference, ref_top_k)
+    for source in filter(None, (by_policy, by_reference)) if load is None else ():
+        origins.require_tokenizer(rollouts, source)
     params = {
         "policy": by_policy.digest if by_policy else None,
         "reference": by_reference.digest if by_reference else None,

@@ -82,7 +82,7 @@ def remarks(
         )
     if imported := [one for one in rollouts.inputs if one.manifest["stage"] == "import"]:
         yield (
-            f"{_named(imported)} imported without the log-probs of what sampled it: its tokens "
+            f"{_named(imported)} imported without the log-probs of what sampled them: tokens "
             f"count as if `{policy.name}` had sampled them"
         )
 

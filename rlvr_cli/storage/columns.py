@@ -9,6 +9,10 @@ _KEY = {
     "prompt_id": "the prompt's id, unique in its prompts directory",
     "sample_index": "the completion's number among those of its prompt, from 0",
 }
+_INPUT = {
+    "input": "the number of the rollouts directory that the row is of, from 0, in the order of the "
+    "manifest's `parents`; the column is there only with several"
+}
 _OF_A_POLICY = "one value a token of `token_ids`, at the temperature of the rollouts"
 
 WRITERS = {  # the commands that write a kind
@@ -25,7 +29,8 @@ WRITERS = {  # the commands that write a kind
 ROWS = {  # what one row of a kind is, and in which order the rows come
     "prompts": "One row a prompt.",
     "rollouts": "One row a completion; those of one prompt stand together, and so do the rows of "
-    "the kinds made of them, in the same order.",
+    "the kinds made of them, in the same order. What is made of several directories has their "
+    "parts one after the other.",
     "scores": "One row a completion, as in the rollouts.",
     "logprobs": "One row a completion, as in the rollouts. A directory has the columns that were "
     "asked for (`--columns`).",
@@ -70,6 +75,7 @@ MEANING: dict[str, dict[str, str]] = {
     },
     "scores": {
         **_KEY,
+        **_INPUT,
         "reward": "the reward; null where there is none: see `status`",
         "correct": "whether the answer is right; null where that is not known",
         "extracted": "the answer that the verifier read in the completion; null: none",
@@ -81,6 +87,7 @@ MEANING: dict[str, dict[str, str]] = {
     },
     "logprobs": {
         **_KEY,
+        **_INPUT,
         "old_logp": f"log-prob under the policy, {_OF_A_POLICY}",
         "ref_logp": f"log-prob under the reference policy, {_OF_A_POLICY}",
         "entropy": f"entropy of the policy's distribution over the next token, {_OF_A_POLICY}",
@@ -90,6 +97,7 @@ MEANING: dict[str, dict[str, str]] = {
     },
     "advantages": {
         **_KEY,
+        **_INPUT,
         "advantage": "the advantage by the objective's estimator; null without a reward, 0 where "
         "all rewards of the group are equal and the estimator is relative to the group",
         "keep": "whether the row is trained on; false without a reward",
@@ -226,7 +234,7 @@ MANIFEST = {  # the keys of `_manifest.json`
     "stage": "the command that made it",
     "params": "all options that decide the content, as they took effect",
     "parents": "the directories that it was made of: for each kind its `path`, relative to this "
-    "directory, and its `digest`",
+    "directory, and its `digest`; of several of one kind a list, in the order given",
     "extra": "names of the columns in addition to those of the kind",
     "only": "names of the value columns, where a directory has not all of its kind; else null",
     "fingerprint": "sha256 of kind, stage, params, the parents' digests, number of parts and "
@@ -242,5 +250,5 @@ MANIFEST = {  # the keys of `_manifest.json`
 METADATA = {  # the keys of a part's own metadata, JSON under the key `rlvr`
     "part": "number of the part, from 0",
     "parts": "number of parts of the directory",
-    "parents": "the digest of each parent",
+    "parents": "the digest of each parent; of several of one kind a list",
 }

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.runtime import several
-from rlvr_cli.storage import moved
 from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.storage.schema import INPUT
 from rlvr_cli.storage.shards import Shards
@@ -57,14 +55,16 @@ def join(directories: Sequence[Shards]) -> Shards:
     again = _again(members) if is_prompts else tuple(frozenset[str]() for _ in members)
     parts = [part for one in members for part in one.manifest["parts"]]
     manifest = {"kind": members[0].kind, "parts": parts, "parents": {}, "paths": {}, "summary": {}}
-    return Joined(several.together([one.path for one in members]), manifest, tuple(members), again)
+    paths = dict.fromkeys(str(one.path) for one in members)
+    return Joined(Path(", ".join(paths)), manifest, tuple(members), again)
 
 
 @dataclass(frozen=True)
 class Joined(Shards):
     """Several directories of one kind, read as one.
 
-    `again` are the ids of each member whose rows an earlier one has too, and which are left out.
+    Its `path` is for messages alone. `again` are the ids of each member whose rows an earlier one
+    has too; they are left out.
     """
 
     members: tuple[Shards, ...]
@@ -119,9 +119,7 @@ class Joined(Shards):
     def parent(
         self, kind: str, moved_to: Path | None = None, _below: tuple[Path, ...] = ()
     ) -> Shards:
-        if moved_to:  # that of one of them, and not of each
-            moved.remember(Shards.open(moved_to, kind).digest, moved_to)
-        return join([one.parent(kind, None, _below) for one in self.members])
+        return join([one.parent(kind, moved_to, _below) for one in self.members])
 
 
 class Common(dict[str, Any]):
@@ -150,11 +148,11 @@ class Common(dict[str, Any]):
     def _require_alike(self, name: str) -> None:
         if name not in self._unlike:
             return
-        said = {one.path: one.params.get(name, "not there") for one in self._members}
+        said = {one.path: one.params.get(name, "not recorded") for one in self._members}
         first, *others = said.items()
         path, value = next(((path, v) for path, v in others if v != first[1]), others[0])
         raise DataError(
-            f"`{name}` is {first[1]} of `{first[0]}` and {value} of `{path}`",
+            f"the {name} of `{first[0]}` is {first[1]}, that of `{path}` is {value}",
             "take inputs that are alike in it",
         )
 

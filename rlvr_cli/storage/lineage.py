@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.storage import manifest as manifests
+from rlvr_cli.storage.joined import TwoPrompts
 from rlvr_cli.storage.manifest import Damaged
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 
@@ -81,7 +82,7 @@ def _prompts(rollouts: Shards) -> Shards | None:
     """The prompts, None where they were moved or changed since."""
     try:
         return rollouts.parent("prompts")
-    except Damaged:
+    except (Damaged, TwoPrompts):
         raise
     except (LookupError, DataError):
         return None

@@ -130,6 +130,11 @@ class Shards:
         """The directories that are read as this one: itself, but for several read as one."""
         return (self,)
 
+    @property
+    def as_argument(self) -> str:
+        """The path of each of `inputs`, as a command line has them."""
+        return " ".join(dict.fromkeys(shlex.quote(str(one.path)) for one in self.inputs))
+
     def input_of(self, part: int) -> int:
         """The number of the one of `inputs` that a part is of."""
         return 0

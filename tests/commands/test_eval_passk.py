@@ -320,3 +320,30 @@ def test_a_folder_that_holds_scores_is_refused_with_one_of_them(rlvr, jsonl, tmp
     ran = rlvr(command, tmp_path / "run")
     assert ran.code == 2 and f"`{tmp_path / 'run'}` is no scores directory, but holds 2" in ran.err
     assert f"hint: name one, as in `{made / 'scores'}`" in ran.err
+
+
+def test_sources_of_one_file_with_the_same_prompts_are_one_draw_a_prompt(rlvr, jsonl):
+    rows = [
+        {"id": str(p), "prompt": f"{p}?", "gold": str(p), "model_name": model, "correct": p % 3 < m}
+        for m, model in enumerate(("base", "trained", "best"))
+        for p in range(12)
+    ]
+    words = ("--source-column", "model_name", "--json")
+    ran = rlvr("eval-passk", jsonl(*rows), *words)
+    found = json.loads(ran.out)
+    assert found["prompts"] == 12 and "a prompt counts once" in ran.err
+    assert [source["prompts"] for source in found["sources"].values()] == [12] * 3
+    assert found["metrics"]["pass@1"][0] == pytest.approx(1 / 3)
+    others = [{**row, "prompt": f"{row['prompt']} {row['model_name']}"} for row in rows]
+    ran = rlvr("eval-passk", jsonl(*others, name="others.jsonl"), *words)
+    assert json.loads(ran.out)["prompts"] == 36 and "counts once" not in ran.err
+    assert json.loads(ran.out)["standard_error"]["pass@1"] < found["standard_error"]["pass@1"]
+
+
+def test_scores_whose_prompts_moved_name_the_flag_that_brings_their_sources_back(rlvr, copy):
+    (copy / "prompts").rename(copy / "moved")
+    ran = rlvr("eval-passk", copy / "scores")
+    assert ran.code == 0 and "without sources and golds of prompts" in ran.err
+    assert "say where it is now: `--prompts DIR`" in ran.err
+    ran = rlvr("eval-passk", copy / "scores", "--prompts", copy / "moved")
+    assert ran.code == 0 and "without sources" not in ran.err

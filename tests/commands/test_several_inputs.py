@@ -5,6 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -62,8 +63,7 @@ def stored(rlvr, inputs, jsonl, tmp_path):
 def test_each_row_says_which_input_it_is_of_and_each_part_is_that_of_its_input(inputs):
     both = Shards.open(inputs / "both" / "scores")
     each = [table(inputs / name / "scores") for name in "ab"]
-    assert both.table().drop(["input"]).equals(type(each[0]).from_batches(
-        [batch for one in each for batch in one.to_batches()]))  # fmt: skip
+    assert both.table().drop(["input"]).equals(pa.concat_tables(each))
     assert both.table()["input"].to_pylist() == [0] * 24 + [1] * 18
     recorded = both.manifest["parents"]["rollouts"]
     assert [one["path"] for one in recorded] == ["../../a/rollouts", "../../b/rollouts"]
@@ -149,9 +149,41 @@ def test_stored_answers_of_a_stronger_model_join_the_groups_with_merge(
     words = ("train-step", tmp_path / "advantages", "--model", "builtin", *FAST)
     assert "does not say which policy it was sampled from" in refused(2, *words)
     ran = rlvr(*words, "--off-policy", "--mini-batch-prompts", 1)
-    assert ran.code == 0 and "its tokens count as if `builtin` had sampled them" in ran.err
+    assert ran.code == 0 and "tokens count as if `builtin` had sampled them" in ran.err
     assert sorted(table(tmp_path / "update")["sequences"].to_pylist()) == [4, 4, 4, 4, 4, 5]
     assert rlvr("check", tmp_path / "advantages").code == 0
+
+
+def test_traces_in_the_layout_of_luffy_guide_a_policy(rlvr, tmp_path):
+    """Its columns, as `Elliott/Openr1-Math-46k-8192` has them: the answer is a list of turns."""
+    model = shutil.copytree(policy.resolve("builtin").path, tmp_path / "chat")
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    settings["chat_template"] = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    rows = [
+        {"data_source": "openr1.math",
+         "prompt": [{"role": "system", "content": "Reason."}, {"role": "user", "content": f"{n}="}],
+         "target": [{"role": "assistant", "content": f"<think>\nEasy.\n</think>\n\n{n}*1"}],
+         "ability": "math", "reward_model": {"style": "rule", "ground_truth": str(n)},
+         "extra_info": {"split": "train", "index": n}}
+        for n in (4, 6)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "luffy.parquet")
+    at = (tmp_path / "luffy.parquet", "--out")
+    assert rlvr("prompts", *at, tmp_path / "prompts", "--verifier", "expression").code == 0
+    words = ("--id-column", "extra_info.index", "--completion-column", "target")
+    words = (*words, "--prompts", tmp_path / "prompts", "--model", model)
+    assert rlvr("import", *at, tmp_path / "stored", *words).code == 0
+    own = tmp_path / "own" / "rollouts"
+    sampling = ("--model", model, "-n3", "--max-new-tokens=8", "--out", own)
+    assert rlvr("rollout", tmp_path / "prompts", *sampling).code == 0
+    both = tmp_path / "both"
+    pair = (own, tmp_path / "stored" / "rollouts", "--out", both / "scores")
+    assert rlvr("score", *pair).code == 0
+    assert table(both / "scores").slice(6)["correct"].to_pylist() == [True, True]
+    assert rlvr("advantage", both / "scores", "--merge").code == 0
+    assert table(both / "advantages")["group_size"].to_pylist() == [4] * 8
+    assert rlvr("train-step", both / "advantages", "--model", model, "--off-policy").code == 0
 
 
 def test_what_only_several_inputs_can_be_is_refused_of_one(refused, inputs, tmp_path):

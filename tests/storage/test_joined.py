@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.runtime import several
 from rlvr_cli.stages import prompts
 from rlvr_cli.storage import joined, manifest
 from rlvr_cli.storage.shards import Shards
@@ -33,7 +32,7 @@ def test_the_parts_of_all_come_one_after_the_other_in_the_order_given(both, chai
     assert both.table().equals(pa.concat_tables(part for one in each for part in one.parts()))
     assert (len(both), both.rows) == (3, 32)
     assert [both.input_of(part) for part in range(3)] == [0, 0, 1]
-    assert several.pasted(both.path) == f"{chain / 'scores'} {known / 'scores'}"
+    assert both.as_argument == f"{chain / 'scores'} {known / 'scores'}"
 
 
 def test_the_parents_line_up_with_what_was_made_of_them(both, chain, known):
@@ -56,9 +55,9 @@ def test_another_order_is_another_digest(both):
 
 def test_a_param_that_differs_is_refused_where_it_is_asked_for(both):
     assert both.parent("rollouts").params.get("nothing") is None
-    with pytest.raises(DataError, match=r"`temperature` is 1\.0 of .* and not there of"):
+    with pytest.raises(DataError, match=r"the temperature of .* is 1\.0, .* is not recorded"):
         both.parent("rollouts").params.get("temperature")
-    with pytest.raises(DataError, match="`num_generations` is 4"):
+    with pytest.raises(DataError, match=r"the num_generations of `.*` is 4, that"):
         both.parent("rollouts").params["num_generations"]
     assert "temperature" not in dict(both.parent("rollouts").params)
 
@@ -119,3 +118,11 @@ def test_a_listing_of_several_parents_is_as_strict_as_that_of_one():
     assert fits({"rollouts": good}) and fits({"rollouts": [good, good]})
     for bad in ([], [good], [good, {"path": "a"}], [good, "a"], "a", [good, {**good, "path": 1}]):
         assert not fits({"rollouts": bad})
+
+
+def test_prompts_of_one_of_several_inputs_are_found_where_they_moved(rlvr, refused, copy, known):
+    mine = shutil.copytree(known, copy / "known")
+    (copy / "prompts").rename(copy / "moved")
+    pair = (mine / "rollouts", copy / "rollouts", "--verifier", "number", "--out", copy / "s")
+    assert "say where it is now: `--prompts DIR`" in refused(3, "score", *pair)
+    assert rlvr("score", *pair, "--prompts", copy / "moved").code == 0
