@@ -144,8 +144,13 @@ class _Layer:
         if begun_with(first).get("policy") != self.policy:
             return
         if train.rollout.max_draws > 1 and not branch.verifier.is_own:  # it decides what is drawn
-            for draw in draws:
-                self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+            shared = [
+                draw.relative_to(self.plan.run)
+                for draw in draws
+                if self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+            ]
+            rows = sum(Shards.open(folder / draw).rows for draw in shared)
+            self.laid.completions = max(self.laid.completions, rows)
             return
         if not self._share(inner / "rollouts", branch):
             return
@@ -251,12 +256,14 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
     """What was done, in a line or two."""
     said = []
     if laid.made:
-        text = f"{len(laid.made)} runs share {laid.shared_bytes / len(laid.made) / 1e6:,.1f} MB "
-        text += f"each with `{plan.run}` up to step {plan.at}"
-        text += f", and {laid.completions} completions of step {plan.at + 1}" * bool(laid.completions)
-        said.append(text + f"; {laid.scored} were scored again" * bool(laid.scored))
-    if laid.copied_bytes:
-        said.append(f"{laid.copied_bytes / 1e6:,.1f} MB were copied")
+        each = (laid.shared_bytes + laid.copied_bytes) / len(laid.made) / 1e6
+        text = f"{_counted(laid.made)} with {each:,.1f} MB of `{plan.run}` up to step {plan.at}"
+        if laid.completions:
+            text += f", and with the {laid.completions:,} completions of step {plan.at + 1}"
+        how = f"{laid.copied_bytes / 1e6:,.1f} MB were copied" if laid.copied_bytes else "shared"
+        said.append(f"{text}: {how}")
+    if laid.scored:
+        said.append(f"{laid.scored:,} stored completions were scored again, evaluations too")
     if laid.made and not laid.completions:
         said.append(
             f"`{plan.run}` holds no completions of step {plan.at + 1} that they could share: each "
@@ -264,6 +271,10 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
         )
     said += [f"`{branch.path}` was there already" for branch in laid.kept]
     return said
+
+
+def _counted(branches: list[Branch]) -> str:
+    return "1 run" if len(branches) == 1 else f"{len(branches)} runs"
 
 
 def summary(plan: Plan, laid: Laid) -> dict[str, Any]:
