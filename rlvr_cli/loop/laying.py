@@ -41,6 +41,7 @@ class Laid:
     copied_bytes: int = 0
     completions: int = 0  # of the next step, which are shared
     scored: int = 0
+    lacking: dict[str, None] = field(default_factory=dict)  # what of the run is damaged or gone
 
 
 def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
@@ -112,7 +113,9 @@ class _Layer:
         self.sharing.folder(Path(memory_model.FOLDER), folder)
         for step in (s for s in run_folders.steps(plan.run) if s <= plan.at):
             for stage in _STAGES:
-                self._share(_inner("steps", step) / stage, branch)
+                inner = _inner("steps", step) / stage
+                if not self._share(inner, branch) and stage in OF_A_STEP:
+                    self.laid.lacking[str(inner)] = None
         if plan.at and not (folder / _inner("steps", plan.at) / "update" / CHECKPOINT).exists():
             raise DataError(
                 f"the checkpoint of step {plan.at} of `{plan.run}` was removed meanwhile",
@@ -248,7 +251,7 @@ def _say_faults(verifier: Choice, scores: Shards) -> None:
         listed = ", ".join(f"{count} {name}" for name, count in faults.items())
         console.say(
             f"warning: `{verifier.text}` gives {missing} of {scores.rows} completions of "
-            f"`{scores.path.parent.name}` no reward: {listed}"
+            f"`{scores.path.parent.parent.name}/{scores.path.parent.name}` no reward: {listed}"
         )
 
 
@@ -262,6 +265,11 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
             text += f", and with the {laid.completions:,} completions of step {plan.at + 1}"
         how = f"{laid.copied_bytes / 1e6:,.1f} MB were copied" if laid.copied_bytes else "shared"
         said.append(f"{text}: {how}")
+    if laid.lacking:
+        said.append(
+            f"warning: {len(laid.lacking)} directories of `{plan.run}` are damaged or gone, as "
+            f"`{next(iter(laid.lacking))}`: the branches lack them too"
+        )
     if laid.scored:
         said.append(f"{laid.scored:,} stored completions were scored again, evaluations too")
     if laid.made and not laid.completions:
