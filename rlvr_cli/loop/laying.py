@@ -14,8 +14,8 @@ from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.branching import Branch, Choice, Plan
+from rlvr_cli.loop.linking import Links
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
-from rlvr_cli.loop.sharing import Sharing
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.stages import logprob
@@ -63,7 +63,7 @@ def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
     with locks.locked(out / "_lock", across_machines=True):
         atomic.remove(temporary)
         try:
-            layer = _Layer(plan, temporary, Sharing(plan.run, copy=copy), policy, laid)
+            layer = _Layer(plan, temporary, Links(plan.run, copy=copy), policy, laid)
             for branch in laid.made:
                 layer.lay(branch)
             os.sync()
@@ -99,7 +99,7 @@ def _is_same(plan: Plan, branch: Branch, policy: str) -> bool:
 class _Layer:
     plan: Plan
     temporary: Path
-    sharing: Sharing
+    links: Links
     policy: str
     laid: Laid
     scored_in: dict[str, Path] = field(default_factory=dict)  # by verifier, a branch that has them
@@ -110,7 +110,7 @@ class _Layer:
         folder.mkdir(parents=True)
         for split in ("train", "heldout"):
             self._share(Path("prompts") / split, branch)
-        self.sharing.folder(Path(memory_model.FOLDER), folder)
+        self.links.folder(Path(memory_model.FOLDER), folder)
         for step in (s for s in run_folders.steps(plan.run) if s <= plan.at):
             for stage in _STAGES:
                 inner = _inner("steps", step) / stage
@@ -129,14 +129,14 @@ class _Layer:
         if not branch.verifier.is_own:
             self._score(branch, folder)
         self._configure(branch, folder)
-        self.laid.shared_bytes, self.laid.copied_bytes = self.sharing.shared, self.sharing.copied
+        self.laid.shared_bytes, self.laid.copied_bytes = self.links.shared, self.links.copied
 
     def _share(self, inner: Path, branch: Branch, source: Path | None = None) -> bool:
         """Shares a directory of a stage, with the draws that it was made of, if it is complete."""
         folder = self.temporary / branch.path.name
         for draw in sorted((self.plan.run / inner).glob(f"{DRAWS}/*/*")):
-            self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
-        return self.sharing.shards(inner, folder, branch.path, source)
+            self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
+        return self.links.shards(inner, folder, branch.path, source)
 
     def _share_next(self, branch: Branch) -> None:
         """Shares what is the same of the step that comes next, as far as the run has made it."""
@@ -150,7 +150,7 @@ class _Layer:
             shared = [
                 draw.relative_to(self.plan.run)
                 for draw in draws
-                if self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+                if self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
             ]
             rows = sum(Shards.open(folder / draw).rows for draw in shared)
             self.laid.completions = max(self.laid.completions, rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr_cli.storage import origins
+from rlvr_cli.storage import locks, origins
 from rlvr_cli.storage.shards import Shards
 
 # What differs between a run and a branch that changes nothing: its origin, and the seconds.
@@ -343,3 +343,22 @@ def test_a_tracker_is_told_all_steps_of_a_branch_and_where_it_came_from(rlvr, ru
     assert ran.code == 0, ran.err
     assert json.loads(Path("config.json").read_text())["run"] == "../../run"
     assert Path("steps.txt").read_text().split() == ["0", "1"]
+
+
+def test_a_run_that_another_process_trains_is_branched_meanwhile(rlvr, run):
+    with locks.locked(run / Path("_lock"), across_machines=True):
+        (made,) = branch(rlvr, run, "--at", 1, "--algo", "rloo", "--out", "b")
+    assert rlvr("check", made).code == 0
+
+
+def test_another_verifier_shares_the_completions_of_draws_and_draws_again(rlvr, run):
+    words = ["--max-draws=3", "--prompts-per-step=4", "-n4", "--steps=1", "--max-new-tokens=12"]
+    train(rlvr, "drawn", "--eval-every=0", *words)
+    drawn = "steps/000001/rollouts/_draws/0"
+    (other,) = branch(rlvr, "drawn", "--at", 0, "--verifier", "format", "--out", "b")
+    assert os.path.samefile(f"drawn/{drawn}/rollouts/part-00000.parquet",
+                            other / drawn / "rollouts/part-00000.parquet")  # fmt: skip
+    assert not (other / drawn / "scores").exists()
+    assert not (other / "steps/000001/rollouts/_manifest.json").exists()
+    ran = rlvr("train", "--out", other)
+    assert ran.code == 3 and "not one of 12 groups" in ran.err  # none of them is boxed

@@ -18,7 +18,7 @@ from rlvr_cli.storage import atomic, moved
 from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 
-class Sharing:
+class Links:
     """Gives directories of the run `source` names in others; copies, if allowed, what cannot be.
 
     `shared` and `copied` count the bytes that got a further name, and those that were copied, which
