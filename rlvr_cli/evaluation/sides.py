@@ -89,9 +89,7 @@ def load(
         prompts = pairing.of_scores(scores, tallied)
         known = conditions.of_scores(scores)
     remark = voting.remark(majority, equality)
-    return Side(
-        path, tallied, prompts, known, majority=majority, remark=remark, scores=scores
-    )
+    return Side(path, tallied, prompts, known, majority=majority, remark=remark, scores=scores)
 
 
 def _of_run(path: Path, evaluation: Path, min_n: int) -> Side:

@@ -1,7 +1,6 @@
 """What a branch of a run is refused for, before anything of it is made."""
 
 import json
-import shlex
 from pathlib import Path
 
 from rlvr_cli.algorithms import objective as objectives
@@ -102,13 +101,3 @@ def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, roll
         if given or (folder / MANIFEST).exists():
             found.append((Shards.open(folder, "prompts"), chosen))
     return found
-
-
-def require_free(branches: list[Path], out: Path) -> None:
-    """An error where something other than branches of this run lies in the way."""
-    for path in branches:
-        if path.exists():
-            raise UsageError(
-                f"`{path}` is there already, and is no branch of this step of this run",
-                f"choose another --out than `{shlex.quote(str(out))}`",
-            )

@@ -104,9 +104,11 @@ def plan(
     setup.require_places(run, own)
     is_decoupled = objectives.build(own.train.algo).decoupled
     branch_checks.require_step(RunDirectory(run, with_memory=is_decoupled), at, own)
-    more = {"steps": own.train.steps if steps is None else steps}
-    branch_checks.require_more_steps(run, at, more["steps"])
-    more["allow_code_execution"] = own.train.allow_code_execution or allow_code
+    steps = own.train.steps if steps is None else steps
+    branch_checks.require_more_steps(run, at, steps)
+    common = replace(
+        own.train, steps=steps, allow_code_execution=own.train.allow_code_execution or allow_code
+    )
     inputs = RunDirectory(run).require_inputs({})
     chosen = (_choices(name, given, own, inputs)
               for name, given in (("algo", algos), ("verifier", verifiers)))  # fmt: skip
@@ -115,7 +117,7 @@ def plan(
     branches = []
     for (algo, verifier), name in zip(pairs, names, strict=True):
         branch_checks.require_same_sampling(run, algo.text, is_decoupled)
-        train = replace(own.train, algo=algo.text, verifier=verifier.text, **more)
+        train = replace(common, algo=algo.text, verifier=verifier.text)
         branches.append(Branch(out / name, replace(own, train=train), algo, verifier))
     with _quietly():
         for branch in branches:

@@ -14,8 +14,8 @@ from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.branching import Branch, Choice, Plan
+from rlvr_cli.loop.linking import Links
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
-from rlvr_cli.loop.sharing import Sharing
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.stages import logprob
@@ -41,6 +41,7 @@ class Laid:
     copied_bytes: int = 0
     completions: int = 0  # of the next step, which are shared
     scored: int = 0
+    lacking: dict[str, None] = field(default_factory=dict)  # what of the run is damaged or gone
 
 
 def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
@@ -62,7 +63,7 @@ def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
     with locks.locked(out / "_lock", across_machines=True):
         atomic.remove(temporary)
         try:
-            layer = _Layer(plan, temporary, Sharing(plan.run, copy=copy), policy, laid)
+            layer = _Layer(plan, temporary, Links(plan.run, copy=copy), policy, laid)
             for branch in laid.made:
                 layer.lay(branch)
             os.sync()
@@ -98,7 +99,7 @@ def _is_same(plan: Plan, branch: Branch, policy: str) -> bool:
 class _Layer:
     plan: Plan
     temporary: Path
-    sharing: Sharing
+    links: Links
     policy: str
     laid: Laid
     scored_in: dict[str, Path] = field(default_factory=dict)  # by verifier, a branch that has them
@@ -109,10 +110,12 @@ class _Layer:
         folder.mkdir(parents=True)
         for split in ("train", "heldout"):
             self._share(Path("prompts") / split, branch)
-        self.sharing.folder(Path(memory_model.FOLDER), folder)
+        self.links.folder(Path(memory_model.FOLDER), folder)
         for step in (s for s in run_folders.steps(plan.run) if s <= plan.at):
             for stage in _STAGES:
-                self._share(_inner("steps", step) / stage, branch)
+                inner = _inner("steps", step) / stage
+                if not self._share(inner, branch) and stage in OF_A_STEP:
+                    self.laid.lacking[str(inner)] = None
         if plan.at and not (folder / _inner("steps", plan.at) / "update" / CHECKPOINT).exists():
             raise DataError(
                 f"the checkpoint of step {plan.at} of `{plan.run}` was removed meanwhile",
@@ -126,14 +129,14 @@ class _Layer:
         if not branch.verifier.is_own:
             self._score(branch, folder)
         self._configure(branch, folder)
-        self.laid.shared_bytes, self.laid.copied_bytes = self.sharing.shared, self.sharing.copied
+        self.laid.shared_bytes, self.laid.copied_bytes = self.links.shared, self.links.copied
 
     def _share(self, inner: Path, branch: Branch, source: Path | None = None) -> bool:
         """Shares a directory of a stage, with the draws that it was made of, if it is complete."""
         folder = self.temporary / branch.path.name
         for draw in sorted((self.plan.run / inner).glob(f"{DRAWS}/*/*")):
-            self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
-        return self.sharing.shards(inner, folder, branch.path, source)
+            self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
+        return self.links.shards(inner, folder, branch.path, source)
 
     def _share_next(self, branch: Branch) -> None:
         """Shares what is the same of the step that comes next, as far as the run has made it."""
@@ -144,8 +147,13 @@ class _Layer:
         if begun_with(first).get("policy") != self.policy:
             return
         if train.rollout.max_draws > 1 and not branch.verifier.is_own:  # it decides what is drawn
-            for draw in draws:
-                self.sharing.shards(draw.relative_to(self.plan.run), folder, branch.path)
+            shared = [
+                draw.relative_to(self.plan.run)
+                for draw in draws
+                if self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
+            ]
+            rows = sum(Shards.open(folder / draw).rows for draw in shared)
+            self.laid.completions = max(self.laid.completions, rows)
             return
         if not self._share(inner / "rollouts", branch):
             return
@@ -243,7 +251,7 @@ def _say_faults(verifier: Choice, scores: Shards) -> None:
         listed = ", ".join(f"{count} {name}" for name, count in faults.items())
         console.say(
             f"warning: `{verifier.text}` gives {missing} of {scores.rows} completions of "
-            f"`{scores.path.parent.name}` no reward: {listed}"
+            f"`{scores.path.parent.parent.name}/{scores.path.parent.name}` no reward: {listed}"
         )
 
 
@@ -251,14 +259,19 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
     """What was done, in a line or two."""
     said = []
     if laid.made:
-        text = f"{len(laid.made)} runs share {laid.shared_bytes / len(laid.made) / 1e6:,.1f} MB "
-        text += f"each with `{plan.run}` up to step {plan.at}"
-        text += f", and {laid.completions} completions of step {plan.at + 1}" * bool(
-            laid.completions
+        each = (laid.shared_bytes + laid.copied_bytes) / len(laid.made) / 1e6
+        text = f"{_counted(laid.made)} with {each:,.1f} MB of `{plan.run}` up to step {plan.at}"
+        if laid.completions:
+            text += f", and with the {laid.completions:,} completions of step {plan.at + 1}"
+        how = f"{laid.copied_bytes / 1e6:,.1f} MB were copied" if laid.copied_bytes else "shared"
+        said.append(f"{text}: {how}")
+    if laid.lacking:
+        said.append(
+            f"warning: {len(laid.lacking)} directories of `{plan.run}` are damaged or gone, as "
+            f"`{next(iter(laid.lacking))}`: the branches lack them too"
         )
-        said.append(text + f"; {laid.scored} were scored again" * bool(laid.scored))
-    if laid.copied_bytes:
-        said.append(f"{laid.copied_bytes / 1e6:,.1f} MB were copied")
+    if laid.scored:
+        said.append(f"{laid.scored:,} stored completions were scored again, evaluations too")
     if laid.made and not laid.completions:
         said.append(
             f"`{plan.run}` holds no completions of step {plan.at + 1} that they could share: each "
@@ -266,6 +279,10 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
         )
     said += [f"`{branch.path}` was there already" for branch in laid.kept]
     return said
+
+
+def _counted(branches: list[Branch]) -> str:
+    return "1 run" if len(branches) == 1 else f"{len(branches)} runs"
 
 
 def summary(plan: Plan, laid: Laid) -> dict[str, Any]:

@@ -243,12 +243,12 @@ def take_back(setup: Setup) -> Last:
 
 def _require_shared_step(setup: Setup, last: int) -> None:
     """An error where a branch would repeat steps that it shares, which were made otherwise."""
-    here, train = setup.directory.path, setup.config.train
+    here, begun = setup.directory.path, setup.directory.begun() or {}
     origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:
         return
     words = ["rlvr", "branch", os.path.normpath(here / origin.run), "--at", str(origin.at)]
-    given = [w for name in origin.changed for w in (f"--{name}", str(vars(train)[name]))]
+    given = [w for name in origin.changed for w in (f"--{name}", begun["train"][name])]
     raise DataError(
         f"`{here}` has no whole checkpoint since step {origin.at}, where it branched",
         f"make it again: `{shlex.join([*words, *given])} --out DIR`",

@@ -3,7 +3,7 @@
 import functools
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rlvr_cli import registry
 from rlvr_cli.errors import UserError, first_line
 from rlvr_cli.protocols import Tracked, TrackedRun, Tracker
 from rlvr_cli.specs import user_code
+from rlvr_cli.storage import origins
 from rlvr_cli.tracking import figures, following, samples, sent as sent_steps
 from rlvr_cli.tracking.sent import Sent
 
@@ -56,6 +57,8 @@ def send(
     What the tracker raises is a UserError that says how to send the rest.
     """
     config = following.config(run)
+    if origin := origins.newest(run):
+        config = config | {"branch": asdict(origin)}
     name = name or run.resolve().name
     tracker: Tracker = registry.build("trackers", spec)
     with sent_steps.opened(run, *registry.parse("trackers", spec), name) as sent:

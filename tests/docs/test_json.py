@@ -171,7 +171,9 @@ def test_what_a_command_prints_is_described_and_occurs(rlvr, place, command):
         ran = rlvr("rollout", "prompts", *SAMPLED.split(), "--memory-model=builtin", "--out=dlc")
         assert ran.code == 0, ran.err
     if command == "check":
-        assert rlvr(*"branch run --at 1 --algo dapo --out branches".split()).code == 0
+        assert (
+            rlvr(*["branch", "run", "--at", "1", "--algo", "dapo", "--out", "branches"]).code == 0
+        )
     made = []
     for words in RUNS[command]:
         made.append(loaded(rlvr(*command.split(), *words.split(), "--json")))

@@ -18,7 +18,7 @@ from rlvr_cli.storage import atomic, moved
 from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 
-class Sharing:
+class Links:
     """Gives directories of the run `source` names in others; copies, if allowed, what cannot be.
 
     `shared` and `copied` count the bytes that got a further name, and those that were copied, which
@@ -31,7 +31,7 @@ class Sharing:
         self.shared = self.copied = 0
 
     def shards(self, inner: Path, target: Path, final: Path, source: Path | None = None) -> bool:
-        """Shares a directory of shards with its policy and its draws, if it is complete.
+        """Shares a directory of shards and the policy in it, if it is complete; whether it is.
 
         `inner` is its path in the run, `target` the run to lay it in, and `final` where that will
         lie. Another `source` than the run has the same files.
@@ -41,11 +41,16 @@ class Sharing:
             shards = Shards.open(here)
         except DataError:
             return False
+        if not all((here / part["name"]).is_file() for part in shards.manifest["parts"]):
+            return False
         there.mkdir(parents=True, exist_ok=True)
         for part in shards.manifest["parts"]:
             self._file(here / part["name"], there / part["name"])
         for policy in (CHECKPOINT, WEIGHTS):
-            self._policy(inner / policy, target, final)
+            try:
+                self._policy(inner / policy, target, final)
+            except FileNotFoundError:  # the run goes on, and has pruned it meanwhile
+                atomic.remove(there / policy)
         self._manifest(shards, there / MANIFEST, inner, final)
         return True
 
