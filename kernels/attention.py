@@ -23,6 +23,7 @@ def attend(
     scale: float,
     window: int = 0,
     softcap: float = 0.0,
+    by_rows: bool = False,
 ) -> Tensor:
     """The attention [B, H, D] of new tokens; their keys and values go to `position_B` of the cache.
 
@@ -30,7 +31,8 @@ def attend(
 
     Over the last `window` positions only if it is above 0, capped if `softcap` is above 0. The
     cache is not read from `position` on. A running softmax over blocks of positions, so that a
-    row's bits depend neither on the other rows nor on L. In float32 or wider.
+    row's bits depend neither on the other rows nor on L. In float32 or wider. With `by_rows` a
+    kernel may be cut by the number of rows, on which its last bits then depend.
     """
     check(query_BHD, key_BKD, value_BKD, keys_BKLD, values_BKLD, position_B)
     count, heads, size = query_BHD.shape

@@ -1,4 +1,4 @@
-"""The functions of `reference` and `attention`, by Triton kernels where those can run.
+"""The functions of `reference`, `drawing` and `attention`, by Triton kernels where those can run.
 
 RLVR_KERNELS=auto, the default, uses the kernels on a GPU and warns once, with the reason, if it
 cannot; triton uses them or raises Unsupported with the reason; reference never uses them. With
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.kernels import attention, reference
+from rlvr_cli.kernels import attention, drawing, reference
 from rlvr_cli.kernels.checks import BadInput as BadInput
 from rlvr_cli.kernels.reference import Sample, TokenStats
 
@@ -53,6 +53,13 @@ def sample(policy_BV: Tensor, seed_B: Tensor, position: int, **options: Any) -> 
     module = _module("triton_sample", policy_BV)
     sampled: Sample = module.sample(policy_BV, seed_B, position, **options)
     return sampled
+
+
+def draw(policy_BV: Tensor, seed_B: Tensor, position_B: Tensor, **options: Any) -> Sample:
+    """See `drawing.draw`."""
+    module = _module("triton_draw", policy_BV, plain=drawing)
+    drawn: Sample = module.draw(policy_BV, seed_B, position_B, **options)
+    return drawn
 
 
 def attend(query_BHD: Tensor, *values: Tensor, **options: Any) -> Tensor:

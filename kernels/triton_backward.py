@@ -21,7 +21,7 @@ def _slope(logits, by_cap, inverse, CAP: tl.constexpr):  # type: ignore[no-untyp
     return slope
 
 
-@triton.jit(do_not_specialize=["N"])
+@triton.jit(do_not_specialize=["N"], do_not_specialize_on_alignment=["count"])
 def stash_kernel(  # type: ignore[no-untyped-def]
     stash, stride, source, count, largest, logsumexp2, a, b, N, V, by_cap, inverse,
     ENTROPY: tl.constexpr, CAP: tl.constexpr, BN: tl.constexpr, R: tl.constexpr, J: tl.constexpr,
@@ -88,7 +88,7 @@ def slice_kernel(  # type: ignore[no-untyped-def]
     store_tile(out, stride_d, d.to(DTYPE), row, column, N, W, BM, BN, TMA)
 
 
-@triton.jit(do_not_specialize=["first"])
+@triton.jit(do_not_specialize=["first"], do_not_specialize_on_alignment=["count"])
 def chosen_kernel(  # type: ignore[no-untyped-def]
     out, stride, source, count, target, target_logit, logsumexp2, a, b, g, q, topk, anchor_logit,
     first, W, by_cap, inverse,

@@ -12,7 +12,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rlvr_cli.kernels.triton_tiles import Product, capped, logits_tile, store_tile, tile_origin
+from rlvr_cli.kernels.triton_tiles import (
+    Product,
+    capped,
+    logits_tile,
+    store_tile,
+    tile_origin,
+    vectors,
+)
 
 GROUP_COLUMNS = 32  # whose largest logit is kept to find the likeliest tokens
 
@@ -118,19 +125,19 @@ def forward(
     device = product.hidden_NH.device
     stash_NV = stash_buffer(product) if stash else None
     count_J = triton.cdiv(size, tiles.columns)
-    partial_3JN = torch.empty(3, count_J, count, device=device)
-    out_6N = torch.empty(6, count, device=device)
+    partial_3JN = [partial.view(count_J, count) for partial in vectors(3, count_J * count, device)]
+    out_6N = vectors(6, count, device)
     group_max_NG = None
     if group_max:
         group_max_NG = torch.empty(count, triton.cdiv(size, GROUP_COLUMNS), device=device)
     _forward_kernel[product.grid(size)](
         *product.arguments(),
-        partial_3JN if target_N is None else target_N,
-        partial_3JN if stash_NV is None else product.output(stash_NV),
+        partial_3JN[0] if target_N is None else target_N,
+        partial_3JN[0] if stash_NV is None else product.output(stash_NV),
         0 if stash_NV is None else stash_NV.stride(0),
         out_6N[5],
         *partial_3JN,
-        partial_3JN if group_max_NG is None else group_max_NG,
+        partial_3JN[0] if group_max_NG is None else group_max_NG,
         0 if group_max_NG is None else group_max_NG.shape[1],
         **product.constants(),
         DTYPE=product.dtype,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlvr_cli.kernels import reference
 from rlvr_cli.kernels.reference import Sample
-from rlvr_cli.kernels.triton_tiles import INTERPRETED, LOG2E
+from rlvr_cli.kernels.triton_tiles import INTERPRETED, LOG2E, vectors
 
 
 @triton.jit
@@ -161,7 +161,7 @@ def sample(
     other_BV = memory_BV if memory_BV is not None and with_memory else policy_BV
     other_BV = other_BV if other_BV.stride(1) == 1 else other_BV.contiguous()
     count, size = policy_BV.shape
-    logp_2B = torch.empty(2, count, device=policy_BV.device)
+    logp_2B = vectors(2, count, policy_BV.device)
     token_B = torch.empty(count, dtype=torch.int64, device=policy_BV.device)
     _sample_kernel[(count,)](
         policy_BV,

@@ -131,6 +131,14 @@ class Product(NamedTuple):
         return (rows * triton.cdiv(columns, self.tiles.columns),)
 
 
+def vectors(number: int, size: int, device: torch.device) -> list[Tensor]:
+    """Empty float32 vectors that all begin at multiples of 16 bytes, whatever their size.
+
+    Triton compiles a kernel again where an address is such a multiple and was none before.
+    """
+    return list(torch.empty(number, -(-size // 4) * 4, device=device)[:, :size])
+
+
 @triton.jit
 def tile_origin(N, columns, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
     """The first row and column of this program's tile; GROUP tiles of rows are adjacent."""

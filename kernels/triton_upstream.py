@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rlvr_cli.kernels.triton_forward import ForwardRows
+from rlvr_cli.kernels.triton_tiles import vectors
 
 _BLOCK = 256
 
@@ -51,7 +52,10 @@ class Upstream(NamedTuple):
         )
 
 
-@triton.jit(do_not_specialize=["N"])
+@triton.jit(
+    do_not_specialize=["N"],
+    do_not_specialize_on_alignment=["by_logp", "by_entropy", "by_sum", "by_anchor"],
+)
 def upstream_kernel(  # type: ignore[no-untyped-def]
     by_logp, by_entropy, by_sum, by_anchor, entropy, anchor, a, b, g, q, active, N,
     LOGP: tl.constexpr, ENTROPY: tl.constexpr, SUM: tl.constexpr, ANCHOR: tl.constexpr,
@@ -102,7 +106,7 @@ def upstream(
     if topk_NK is None or anchor_NK is None:
         topk_NK = target_N.new_empty(count, 0)
         anchor_NK = rows.logp_N.new_empty(count, 0)
-    out_4N = torch.empty(4, count, device=device)
+    out_4N = vectors(4, count, device)
     active_N = torch.empty(count, dtype=torch.int32, device=device)
     given = (by_logp, by_entropy, by_sum, by_anchor)
     upstream_kernel[(triton.cdiv(count, _BLOCK),)](
@@ -126,7 +130,7 @@ def upstream(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["N"])
+@triton.jit(do_not_specialize=["N", "steps"])
 def source_kernel(active, rank, source, N, steps, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """source[i] of the first rows, as many as are active: i, or an active row from after them.
 

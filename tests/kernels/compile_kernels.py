@@ -23,20 +23,23 @@ from rlvr_cli.kernels import (
     triton_attention,
     triton_backward,
     triton_checks,
+    triton_draw,
     triton_forward,
     triton_sample,
     triton_upstream,
 )
+from rlvr_cli.kernels.drawing import APART
 from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, _SHALLOW, Tiles
 
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
-INTEGERS = "N V K W first groups steps position stride stride_x stride_w stride_e stride_d stride_m"
+INTEGERS = "N V K W first groups steps position stride top_k"
+STRIDES = "stride_x stride_w stride_e stride_d stride_m stride_v"
 FLOATS = "scale cap mu spread top_p by_cap inverse"
-IDS = "target topk ids seeds token source"
+IDS = "target topk ids seeds positions token source"
 COUNTS = "count active rank"
 MARKS = ("wgmma", "cp.async.bulk.tensor", "mma.sync", "lg2.approx")
 TYPES = {
-    **dict.fromkeys(INTEGERS.split(), "i32"),
+    **dict.fromkeys(f"{INTEGERS} {STRIDES}".split(), "i32"),
     **dict.fromkeys(FLOATS.split(), "fp32"),
     **dict.fromkeys(IDS.split(), "*i64"),
     **dict.fromkeys(COUNTS.split(), "*i32"),
@@ -144,10 +147,23 @@ def main() -> None:
         flags = dict.fromkeys(("MEMORY", "PLAUSIBLE", "NUCLEUS"), way)
         kernel = triton_sample._sample_kernel
         compile_one(f"sample, memory {way}", kernel, logits, sizes | flags, num_warps=16)
+        draws(way)
     attention_of("bf16", full=True)
     if everything:
         attention_of("bf16", full=False)
         attention_of("fp32", full=False)
+
+
+def draws(full: bool) -> None:
+    """The kernels of noise in float32."""
+    sizes = {"V": 151936, "MEMORY": full}
+    share = {"BLOCK": APART, "SPLITS": 4, "SHARE": 19}
+    search = {"BLOCK": APART, "WIDE": triton_draw._WIDE, "CAP": triton_draw._CAP, "PLAUSIBLE": full}
+    search |= {"TOPK": full, "NUCLEUS": True}
+    name = f"memory {full}"
+    compile_one(f"share, {name}", triton_draw.share_kernel, {}, sizes | share, num_warps=4)
+    compile_one(f"shares, {name}", triton_draw.join_kernel, {}, sizes | {"SPLITS": 4}, num_warps=1)
+    compile_one(f"search, {name}", triton_draw.search_kernel, {}, sizes | search, num_warps=8)
 
 
 def attention_of(dtype: str, full: bool) -> None:
@@ -156,8 +172,14 @@ def attention_of(dtype: str, full: bool) -> None:
     types = pointers | {"position": "*i64", "softcap": "fp32", "window": "i32", "L": "i32"}
     flags = {"WINDOW": full, "CAP": full, "WIDEN": False}
     name = f"attend {dtype}{' window cap' if full else ''}"
-    kernel, options = triton_attention.attend_kernel, {"num_warps": 4, "num_stages": 3}
-    compile_one(name, kernel, types, sizes | flags, **options)
+    kernel = triton_attention.attend_kernel
+    compile_one(name, kernel, types, sizes | flags, num_warps=4, num_stages=3)
+    if dtype == "bf16":
+        for block, warps, stages in triton_attention.BY_ROWS.values():
+            compile_one(
+                f"{name} {block}", kernel, types, sizes | flags | {"BLOCK": block},
+                num_warps=warps, num_stages=stages,
+            )  # fmt: skip
 
 
 CAPABILITY = next((int(word) for word in sys.argv[1:] if word.isdigit()), 90)

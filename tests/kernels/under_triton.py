@@ -19,6 +19,8 @@ if DEVICE == "cpu":
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithms
 
 # ruff: noqa: E402
+import triton
+import triton.language as tl
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from rlvr_cli.algorithms import objective
@@ -30,10 +32,14 @@ from rlvr_cli.engines.training import local
 from rlvr_cli.kernels import (
     attention,
     dispatch,
+    drawing,
     reference,
     triton_attention,
+    triton_draw,
     triton_gradients,
+    triton_noise,
     triton_sample,
+    triton_search,
     triton_stats,
     triton_upstream,
 )
@@ -403,6 +409,112 @@ def test_equals_of_the_last_kept_token_are_kept_and_a_draw_ignores_its_batch_mat
     assert all(torch.equal(one, other[7:8]) for one, other in zip(alone, completions, strict=True))
 
 
+def rows_to_draw(size, spread=3.0):
+    """Logits of a policy and a memory, with equals, -inf and a certain token; seeds, positions."""
+    rng = torch.Generator("cpu").manual_seed(size)
+    policy, memory = torch.randn(2, 4, size, generator=rng, device="cpu").to(DEVICE) * spread
+    policy[1, 5:9] = -torch.inf
+    policy[2] = policy[2].round()
+    policy[3, 7] = 60.0
+    seeds = torch.randint(-(2**63), 2**63 - 1, (4,), generator=rng, device="cpu").to(DEVICE)
+    return policy, memory, seeds, tensor([0, 3, 2**31, 11])
+
+
+DRAWING = [
+    {},
+    {"mu": 0.5, "temperature": 1.3},
+    {"temperature": 0.7, "top_p": 0.8},
+    {"top_k": 7},
+    {"top_k": 900, "top_p": 0.99},
+    {"mu": 0.5, "top_p": 0.6, "min_prob": 0.02},
+]
+
+
+@pytest.mark.parametrize("options", DRAWING)
+def test_a_token_with_noise_in_float32_is_the_one_of_the_definition_in_float64(options):
+    policy, memory, *noise = rows_to_draw(2100 if len(options) < 2 else 1100)
+    wide = dict(options)
+    if "mu" in options:
+        options, wide = options | {"memory_BV": memory}, wide | {"memory_BV": memory.double()}
+    drawn = triton_draw.draw(policy, *noise, **options)
+    truth = drawing.draw(policy.double(), *noise, **wide)
+    assert torch.equal(drawn.token_B, truth.token_B)
+    for one, other in zip(drawn[1:], truth[1:], strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=5e-6)
+    alone = triton_draw.draw(policy[1:2], *(value[1:2] for value in noise),
+                             **options | {"memory_BV": memory[1:2]})  # fmt: skip
+    assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, drawn, strict=True))
+
+
+def test_a_row_with_a_nan_has_a_nan_for_its_log_prob_and_a_token_of_the_vocabulary():
+    policy, _, *noise = rows_to_draw(530)
+    policy[2, 300] = torch.nan
+    for options in ({}, {"top_k": 3}):
+        drawn = triton_draw.draw(policy, *noise, **options)
+        assert drawn.policy_logp_B.isnan().tolist() == [False, False, True, False]
+        assert bool(((drawn.token_B >= 0) & (drawn.token_B < 530)).all())
+
+
+@triton.jit
+def waits_kernel(seeds, positions, out, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    seed, position = tl.load(seeds + row), tl.load(positions + row)
+    first, second = triton_noise.log2_waits(seed, position, lane)
+    tl.store(out + row * 2 * BLOCK + lane, first)
+    tl.store(out + row * 2 * BLOCK + BLOCK + lane, second)
+
+
+def test_the_noise_is_that_of_the_definition_with_an_error_that_favours_no_token():
+    rows = 1024 if DEVICE == "cuda" else 8
+    seeds, positions = torch.arange(rows) * 2**40 - 5, torch.arange(rows) * 3
+    waits = torch.empty(rows, 2 * drawing.APART)
+    waits_kernel[(rows,)](seeds, positions, waits, BLOCK=drawing.APART)
+    error = waits.double() - drawing.log2_waits(seeds, positions, 2 * drawing.APART)
+    assert float(error.abs().max()) < 2e-5 and abs(float(error.mean())) < 1e-6
+
+
+@triton.jit
+def threshold_kernel(
+    policy, scratch, out, goal, share, V: tl.constexpr, WIDE: tl.constexpr, CAP: tl.constexpr,
+    COUNT: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    policy += row * V
+    top = tl.full((), -1.0e30, tl.float32)
+    for start in range(0, V, WIDE):
+        columns = start + tl.arange(0, WIDE)
+        logits = tl.load(policy + columns, mask=columns < V, other=-float("inf"))
+        top = tl.maximum(top, tl.max(logits, 0))
+    every = triton_search.ordered(tl.full((), -float("inf"), tl.float32)) + 1
+    least = triton_search.threshold(
+        policy, policy, scratch + row * CAP, every, top, tl.zeros((), tl.int64) + goal, share, 1.0,
+        0.0, V, WIDE, WIDE, CAP, False, COUNT,
+    )  # fmt: skip
+    tl.store(out + row, least)
+
+
+KEEPING = [(32, 40, 0), (32, 0, 0.999999), (512, 0, 0.5), (512, 1, 0), (512, 530, 0)]
+
+
+@pytest.mark.parametrize("cap, k, share", KEEPING)
+def test_what_top_k_and_top_p_keep_is_what_the_definition_keeps_to_the_token(cap, k, share):
+    """With equals at the edge, more of them than are halved in registers too."""
+    policy = rows_to_draw(530)[0]
+    policy = torch.cat([policy, torch.zeros(1, 530), policy[:1] * 0.01])
+    order = policy.view(torch.int32)
+    order = torch.where(order < 0, order ^ 0x7FFFFFFF, order)
+    least = torch.empty(len(policy), dtype=torch.int32)
+    scratch = torch.empty(len(policy), cap)
+    threshold_kernel[(len(policy),)](
+        policy, scratch, least, k, share, V=530, WIDE=128, CAP=cap, COUNT=k > 0
+    )
+    truth = ~drawing._nucleus(policy, share).isneginf()
+    if k:
+        truth = (policy >= policy.topk(k).values[:, -1:]) & ~policy.isneginf()
+    assert torch.equal(order >= least[:, None], truth)
+
+
 def test_the_policys_statistics_are_the_same_by_kernels(loaded, monkeypatch):
     rows = [Row([20, 30, 40], [9, 8, 7]), Row([3], [0, 1])]
     weight = loaded.model.get_output_embeddings().weight
@@ -444,7 +556,7 @@ def test_an_engine_in_bfloat16_sums_the_heads_gradient_in_float32(monkeypatch):
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize(
     "heads, kinds, size, window, softcap",
-    [(4, 2, 16, 0, 0.0), (6, 1, 24, 7, 0.0), (3, 3, 32, 40, 3.0)],
+    [(4, 2, 16, 0, 0.0), (6, 1, 24, 7, 0.0), (3, 3, 32, 40, 3.0), (2, 1, 128, 0, 0.0)],
 )
 def test_attention_to_a_cache_is_that_of_the_reference(
     dtype, tolerance, heads, kinds, size, window, softcap
@@ -453,12 +565,15 @@ def test_attention_to_a_cache_is_that_of_the_reference(
     shapes = [(5, heads, size), *[(5, kinds, size)] * 2, *[(5, kinds, 128, size)] * 2]
     values = [torch.randn(s, generator=rng, device="cpu").to(DEVICE, dtype) for s in shapes]
     position_B = tensor([0, 1, 64, 127, 33])
-    options = {"scale": size**-0.5, "window": window, "softcap": softcap}
+    options = {"scale": size**-0.5, "window": window, "softcap": softcap, "by_rows": size == 128}
     wide = [value.double() for value in values]
     expected = attention.attend(*wide, position_B, **options)
     for cache in values[3:]:
         for i, position in enumerate(position_B.tolist()):
             cache[i, :, position:] = math.nan
+    joint = torch.empty(5, kinds + 3, size, dtype=dtype)
+    joint[:, 1:-2] = values[2]
+    values[2] = joint[:, 1:-2]  # a part of a wider product
     attended = triton_attention.attend(*values, position_B, **options)
     torch.testing.assert_close(attended.double(), expected, rtol=tolerance, atol=tolerance)
     for new, cache in zip(values[1:3], values[3:], strict=True):
@@ -469,7 +584,10 @@ FUSES = (False, True) if DEVICE == "cuda" else (False,)  # test_fused.py has it 
 
 
 @pytest.mark.parametrize("fuse", FUSES)
-def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, monkeypatch, fuse):
+@pytest.mark.parametrize("anew", [{}, {"noise": 2, "merge": True}])
+def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(
+    loaded, monkeypatch, fuse, anew
+):
     """With graphs on a GPU: rows are refilled, moved, read a burst late; a memory model beside."""
     torch.use_deterministic_algorithms(False)
     torch.set_default_device(None)
@@ -480,7 +598,7 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(loaded, m
     limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
     values = []
     for least_rows in (1, 4):
-        engine = GraphEngine(own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory)
+        engine = GraphEngine(own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory, **anew)
         by_index = dict(engine.generate(requests, sampling, limits))
         values.append([by_index[i] for i in range(len(requests))])
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, values[0], strict=True)]

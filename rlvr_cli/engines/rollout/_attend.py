@@ -39,11 +39,12 @@ class Cached(NamedTuple):
     keys_BKLD: Tensor
     values_BKLD: Tensor
     position_B: Tensor
+    by_rows: bool = False  # whether the tiles of the kernel depend on the number of rows
 
     def attend(self, layer: int | None, new: Heads) -> Tensor:
         attended_BHD: Tensor = _attend(
-            *(value[:, :, 0] for value in (new.query, new.key, new.value)), *self,
-            new.scale, new.window, new.softcap,
+            *(value[:, :, 0] for value in (new.query, new.key, new.value)), *self[:3],
+            new.scale, new.window, new.softcap, self.by_rows,
         )  # fmt: skip
         return attended_BHD[:, None]
 
@@ -52,12 +53,12 @@ class Cached(NamedTuple):
 def _attend(
     query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor,
     keys_BKLD: Tensor, values_BKLD: Tensor, position_B: Tensor,
-    scale: float, window: int, softcap: float,
+    scale: float, window: int, softcap: float, by_rows: bool,
 ) -> Tensor:  # fmt: skip
     """`kernels.attention.attend`, into which torch.compile does not see."""
     return dispatch.attend(
         query_BHD, key_BKD, value_BKD, keys_BKLD, values_BKLD, position_B,
-        scale=scale, window=window, softcap=softcap,
+        scale=scale, window=window, softcap=softcap, by_rows=by_rows,
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ class DonePoll:
 class ContinuousBatch:
     """At most `rows` completions on the device; a second decoder is the memory model (DLC).
 
-    At least `least` rows are decoded together.
+    At least `least` rows are decoded together. `noise` is the version of the noise.
     """
 
     def __init__(
@@ -104,13 +104,14 @@ class ContinuousBatch:
         *,
         least: int = 1,
         stop: StopStrings | None = None,
+        noise: int = 1,
     ) -> None:
         self._decoders, self._has_memory, self._ends = decoders, len(decoders) > 1, set(ends)
         self._device = decoders[0].device
         self._pace = PACE[self._device.type]
         self._state = State.of(rows, width, self._device)
         self._step = DecodingStep(
-            decoders, self._state, sampling, to_device(list(ends), self._device)
+            decoders, self._state, sampling, to_device(list(ends), self._device), noise
         )
         self._read_stream: Any = None
         if self._device.type == "cuda":

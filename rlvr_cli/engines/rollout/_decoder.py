@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlvr_cli.engines.rollout._attend import INSTEAD, Cached, Heads, attending, causal
 from rlvr_cli.engines.rollout._fused import fused
+from rlvr_cli.engines.rollout._merged import groups_of, merged
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import engine_choice, lm_head
 
@@ -22,12 +23,16 @@ _PREFILL_TOKENS = 16384  # of prompts in one forward pass
 class Decoder:
     """A model with the keys and values of `rows` sequences of at most `length` tokens.
 
-    With `fuse`, torch.compile makes one kernel of what eager torch makes several of.
+    With `fuse`, torch.compile makes one kernel of what eager torch makes several of. With `merge`,
+    layers of the same input are one product, and the tiles of attention depend on the rows.
     """
 
-    def __init__(self, model: Any, rows: int, length: int, *, fuse: bool = False) -> None:
+    def __init__(
+        self, model: Any, rows: int, length: int, *, fuse: bool = False, merge: bool = False
+    ) -> None:
         _check(model)
         self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
+        self.merge, self._groups = merge, groups_of(model) if merge else []
         self.device = next(model.parameters()).device
         self._cache: dict[int, tuple[Tensor, Tensor]] = {}
         with attending(model):  # lets its layers allocate their caches
@@ -79,7 +84,8 @@ class Decoder:
 
         For the first rows, as many as there are tokens.
         """
-        with fused(self.model) if self._fuse else contextlib.nullcontext():
+        compiling = fused(self.model) if self._fuse else contextlib.nullcontext()
+        with compiling, merged(self._groups):
             caches = _NewTokens(self, position_B)
             hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], caches)
         logits_BV: Tensor = lm_head.of(self.model).wide_logits(hidden_B1H[:, 0])
@@ -117,7 +123,7 @@ class _NewTokens:
     def of(self, layer: int) -> Cached:
         count = len(self._position_B)
         keys_BKLD, values_BKLD = (cache[:count] for cache in self._decoder.layer(layer))
-        return Cached(keys_BKLD, values_BKLD, self._position_B)
+        return Cached(keys_BKLD, values_BKLD, self._position_B, self._decoder.merge)
 
     def attend(self, layer: int, new: Heads) -> Tensor:
         return self.of(layer).attend(layer, new)

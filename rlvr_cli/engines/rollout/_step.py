@@ -63,9 +63,14 @@ class DecodingStep:
     """
 
     def __init__(
-        self, decoders: Sequence[Decoder], state: State, sampling: SamplingParams, ends_E: Tensor
+        self,
+        decoders: Sequence[Decoder],
+        state: State,
+        sampling: SamplingParams,
+        ends_E: Tensor,
+        noise: int = 1,
     ) -> None:
-        self._state, self._sampling, self._ends_E = state, sampling, ends_E
+        self._state, self._sampling, self._ends_E, self._noise = state, sampling, ends_E, noise
         self._policy, self._memory = decoders[0], decoders[1] if len(decoders) > 1 else None
         self._models = [decoder.model for decoder in decoders]
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -99,8 +104,14 @@ class DecodingStep:
     def _step(self, row: State) -> None:
         position_B = torch.where(row.done_B, 0, row.position_B)
         logits_BV, memory_BV = self._logits(row.token_B, position_B)
-        seed_B = seeds_at(row.seed_B, row.count_B)
-        drawn = draw(logits_BV, seed_B, self._sampling, memory_BV=memory_BV)
+        if self._noise == 1 or not self._sampling.temperature:
+            seed_B = seeds_at(row.seed_B, row.count_B)
+            drawn = draw(logits_BV, seed_B, self._sampling, memory_BV=memory_BV)
+        else:
+            drawn = dispatch.draw(
+                logits_BV, row.seed_B, row.count_B, memory_BV=memory_BV,
+                **drawing_options(self._sampling),
+            )  # fmt: skip
         width = row.tokens_BT.shape[1] - 1
         column_B1 = torch.where(row.done_B, width, row.count_B)[:, None]
         row.tokens_BT.scatter_(1, column_B1, drawn.token_B[:, None])
@@ -143,6 +154,12 @@ class DecodingStep:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 self._repeat(rows, 1)
         return graph
+
+
+def drawing_options(sampling: SamplingParams) -> dict[str, float]:
+    """The options of `drawing.draw`."""
+    names = ("temperature", "top_k", "top_p", "mu", "min_prob")
+    return {name: getattr(sampling, name) for name in names}
 
 
 def draw(

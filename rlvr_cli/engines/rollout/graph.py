@@ -26,6 +26,8 @@ else:
     compiled_layers = later.Later("rlvr_cli.models.compiled_layers")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
+EARLIER = {"noise": 1, "merge": False}
+
 Fuse = Literal["auto", "true", "false"]
 ROWS, LEAST_ROWS = 256, 8
 _LENGTH_STEP = 64  # what the length of the cache is rounded up to
@@ -34,21 +36,34 @@ _REFILL = 8  # rows are refilled as soon as one in so many is free
 
 
 def build(
-    *, rows: int = ROWS, least_rows: int = LEAST_ROWS, fuse: Fuse = "auto"
+    *,
+    rows: int = ROWS,
+    least_rows: int = LEAST_ROWS,
+    fuse: Fuse = "auto",
+    noise: int = 1,
+    merge: bool = False,
 ) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
     Down to `least_rows` as they end; on a GPU also where fewer are asked for. `fuse` has
     torch.compile fuse the kernels of a decoder layer, once a process; auto does so on a GPU.
+
+    Experimental, not measured on a GPU as a whole yet: `noise` 2 draws tokens in one pass with
+    noise in float32, other tokens than noise 1; `merge` computes queries, keys and values as one
+    product, and gate and up.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
             raise ValueError(f"{name} must be 1 or more")
+    if noise not in (1, 2):
+        raise ValueError("noise must be 1 or 2")
     return lambda policy, loaded=None, lora_rank=0, memory_model=None: GraphEngine(
         loaded or policies.load(policy, frozen=True),
         rows,
         least_rows=least_rows,
         fuse={"auto": None, "true": True, "false": False}[fuse],
+        noise=noise,
+        merge=merge,
         memory_model=memory_model,
     )
 
@@ -72,10 +87,13 @@ class GraphEngine:
         *,
         least_rows: int = LEAST_ROWS,
         fuse: bool | None = False,
+        noise: int = 1,
+        merge: bool = False,
         memory_model: Loaded | None = None,
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
         self._fuse, self._memory_model = fuse, memory_model
+        self._noise, self._merge = noise, merge
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
 
     def generate(
@@ -116,13 +134,15 @@ class GraphEngine:
             models.append(self._memory_model.model)
         rows = self._fitting(models, rows, length)
         decoders = [
-            _decoder.Decoder(model, rows, length, fuse=self._fuses(model)) for model in models
+            _decoder.Decoder(model, rows, length, fuse=self._fuses(model), merge=self._merge)
+            for model in models
         ]
         ends = self._loaded.eos_ids
         stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
         return _batch.ContinuousBatch(
-            decoders, rows, sampling, ends, width, least=self._least, stop=stop
-        )
+            decoders, rows, sampling, ends, width,
+            least=self._least, stop=stop, noise=self._noise,
+        )  # fmt: skip
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""

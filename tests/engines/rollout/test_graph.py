@@ -276,3 +276,78 @@ def test_a_stop_string_ends_a_row_that_has_gone_on_meanwhile_as_on_a_gpu(
     expected = sample(engine, requests, sampling)
     monkeypatch.setitem(_batch.PACE, "cpu", pace)
     assert_same(sample(engine, requests, sampling), expected)
+
+
+NOISE_2 = [
+    SamplingParams(8, temperature=1.5),
+    SamplingParams(8, temperature=1.5, top_p=0.7),
+    SamplingParams(8, temperature=1.5, top_k=3),
+]
+
+
+@pytest.mark.parametrize("sampling", NOISE_2)
+def test_with_noise_2_a_completion_depends_on_its_prompt_and_seed_alone(loaded, engine, sampling):
+    requests = requests_of(loaded, range(12))
+    anew = GraphEngine(loaded, rows=8, noise=2)
+    together = sample(anew, requests, sampling)
+    assert_same(sample(GraphEngine(loaded, rows=3, noise=2), requests, sampling), together)
+    assert_same(sample(anew, requests[4:6], sampling), together[4:6])
+    assert [c.token_ids for c in together] != [
+        c.token_ids for c in sample(engine, requests, sampling)
+    ]
+
+
+def test_with_noise_2_log_probs_are_the_trainers_and_the_likeliest_tokens_are_as_before(
+    loaded, engine
+):
+    requests, anew = requests_of(loaded, range(12)), GraphEngine(loaded, rows=8, noise=2)
+    completions = sample(anew, requests, SamplingParams(8, temperature=0.8))
+    rows = [
+        Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, completions, strict=True)
+    ]
+    logps = local.LocalEngine(loaded, config.UpdateOptions()).logp(rows, 0.8)
+    for completion, logp_T in zip(completions, logps, strict=True):
+        assert completion.behaviour_logp == pytest.approx(logp_T, abs=1e-4)
+    greedy = SamplingParams(8, temperature=0.0)
+    assert sample(anew, requests, greedy) == sample(engine, requests, greedy)
+
+
+def test_with_noise_2_tokens_are_as_frequent_as_the_policy_says(loaded):
+    prompt, count = loaded.tokenizer("47=")["input_ids"], 4000
+    requests = [Request(prompt, seed) for seed in range(count)]
+    sampling = SamplingParams(1, temperature=1.5)
+    completions = sample(GraphEngine(loaded, rows=1024, noise=2), requests, sampling)
+    with torch.no_grad():
+        logits_V = loaded.model(torch.tensor([prompt])).logits[0, -1]
+    expected_V = torch.softmax(logits_V.double() / 1.5, -1) * count
+    counts_V = torch.bincount(
+        torch.tensor([c.token_ids[0] for c in completions]), minlength=len(expected_V)
+    )
+    often = expected_V >= 5
+    counts = [*counts_V[often].tolist(), int(counts_V[~often].sum())]
+    expected = [*expected_V[often].tolist(), float(expected_V[~often].sum())]
+    assert len(counts) > 5
+    assert stats.chisquare(counts, expected).pvalue > 1e-3
+
+
+@pytest.mark.slow
+def test_a_directory_keeps_the_noise_that_it_was_begun_with(
+    rlvr, refused, chain, tmp_path, files_of
+):
+    words = ["rollout", chain / "prompts", "-n4", "--max-new-tokens=8", "--prompts-per-part=2"]
+    folders = {noise: tmp_path / f"noise-{noise}" for noise in (1, 2)}
+    for noise, folder in folders.items():
+        spec, other = f"graph:rows=4,noise={noise}", f"graph:noise={3 - noise}"
+        whole = tmp_path / f"whole-{noise}"
+        assert rlvr(*words, "--out", whole, "--engine", spec).code == 0
+        assert rlvr(*words, "--out", folder, "--engine", spec, "--shard", "1/2").code == 0
+        err = refused(2, *words, "--out", folder, "--engine", other)
+        assert f"noise={noise}" in err and f"noise={3 - noise}" in err
+        assert rlvr(*words, "--out", folder, "--engine", "graph").code == 0
+        assert files_of(folder) == files_of(whole)
+    assert files_of(folders[1]) != files_of(folders[2])
+
+
+def test_a_noise_that_there_is_not_is_refused():
+    with pytest.raises(UsageError, match="noise must be 1 or 2"):
+        registry.build("rollout", "graph:noise=3")
