@@ -55,10 +55,10 @@ def join(path: Path, name: str) -> Followed:
     """The run at `path`, once its trainer has begun it."""
     how = f"`rlvr train-step --follow {path} --config FILE` begins it"
     waiting.until(
-        path, lambda: stored_config.kept(path) is not None, f"the run `{path}`: {how}",
+        path, lambda: run_folders.kept(path) is not None, f"the run `{path}`: {how}",
         patience_s=0.3,
     )  # fmt: skip
-    kept = stored_config.kept(path)
+    kept = run_folders.kept(path)
     begun = RunDirectory(path).begun()
     assert kept and begun is not None, "it was begun"
     config = stored_config.resumed(run_config.load([], {}, stored=begun), begun)

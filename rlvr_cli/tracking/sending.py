@@ -11,7 +11,7 @@ from rlvr_cli import registry
 from rlvr_cli.errors import UserError, first_line
 from rlvr_cli.protocols import Tracked, TrackedRun, Tracker
 from rlvr_cli.specs import user_code
-from rlvr_cli.storage import origins
+from rlvr_cli.storage import branch_origins
 from rlvr_cli.tracking import figures, following, samples, sent as sent_steps
 from rlvr_cli.tracking.sent import Sent
 
@@ -57,7 +57,7 @@ def send(
     What the tracker raises is a UserError that says how to send the rest.
     """
     config = following.config(run)
-    if origin := origins.newest(run):
+    if origin := branch_origins.newest(run):
         config = config | {"branch": asdict(origin)}
     name = name or run.resolve().name
     tracker: Tracker = registry.build("trackers", spec)

@@ -31,15 +31,31 @@ def replace(llm: Any, weights: Iterator[tuple[str, Any]], *, on_gpu: bool) -> No
         llm.apply_model(_forget_packed_experts)
     with _missed() as missed:
         llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-    if stale := sorted(missed & processed):
-        model = llm.apply_model(lambda model: type(model).__name__)[0]
-        raise UsageError(
-            f"vLLM {_vllm_install.version()} cannot take new weights for {model}: it keeps the old "
-            f"ones of its {stale[0]}",
-            "sample with --engine transformers",
-        )
+    _refuse_stale(llm.apply_model(lambda model: type(model).__name__)[0], missed & processed)
     if not on_gpu:
         llm.apply_model(_repack_head)
+
+
+def reload(runner: Any, path: str, *, on_gpu: bool) -> None:
+    """The same within vLLM's worker, whose `runner` holds the model, from a directory."""
+    model = runner.get_model()
+    if not on_gpu:
+        _forget_packed_experts(model)
+    processed = _processed(model)
+    with _missed() as missed:
+        runner.reload_weights(weights_path=path)
+    _refuse_stale(type(model).__name__, missed & processed)
+    if not on_gpu:
+        _repack_head(model)
+
+
+def _refuse_stale(model: str, stale: set[str]) -> None:
+    if stale:
+        raise UsageError(
+            f"vLLM {_vllm_install.version()} cannot take new weights for {model}: it keeps the old "
+            f"ones of its {min(stale)}",
+            "sample with --engine transformers",
+        )
 
 
 @contextlib.contextmanager

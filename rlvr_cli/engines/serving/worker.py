@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rlvr_cli.engines.rollout.vllm import _mask_padding, _repack_head
+from rlvr_cli.engines.rollout import _vllm_weights
+from rlvr_cli.engines.rollout.vllm import _mask_padding
 from rlvr_cli.runtime import device
 
 
@@ -17,6 +18,5 @@ class Extension:
 
     def take_policy(self, path: str) -> None:
         """Loads the weights in a directory in place of those that it has."""
-        self.model_runner.reload_weights(weights_path=path)
-        if device.torch_device().type == "cpu":
-            _repack_head(self.model_runner.get_model())
+        on_gpu = device.torch_device().type == "cuda"
+        _vllm_weights.reload(self.model_runner, path, on_gpu=on_gpu)
