@@ -169,7 +169,7 @@ class Others:
         def is_there() -> bool:
             if not (out / MANIFEST).exists():
                 return False
-            return not parent or begun_parents(out).get(parent.kind) == parent.digest
+            return not parent or begun_parents(out).get(parent.kind) == [parent.digest]
 
         stage = "score" if parent else "rollout"
         how = f"{what}, which `rlvr {stage} --follow {self._run}` makes"
@@ -258,7 +258,7 @@ def _scoring(run: Followed, verification: score.Verification) -> Callable[[int],
         out = run.of(step, "scores")
         rollouts = Shards.open(run.of(step, "rollouts"), "rollouts")
         score.discard_failed(out, limit)
-        if begun_parents(out).get("rollouts", rollouts.digest) != rollouts.digest:
+        if begun_parents(out).get("rollouts", [rollouts.digest]) != [rollouts.digest]:
             atomic.remove(out)
         scores = verification.run(rollouts, out, LEAVES_REST)
         if scores is not None:
