@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr_cli.storage import locks, origins
+from rlvr_cli.storage import locks, branch_origins
 from rlvr_cli.storage.shards import Shards
 
 # What differs between a run and a branch that changes nothing: its origin, and the seconds.
@@ -157,10 +157,10 @@ def test_a_verifier_whose_file_has_changed_scores_again(rlvr, run):
     words = ["--verifier", "reward.py:reward", "--prompts-per-step=4", "-n4", "--steps=1"]
     train(rlvr, "first", "--max-new-tokens=16", "--eval-every=0", *words)
     (same,) = branch(rlvr, "first", "--at", 0, *words[:2], "--out", "same")
-    assert origins.newest(same).changed == {}
+    assert branch_origins.newest(same).changed == {}
     Path("reward.py").write_text(REWARD.format(">="))
     (mended,) = branch(rlvr, "first", "--at", 0, *words[:2], "--out", "mended")
-    (was, now) = origins.newest(mended).changed["verifier"]
+    (was, now) = branch_origins.newest(mended).changed["verifier"]
     assert was != now and "reward.py" in was
     before, after = (
         Shards.open(path / "steps/000001/scores").table()["reward"].to_pylist()
