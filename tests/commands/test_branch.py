@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr_cli.storage import locks, branch_origins
+from rlvr_cli.storage import branch_origins, locks
 from rlvr_cli.storage.shards import Shards
 
 # What differs between a run and a branch that changes nothing: its origin, and the seconds.
@@ -264,7 +264,7 @@ def test_a_branch_of_a_branch_says_all_that_it_came_from_however_often_it_is_res
     train(rlvr, first)
     (second,) = branch(rlvr, first, "--at", 1, "--algo", "rloo", "--out", "b/deeper")
     train(rlvr, second, "--steps", 3)
-    nearest, farther = origins.of(second)
+    nearest, farther = branch_origins.of(second)
     assert (nearest.run, nearest.at, nearest.changed) == (
         "../../dapo",
         1,
