@@ -1,9 +1,8 @@
 """One server of `rlvr serve`: vLLM's own, which ends with the process that started it.
 
-    python -P -m rlvr_cli.engines.serving.server PARENT [options of vLLM's server]
+python -P -m rlvr_cli.engines.serving.server PARENT [options of vLLM's server]
 """
 
-import multiprocessing
 import os
 import runpy
 import sys
@@ -12,8 +11,8 @@ import warnings
 from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.runtime import parents
 
-if parent := multiprocessing.parent_process():  # of what vLLM spawns, which imports this first
-    parents.die_with_parent(parent.pid)
+if __name__ == "__mp_main__":  # in a process that vLLM spawns, which imports this first
+    parents.die_with_parent()
 
 
 def main() -> None:

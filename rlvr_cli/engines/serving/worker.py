@@ -1,5 +1,6 @@
 """What `rlvr serve` adds to the worker of vLLM that holds the model."""
 
+from pathlib import Path
 from typing import Any
 
 from rlvr_cli.engines.rollout import _vllm_weights
@@ -20,3 +21,26 @@ class Extension:
         """Loads the weights in a directory in place of those that it has."""
         on_gpu = device.torch_device().type == "cuda"
         _vllm_weights.reload(self.model_runner, path, on_gpu=on_gpu)
+        _require(self.model_runner.get_model(), Path(path))
+
+
+def _require(model: Any, path: Path) -> None:
+    """An error unless the model's weights are those of a directory, where they have a name there.
+
+    Others are fused, divided or packed by then: norms, and mostly embeddings and down projections,
+    are as they lie. vLLM has answered with the weights that it had before.
+    """
+    from safetensors import safe_open
+
+    parameters, compared = dict(model.named_parameters()), 0
+    for file in sorted(path.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys() & parameters.keys():
+                held, stored = parameters[name].detach(), tensors.get_tensor(name)
+                if held.shape != stored.shape:
+                    continue
+                compared += 1
+                if not held.cpu().equal(stored.to(held.dtype)):
+                    raise ValueError(f"`{name}` is not what {file} holds after it was loaded")
+    if not compared:
+        raise ValueError("no weight is as it lies in the files, so that none can be compared")
