@@ -27,16 +27,16 @@ def command(
     prompts_per_step: options.PromptsPerStep = None,
     limit: options.Limit = None,
     follow: options.Follow = None,
-    ahead: Annotated[int | None, typer.Option(min=0, help="with --follow: at most so far")] = None,
+    ahead: options.FollowAhead = None,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     if follow:
-        options.require_alone(command, locals(), "ahead")
         from rlvr_cli.loop import following
 
+        options.require_alone(command, locals(), "ahead")
         return following.sample(follow, ahead=ahead)
     from rlvr_cli.models import memory_model, which
     from rlvr_cli.stages import common, prompt_rewards, rollout

@@ -35,9 +35,9 @@ def command(
     json: options.Json = False,
 ) -> None:
     if follow:
-        options.require_alone(command, locals(), "workers", "unsafe_no_sandbox")
         from rlvr_cli.loop import following
 
+        options.require_alone(command, locals(), "workers", "unsafe_no_sandbox")
         return following.verify(follow, workers=workers, unsafe=unsafe_no_sandbox)
     from rlvr_cli.stages import score, unanswered
     from rlvr_cli.storage.shards import Share

@@ -28,22 +28,18 @@ def command(
     seed: options.StageSeed = None,
     rollouts: options.MovedRollouts = None,
     logprobs: Annotated[Path | None, typer.Option(help="default: next to the advantages")] = None,
-    off_policy: Annotated[
-        bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
-    ] = False,
+    off_policy: options.OffPolicy = False,
     follow: options.Follow = None,
-    configuration: Annotated[
-        Path | None, typer.Option("--config", help="with --follow: that of a new run")
-    ] = None,
+    configuration: options.FollowConfig = None,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     if follow:
-        options.require_alone(command, locals(), "configuration", "nproc", "json")
-        options.spawn(nproc)
         from rlvr_cli.loop import display
 
+        options.require_alone(command, locals(), "configuration", "nproc", "json")
+        options.spawn(nproc)
         return display.follow(follow, configuration, as_json=json)
     from rlvr_cli.models import which
     from rlvr_cli.stages import train_step

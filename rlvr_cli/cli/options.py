@@ -65,6 +65,13 @@ Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this ma
 Follow = Annotated[
     Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
 ]
+FollowConfig = Annotated[
+    Path | None, typer.Option("--config", help="with --follow: that of a new run")
+]
+FollowAhead = Annotated[int | None, typer.Option(min=0, help="with --follow: at most so far")]
+OffPolicy = Annotated[
+    bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
+]
 Async = Annotated[
     bool,
     typer.Option(

@@ -73,7 +73,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         for table, options in vars(chosen).items()
         for name, value in vars(options).items()
         if given.get(table, {}).get(name) is None
-        and name not in ("algo", "engine", "trainer")
+        and name not in ("algo", "engine", "trainer", "stale_correction")
         and value != getattr(vars(usual)[table], name)
     ]
     if changed:
