@@ -23,7 +23,7 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.specs import trust
 from rlvr_cli.stages import score
 from rlvr_cli.stages.score import Verification
-from rlvr_cli.storage import moved
+from rlvr_cli.storage import moved, origins
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
 
@@ -110,6 +110,8 @@ def plan(
         own.train, steps=steps, allow_code_execution=own.train.allow_code_execution or allow_code
     )
     inputs = RunDirectory(run).require_inputs({})
+    if wrong := branch_origins.damage(run, inputs):
+        raise wrong
     chosen = (_choices(name, given, own, inputs)
               for name, given in (("algo", algos), ("verifier", verifiers)))  # fmt: skip
     pairs = list(itertools.product(*chosen))
@@ -153,12 +155,12 @@ def _choices(
 ) -> list[Choice]:
     """What was given of `algo` or `verifier`, each once; without it the run's own."""
     stored: str = vars(own.train)[name]
-    origins = objectives.origins if name == "algo" else rewards.origins
+    files_of = objectives.origins if name == "algo" else rewards.origins
     meant = stored_config.decides(name, stored, None)
     choices: dict[tuple[str, ...], Choice] = {}
     for text in given or [stored]:
         decides = stored_config.decides(name, text, None)
-        files = origins(text) if text else {}
+        files = files_of(text) if text else {}
         is_own = decides == meant and all(inputs.get(f, d) == d for f, d in files.items())
         same = stored_config.meaning(name, text, None) == stored_config.meaning(name, stored, None)
         if (key := (decides, *files.values())) in choices:

@@ -158,7 +158,7 @@ class _Layer:
         if not self._share(inner / "rollouts", branch):
             return
         self.laid.completions = Shards.open(folder / inner / "rollouts").rows
-        if _reference(branch.algo) == _reference_of(self.plan):
+        if _reference(branch.algo.text) == _reference(self.plan.config.train.algo):
             self._share(inner / "logprobs", branch)
         if branch.verifier.is_own:
             self._share(inner / "scores", branch)
@@ -214,14 +214,10 @@ def _inner(kind: str, step: int) -> Path:
     return Path(kind) / run_folders.name(step)
 
 
-def _reference(algo: Choice) -> tuple[tuple[str, ...], int]:
+def _reference(algo: str) -> tuple[tuple[str, ...], int]:
     """What an objective takes of the reference policy."""
-    objective = objectives.build(algo.text)
+    objective = objectives.build(algo)
     return logprob.reference_columns(objective.needs), objective.top_k
-
-
-def _reference_of(plan: Plan) -> tuple[tuple[str, ...], int]:
-    return _reference(Choice(plan.config.train.algo, {}, True))
 
 
 def _again(record: Record, directory: RunDirectory) -> Record:

@@ -89,7 +89,7 @@ def line(source: ReportSource) -> dict[str, Any]:
                 "versions": ", ".join(f"{k} {v}" for k, v in manifest["versions"].items()),
             }
         )
-    branched = branch_origins.of(source.path) if source.run else []
+    branched = branch_origins.known(source.path) if source.run else []
     config = [("branched from", [("", origin.described()) for origin in branched])] * bool(branched)
     config += [
         (table, _facts(values))

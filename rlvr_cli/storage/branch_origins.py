@@ -53,12 +53,17 @@ def of(run: Path) -> list[Origin]:
     return [_origin(run, entry) for entry in _read(run).get("origins", [])]
 
 
-def newest(run: Path) -> Origin | None:
-    """Where a run branched from, None of one that did not or that does not say it any more."""
+def known(run: Path) -> list[Origin]:
+    """As `of`; none, too, of a run whose file is damaged."""
     try:
-        return next(iter(of(run)), None)
+        return of(run)
     except DataError:
-        return None
+        return []
+
+
+def newest(run: Path) -> Origin | None:
+    """The nearest that is known."""
+    return next(iter(known(run)), None)
 
 
 def damage(run: Path, inputs: dict[str, str]) -> DataError | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlvr_cli.report import sources, tables
 from rlvr_cli.storage import branch_origins, locks
 from rlvr_cli.storage.shards import Shards
 
@@ -259,7 +260,9 @@ def test_the_same_command_makes_what_is_missing_and_keeps_what_is_there(rlvr, ru
     assert rlvr("check", rloo).code == 0
 
 
-def test_a_branch_of_a_branch_says_all_that_it_came_from_however_often_it_is_resumed(rlvr, run):
+def test_a_branch_of_a_branch_says_all_that_it_came_from_however_often_it_is_resumed(
+    rlvr, refused, run
+):
     (first,) = branch(rlvr, run, "--at", 0, "--algo", "dapo", "--out", "b")
     train(rlvr, first)
     (second,) = branch(rlvr, first, "--at", 1, "--algo", "rloo", "--out", "b/deeper")
@@ -283,9 +286,15 @@ def test_a_branch_of_a_branch_says_all_that_it_came_from_however_often_it_is_res
         "branched from: `../../dapo` at step 1: algo was dapo, is rloo" in rlvr("check", second).err
     )
     assert steps_logged(second) == [0, 1, 2, 3]
+    (source,) = sources.open_all([second])
+    name, shown = tables.line(source)["config"][0]
+    assert name == "branched from"
+    assert [text for _, text in shown] == [nearest.described(), farther.described()]
     (second / "branch.json").unlink()
     ran = rlvr("check", second)
     assert ran.code == 3 and "branch.json` is gone" in ran.err
+    err = refused(3, "branch", second, "--at", 2, "--algo", "dapo", "--out", "deepest")
+    assert "branch.json` is gone" in err
 
 
 def test_a_branch_never_repeats_steps_that_were_made_otherwise(rlvr, refused, run):
