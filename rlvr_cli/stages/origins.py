@@ -1,5 +1,6 @@
 """Which policies sampled what an update trains on, and whether its policy may be another one."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rlvr_cli.algorithms.objective import Objective
@@ -69,7 +70,16 @@ def _tokenized_by(rollouts: Shards) -> str | None:
 def remarks(
     rollouts: Shards, policy: Policy, objective: Objective, options: UpdateOptions
 ) -> Iterator[str]:
-    """What is not corrected for: completions of other policies that count as the policy's own."""
+    """What is trained on twice, and what is not corrected for.
+
+    That is completions of other policies, which count as the policy's own.
+    """
+    times = Counter(one.digest for one in rollouts.inputs)
+    for one in {one.digest: one for one in rollouts.inputs if times[one.digest] > 1}.values():
+        yield (
+            f"the completions of `{one.path}` are trained on {times[one.digest]} times, by the "
+            "advantages of each input"
+        )
     if "behaviour_logp" in objective.needs or options.old_logprobs == "rollout":
         return
     sampled = [(one.params.get("policy"), one) for one in rollouts.inputs]

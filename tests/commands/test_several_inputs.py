@@ -335,3 +335,23 @@ def test_a_directory_of_one_input_is_as_before(inputs, tmp_path, rlvr):
     assert isinstance(one.manifest["parents"]["rollouts"], dict) and one.manifest["only"] is None
     part = pq.read_schema(one.path / "part-00000.parquet")
     assert "input" not in part.names and b'"merge"' not in part.metadata[b"rlvr"]
+
+
+def test_directories_of_an_earlier_version_are_inputs_beside_those_of_this(rlvr, inputs, tmp_path):
+    old = Path(__file__).parents[1] / "stored" / "0.1.0" / "whole" / "rollouts"
+    out = tmp_path / "scores"
+    assert rlvr("score", old, inputs / "a" / "rollouts", "--out", out).code == 0
+    assert rlvr("advantage", out).code == 0 and rlvr("check", out).code == 0
+    assert set(table(out)["input"].to_pylist()) == {0, 1}
+
+
+def test_completions_under_two_verifiers_are_trained_on_twice_and_it_is_said(rlvr, mine):
+    again = mine / "a" / "by-text"
+    words = ("--verifier", "text", "--out", again)
+    assert rlvr("score", mine / "a" / "rollouts", *words).code == 0
+    assert rlvr("advantage", again, "--out", mine / "a" / "others").code == 0
+    pair = (mine / "a" / "advantages", mine / "a" / "others", "--out", mine / "u")
+    ran = rlvr("train-step", *pair)
+    assert ran.code == 0
+    assert f"the completions of `{mine / 'a' / 'rollouts'}` are trained on 2 times" in ran.err
+    assert table(mine / "u")["sequences"].to_pylist() == [48]

@@ -69,7 +69,7 @@ def test_the_rate_that_is_written_is_the_rate_that_was_used(rlvr, copy):
 
 def test_the_shares_of_the_objective_are_columns_and_null_among_nothing(loaded):
     rows = [Row([5, 6], [7, 8, 9], 1.0), Row([5, 6], [7], -1.0), Row([7], [8, 9], -1.0)]
-    batch = UpdateBatch(rows, ["a", "a", "b"], [None] * 3)
+    batch = UpdateBatch(rows, ["a", "a", "b"], [0] * 3, [None] * 3)
 
     def gains(tokens, _):
         mask_BT = tokens.mask_BT
@@ -103,7 +103,7 @@ def test_a_single_update_needs_no_pass_for_old_log_probs_and_is_the_same(rlvr, c
 
 def test_a_single_update_on_a_log_prob_that_is_not_finite_names_the_completion(loaded):
     rows = [Row([5, 6], [7, 8, 9], 1.0), Row([5, 6], [7], -1.0)]
-    batch = UpdateBatch(rows, ["a", "a"], [None] * 2)
+    batch = UpdateBatch(rows, ["a", "a"], [0] * 2, [None] * 2)
     options = UpdateOptions(learning_rate=0.0)
     damaged = copying.deepcopy(loaded)
     next(damaged.model.parameters()).data[50] = torch.nan  # a logit, and no hidden state
