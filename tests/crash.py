@@ -5,14 +5,15 @@
     python tests/crash.py --scenario graph -- --model DIR --prompts DIR --eval-every 0 --algo nsr
 
 A disturbance is KILL, TERM or USR1, or STOP and then KILL or CONT; of several processes it meets
-the launcher, a rank, or all of them; of a run that others follow the trainer, a sampler or scorer
-(which is started again), or all of them. Afterwards no process is left, and the run goes on. Once
-it is complete its files are those of an undisturbed run, byte by byte but for the seconds in
-metrics.jsonl, and no temporary one is among them. Words behind `--` are added to those of
-`rlvr train`. A run that fails stays where it lies, with its log.
+the launcher (of one of two machines), a rank, or all of them; of a run that others follow the
+trainer, a sampler or scorer (which is started again), or all of them. Afterwards no process is
+left, and the run goes on. Once it is complete its files are those of an undisturbed run, byte by
+byte but for the seconds in metrics.jsonl, and no temporary one is among them. Words behind `--` are
+added to those of `rlvr train`. A run that fails stays where it lies, with its log.
 
 Attempts of most scenarios are forks of a process that has imported what a run imports: so the kills
-fall into the loop, not into imports. Those of `nproc`, `follow` and `vllm` are real command lines.
+fall into the loop, not into imports. Those of `nproc`, `nodes`, `follow` and `vllm` are real command
+lines; `nodes` needs root (tests/machines.py).
 """
 
 import argparse
@@ -50,6 +51,11 @@ SCENARIOS = {
     "dlc": Scenario(("--algo", "grpo+dlc", "--engine", "graph", *NOW_AND_THEN)),
     "evaluations": Scenario(("--algo", "quatro+kl", "--engine", "transformers", *EACH)),
     "nproc": Scenario(("--algo", "grpo", *NOW_AND_THEN, "--nproc", "2"), forks=False),
+    "nodes": Scenario(
+        ("--algo", "grpo", *NOW_AND_THEN, "--trainer", "deepspeed:zero=2"),
+        forks=False,
+        machines=True,
+    ),
     "graph": Scenario(
         ("--algo", "grpo", "--engine", "graph:rows=64,least_rows=64", *NOW_AND_THEN),
         same_bytes=not disturbed.has_gpu(),  # see docs/limits.md
@@ -122,6 +128,9 @@ def undisturbed(name: str, scenario: Scenario, root: Path) -> list:
         words = scenario.words[:at] + scenario.words[at + 2 :]
         Disturbed(replace(scenario, words=words), root / SCHEDULE).complete()
     begins, start, began = [], time.monotonic(), time.time_ns()
+    if scenario.machines:  # whose bytes are those of as many processes of one machine
+        words = (*scenario.words, "--nproc", str(scenario.processes))
+        scenario = replace(scenario, words=words, machines=False)
     run = Disturbed(scenario, root / "undisturbed")
     watch = forked(lambda: _until_begun(run.run, began, start), root / "begins.json")
     run.complete()

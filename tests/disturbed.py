@@ -19,6 +19,7 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import machines
 import processes
 import torch
 
@@ -39,6 +40,7 @@ PHASES = {
 }
 LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned)")
 ENDS_S = 20  # what a run may take to end after a signal
+MACHINES_END_S = 60  # where one of two machines has to find out that the other is gone
 GPU_MIB = 64  # by which the memory in use differs from one reading to the next
 
 
@@ -48,15 +50,21 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Scenario:
-    """Words of `rlvr train`; `forks` says that attempts are forks, with all imports done."""
+    """Words of `rlvr train`; `forks` says that attempts are forks, with all imports done.
+
+    With `machines` it runs on two of them, tests/machines.py, with a process on each.
+    """
 
     words: tuple[str, ...]
     forks: bool = True
     same_bytes: bool = True
     follows: bool = False  # whether it starts processes that sample and score
+    machines: bool = False
 
     @property
     def processes(self) -> int:
+        if self.machines:
+            return 2
         return int(self.words[self.words.index("--nproc") + 1]) if "--nproc" in self.words else 1
 
 
@@ -105,9 +113,10 @@ class Disturbed:
                     is_ended = self._disturb(family, child, began)
                 first = False
             if code is None:
-                code = _wait(child, ENDS_S if is_ended else 3600)
+                ends_s = MACHINES_END_S if self.scenario.machines else ENDS_S
+                code = _wait(child, ends_s if is_ended else 3600)
             if code is None:
-                raise Broken(f"it runs {ENDS_S} s after {' '.join(self.kills[-1])}")
+                raise Broken(f"it runs {ends_s} s after {' '.join(self.kills[-1])}")
             is_signalled = len(self.kills) > before
             names = {f"SIG{name}" for name, _, _ in self.kills[before:]}
             if code < 0 and signal.Signals(-code).name not in names | {"SIGKILL"}:
@@ -143,6 +152,8 @@ class Disturbed:
             elif self.scenario.forks:
                 sys.argv = ["rlvr", *words]
                 app.main()
+            elif self.scenario.machines:
+                os.execv(sys.executable, [sys.executable, machines.__file__, *words])
             else:
                 os.execv(sys.executable, [sys.executable, "-P", "-c", COMMAND, *words])
         except SystemExit as ended:
@@ -169,13 +180,19 @@ class Disturbed:
         """Sends a signal, and notes it; whether it is one that ends the run."""
         number, target = self.chance.choice(SIGNALS), "parent"
         pids = [child]
+        if self.scenario.machines:
+            launchers = [p.pid for p in family.members() if p.parent == child]
+            launchers = launchers or [child]
+            child = self.chance.choice(launchers)
+            # A node that ended before it met the other is waited for, as it may come again.
+            pids = launchers if phase(self.run, began) == "start" else [child]
         if self.scenario.processes > 1:
             members = family.members()
             ranks = [p.pid for p in members if p.parent == child and "RANK" in p.environment]
             if ranks:
                 target = self.chance.choice(["parent", "rank", "both"])
                 one = self.chance.choice(ranks)
-                pids = {"parent": [child], "rank": [one], "both": [child, *ranks]}[target]
+                pids = {"parent": pids, "rank": [one], "both": [child, *ranks]}[target]
         if self.scenario.follows:
             members = [p for p in family.members() if p.parent == child]
             followers = [p.pid for p in members if " --follow " in p.command]

@@ -61,7 +61,9 @@ def test_a_run_on_two_nodes_is_interrupted_goes_back_into_the_queue_and_is_compl
 ):
     """The signal is that of the time limit, which has no seconds to wait for here."""
     monkeypatch.chdir(tmp_path)
-    job = cluster.submit("--time=5", *ON_CPU[:1], str(EXAMPLES / "train.sbatch"), *TRAIN, "--out=run")
+    job = cluster.submit(
+        "--time=5", *ON_CPU[:1], str(EXAMPLES / "train.sbatch"), *TRAIN, "--out=run"
+    )
     log = tmp_path / f"rlvr-train-{job}.log"
     until(lambda: (tmp_path / "run/steps/000002/rollouts").exists())
     cluster.run("scancel", "--signal=USR1", str(job))
@@ -80,7 +82,9 @@ def test_an_array_shares_the_rollouts_and_one_that_is_interrupted_goes_on(
     monkeypatch.chdir(tmp_path)
     assert app.run(["prompts", "task:expression", "--limit=24", "--out=prompts"]) == 0
     words = ("rollout", "prompts", *STAGE, "--out=rollouts")
-    job = cluster.submit("--array=0-1", "--time=5", *ON_CPU[1:], str(EXAMPLES / "stage.sbatch"), *words)
+    job = cluster.submit(
+        "--array=0-1", "--time=5", *ON_CPU[1:], str(EXAMPLES / "stage.sbatch"), *words
+    )
     until(lambda: [*tmp_path.glob("rollouts/part-*.parquet")])
     cluster.run("scancel", "--signal=USR1", f"{job}_1")
     assert cluster.wait(job, 180) == "COMPLETED"

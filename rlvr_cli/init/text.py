@@ -14,16 +14,14 @@ _JOB = """\
 #!/bin/bash
 #SBATCH --job-name={name}
 #SBATCH --nodes={nodes}
-#SBATCH --ntasks-per-node={per_node}
+#SBATCH --ntasks-per-node=1
 {gpus}#SBATCH --output=%x-%j.log
 #SBATCH --requeue
 #SBATCH --signal=TERM@120
 # Your cluster may want more, such as --partition, --account and --time.
 
 export PATH={bin}:$PATH
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export MASTER_ADDR MASTER_PORT=29500
-srun {train}
+srun {train} --nnodes {nodes} --nproc {per_node}
 code=$?
 # 75: interrupted and safe to run again. It goes on where it stopped.
 if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi

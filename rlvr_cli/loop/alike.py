@@ -37,13 +37,13 @@ def require_configuration(config: RunConfig) -> None:
 
 def require_directory(path: Path, lock: Path) -> None:
     """Refuses a process that does not see the directory whose lock the main process holds."""
-    holder = distributed.broadcast(locks.holder(lock))
+    holder: locks.Holder | None = distributed.broadcast(locks.holder(lock))
     deadline = time.monotonic() + min(_VISIBLE_S, distributed.timeout_s() / 2)
     while not (is_seen := locks.holder(lock) == holder) and time.monotonic() < deadline:
         time.sleep(0.1)
     seen = distributed.gather((socket.gethostname(), is_seen))
     if blind := sorted({host for host, sees in seen if not sees}):
         raise DataError(
-            f"`{path}` on `{', '.join(blind)}` is not the directory in which `{holder.host}` runs",
+            f"`{path}` on `{', '.join(blind)}` is not the one that process 0 on `{seen[0][0]}` has",
             "name a place with --out on storage that all nodes share, under the same path",
         )

@@ -23,7 +23,7 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.specs import trust
 from rlvr_cli.stages import score
 from rlvr_cli.stages.score import Verification
-from rlvr_cli.storage import moved, origins
+from rlvr_cli.storage import branch_origins, moved
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
 

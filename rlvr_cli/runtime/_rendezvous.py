@@ -1,6 +1,6 @@
 """The rendezvous that torchrun's agent of a node is given: the nodes have met before it starts."""
 
-from torch.distributed import PrefixStore, Store
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.elastic.rendezvous import (
     RendezvousHandler,
     RendezvousInfo,

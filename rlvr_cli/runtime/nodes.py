@@ -28,7 +28,7 @@ from rlvr_cli.runtime import distributed, network
 from rlvr_cli.terminal import console
 
 if TYPE_CHECKING:
-    from torch.distributed import Store
+    from torch.distributed import Store  # type: ignore[attr-defined]
 
 BEAT_S = 1.0
 SILENT_S = 30.0  # without a beat, after which a node is given up
@@ -37,7 +37,7 @@ _MISSED_S = 3.5  # without a beat, of a node whose connections are gone as well
 _LINGER_S = 2.5  # for the others to read why a run fails, of the node that has the store
 _ANSWER_S = timedelta(seconds=5)
 _SAYS_AFTER_S = 5.0
-_DONE = b"done"
+_DONE = "done"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Asked:
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
             raise UsageError(
-                f"--rdzv-endpoint is `{text}`", "write host:port, as in node1:29500 or [fd00::1]:29500"
+                f"--rdzv-endpoint is `{text}`",
+                "write host:port, as in node1:29500 or [fd00::1]:29500",
             )
         return host, int(port)
 
@@ -97,8 +98,8 @@ class Nodes:
         return "localhost" if self.rank == 0 else self.host
 
     def meet(self) -> "Store":
-        """Waits for all nodes; the store in which they met. From then on each watches the others."""
-        from torch.distributed import DistError  # type: ignore[attr-defined]
+        """The store in which all nodes met; from then on each watches the others."""
+        from torch.distributed import DistError
 
         start = time.monotonic()
         self._says_at = start + _SAYS_AFTER_S
@@ -131,7 +132,7 @@ class Nodes:
         time.sleep(0.2)
 
     def _connect(self) -> "Store | None":
-        from torch.distributed import TCPStore
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
         if self._rank == 0 or (self._rank is None and network.is_own(self.host)):
             try:
@@ -156,7 +157,7 @@ class Nodes:
         return self._client(self.host)
 
     def _client(self, host: str) -> "Store":
-        from torch.distributed import TCPStore
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
         return TCPStore(host, self.port, timeout=_ANSWER_S, wait_for_workers=False)
 
@@ -236,7 +237,7 @@ class Nodes:
         now = time.monotonic()
         if self.rank and now - self._answered > seconds:
             return 0
-        since = {i: at for i, (value, at) in self._heard.items() if value != _DONE}
+        since = {i: at for i, (value, at) in self._heard.items() if value != _DONE.encode()}
         silent = {i: at for i, at in since.items() if now - at > seconds}
         return min(silent, key=lambda i: silent[i], default=None)
 

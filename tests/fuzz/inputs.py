@@ -69,8 +69,9 @@ SPECS = ["math", "text:match=regex", "number", "choice", "qa:metric=f1", "json:a
          "code", "custom:path=nope.py", "tfidf", "rouge-l", "grpo",
          "dapo:clip_high=0.3"]  # fmt: skip
 LEFT_OUT = {"watch", "interval", "trust_file", "workers", "allow_code_execution", "cache", "nproc",
-            "unsafe_no_sandbox", "help", "engine", "trainer", "out", "json", "slurm", "docker",
-            "config", "recipe", "model", "prompts", "heldout"}  # fmt: skip
+            "nnodes", "node_rank", "rdzv_endpoint", "unsafe_no_sandbox", "help", "engine",
+            "trainer", "out", "json", "slurm", "docker", "config", "recipe",
+            "model", "prompts", "heldout"}  # fmt: skip
 
 
 @dataclass(frozen=True)
