@@ -136,8 +136,10 @@ def _sample_kernel(  # type: ignore[no-untyped-def]
     sampled = _logits(policy, memory, chosen, scale, mu, least, V, MEMORY, PLAUSIBLE)
     policy_logit = _logits(policy, memory, chosen, scale, mu, least, V, False, False)
     tl.store(token + row, chosen.to(tl.int64))
-    tl.store(logp + row, tl.minimum(sampled - lse2, 0.0) * 0.6931471805599453)
-    tl.store(policy_logp + row, tl.minimum(policy_logit - own, 0.0) * 0.6931471805599453)
+    logp2 = tl.minimum(sampled - lse2, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    policy_logp2 = tl.minimum(policy_logit - own, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(logp + row, logp2 * 0.6931471805599453)
+    tl.store(policy_logp + row, policy_logp2 * 0.6931471805599453)
 
 
 @torch.no_grad()

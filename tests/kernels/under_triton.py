@@ -453,6 +453,8 @@ def test_a_row_with_a_nan_has_a_nan_for_its_log_prob_and_a_token_of_the_vocabula
         drawn = triton_draw.draw(policy, *noise, **options)
         assert drawn.policy_logp_B.isnan().tolist() == [False, False, True, False]
         assert bool(((drawn.token_B >= 0) & (drawn.token_B < 530)).all())
+    sampled = triton_sample.sample(policy, noise[0], 0)
+    assert sampled.logp_B.isnan().tolist() == [False, False, True, False]
 
 
 @triton.jit
