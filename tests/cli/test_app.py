@@ -85,7 +85,7 @@ def test_no_command_shows_the_help_and_no_empty_error(rlvr):
         (["frobnicate"], "see `rlvr --help`"),
         (["--frobnicate"], "--frobnicate"),
         (["score", "--frobnicate"], "see `rlvr score --help`"),
-        (["score", "a", "b"], "(b)"),
+        (["check", "a", "b"], "(b)"),
     ],
 )
 def test_a_wrong_word_is_answered_with_a_hint(refused, words, found):
