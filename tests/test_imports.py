@@ -100,7 +100,11 @@ def test_kernels_import_torch_and_triton_alone():
 @pytest.mark.parametrize(
     ("name", "home"),
     [
-        ("vllm", "engines/rollout/vllm.py engines/rollout/_vllm_install.py"),
+        (
+            "vllm",
+            "engines/rollout/vllm.py engines/rollout/_vllm_install.py "
+            "engines/rollout/_vllm_weights.py",
+        ),
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
         ("reasoning_gym", "tasks/_reasoning_gym.py"),
