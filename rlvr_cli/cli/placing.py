@@ -22,6 +22,10 @@ TEXTS = (
 )
 """Those whose values are no paths, or are looked up by what reads them."""
 _OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
+_STAYS = {
+    ("track", "run"): "notes in a run what it sent",
+    **{("init", name): "writes down where its inputs lie" for name in ("model", "data", "heldout")},
+}
 _READS_NO_WEIGHTS = ("report", "compare", "eval-passk", "ucc", "diversity", "export")
 
 
@@ -56,9 +60,9 @@ def _place(name: str, option: str, value: Any) -> Any:
     url = url_of(value)
     if url is None or (option in _OF_THE_HUB and url.startswith("hf://datasets/")):
         return value
-    if (name, option) == ("track", "run"):
+    if (name, option) in _STAYS:
         raise UsageError(
-            f"`rlvr track` notes in a run what it sent, and `{escape.redacted(url)}` is in a store",
+            f"`rlvr {name}` {_STAYS[name, option]}, and `{escape.redacted(url)}` is in a store",
             f"bring it here: `rlvr pull {shlex.quote(escape.redacted(url))} DIR`",
         )
     if option in WRITTEN:
@@ -66,9 +70,8 @@ def _place(name: str, option: str, value: Any) -> Any:
     from rlvr_cli.stores import cache
 
     path, sent = cache.fetched(url, weights=name not in _READS_NO_WEIGHTS)
-    if sent:
-        text = f"fetched `{escape.redacted(url)}`, {sent.bytes / 1e6:.3g} MB, to `{path}`"
-        console.remark(name or "rlvr", text)
+    what = f"fetched {sent.bytes / 1e6:,.3g} MB of" if sent else "unchanged since it was fetched:"
+    console.remark(name or "rlvr", f"{what} `{escape.redacted(url)}`, read in `{path}`")
     return type(value)(path) if isinstance(value, Path) else str(path)
 
 

@@ -249,7 +249,7 @@ def frontier(sides: Sequence[Side]) -> list[tuple[str, float, float, bool]]:
     points = [pass_at_k.pass_measures(s.tally, [1, largest]).value_PM[:, :2].mean(0) for s in sides]
     undominated = contrast.frontier(points)
     return [
-        (str(side.path), float(at[0]), float(at[1]), on)
+        (side.name, float(at[0]), float(at[1]), on)
         for side, at, on in zip(sides, points, undominated, strict=True)
     ]
 
@@ -261,5 +261,5 @@ def curves(sides: Sequence[Side]) -> dict[str, list[tuple[int, float]]]:
     curve_of = {}
     for side in sides:
         mean_K = pass_at_k.pass_measures(side.tally, ks).value_PM[:, : len(ks)].mean(axis=0)
-        curve_of[str(side.path)] = list(zip(ks, mean_K.tolist(), strict=True))
+        curve_of[side.name] = list(zip(ks, mean_K.tolist(), strict=True))
     return curve_of

@@ -14,7 +14,7 @@ from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.pairing import Prompts
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, chosen, with_verdicts
-from rlvr_cli.storage import run_folders
+from rlvr_cli.storage import origins, run_folders
 from rlvr_cli.storage.shards import Shards
 
 
@@ -36,10 +36,15 @@ class Side:
         return int(self.tally.n_P.min())
 
     @property
+    def name(self) -> str:
+        """Its path, or the URL that it was fetched from."""
+        return origins.recorded(self.path) or str(self.path)
+
+    @property
     def title(self) -> str:
-        """Its path, and the step of a run."""
+        """Its name, and the step of a run."""
         step = self.conditions.step
-        return f"`{self.path}`" + ("" if step is None else f" at step {step}")
+        return f"`{self.name}`" + ("" if step is None else f" at step {step}")
 
     def chosen(self, rows: Sequence[int], names: list[str]) -> "Side":
         """The side with some of its prompts, in this order and by these names."""

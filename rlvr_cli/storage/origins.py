@@ -49,12 +49,25 @@ def require_outside(path: Path) -> None:
         )
 
 
+def copy_of(url: str) -> Path | None:
+    """The newest copy in the cache of what lay at a URL; None where there is none."""
+    copies = []
+    for found in folder().glob(f"*/{ORIGIN}"):
+        outer = (_read(found.parent) or {}).get("url", "")
+        if outer and f"{url}/".startswith(f"{outer}/"):
+            name = outer.rpartition("/")[2].partition("@")[0]
+            path = found.parent / name / url.removeprefix(outer).lstrip("/")
+            copies += [(found.stat().st_mtime_ns, path)] if path.exists() else []
+    return max(copies)[1] if copies else None
+
+
 def named_from(path: Path, directory: Path) -> str:
     """What a directory records of where another lies: its URL, or its path from there."""
     return recorded(path) or os.path.relpath(path, directory)
 
 
 def is_url(recorded: str) -> bool:
+    """Whether what a directory or a configuration names lies in a store."""
     return re.match(r"[A-Za-z][\w+.:-]+://", recorded) is not None
 
 

@@ -4,6 +4,7 @@ A command looks at its URL each time it starts, so a store that changed is notic
 already is not fetched again. Everything may be removed at any time.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -16,7 +17,7 @@ from rlvr_cli.stores import pull as pulling
 from rlvr_cli.stores.push import Sent
 from rlvr_cli.stores.store import Store
 
-_RANKS = "RLVR_FETCHED"  # what the process that starts the others has fetched, by URL
+_RANKS = "RLVR_FETCHED"  # what the process that starts the others has fetched, by a hash of the URL
 WEIGHTS = ("_checkpoint", "_weights")
 
 
@@ -25,9 +26,9 @@ def fetched(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
 
     Without `weights` the checkpoints of a run or of an update are left out.
     """
-    known = json.loads(os.environ.get(_RANKS, "{}")) if distributed.is_launched() else {}
-    asked = f"{'' if weights else 'no weights '}{url}"
-    if asked in known and Path(known[asked]).exists():
+    known = json.loads(os.environ.get(_RANKS, "{}"))
+    asked = hashlib.sha256(f"{weights} {url}".encode()).hexdigest()
+    if distributed.is_launched() and asked in known and Path(known[asked]).exists():
         return Path(known[asked]), None
     remote = pulling.look(Store(url))
     if not weights:

@@ -107,7 +107,8 @@ def _unlisted(store: Store) -> Remote:
         return Remote(store, {"": File(found.size, "")}, states={"": found.state})
     there = store.files()
     if not there:
-        raise DataError(f"there is nothing at `{store.shown}`", "check the URL")
+        hint = "name a folder: patterns are for files on this machine" if "*" in store.url else ""
+        raise DataError(f"there is nothing at `{store.shown}`", hint or "check the URL")
     listings.require_names(there)
     sums = _of_manifests(store, there)
     files = {name: File(found.size, sums.get(name, "")) for name, found in there.items()}

@@ -89,6 +89,7 @@ def push(
     on_bytes: OnBytes = lambda count: None,
 ) -> Sent:
     """Sends what was read; with `update` over what is there, with `verify` after reading that."""
+    store.require_files()
     if tree.folder.is_file():
         return _push_file(tree, store, update=update, on_bytes=on_bytes)
     there, files = _look(store), tree.listing.files

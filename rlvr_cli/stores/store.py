@@ -40,7 +40,6 @@ _STATES = (
     *("ETag", "etag", "md5Hash", "content_md5", "generation", "version_id", "oid", "blob_id"),
     *("mtime", "LastModified", "last_modified", "updated", "created", "Last-Modified"),
 )
-State = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,14 @@ class Store:
         """The last part of its path, without a revision of the Hub."""
         return posixpath.basename(self._path).partition("@")[0] or "store"
 
-    def below(self, name: str) -> "Store":
-        return Store(f"{self.url}/{name}", self._fs, f"{self._path}/{name}")
+    def require_files(self) -> None:
+        """An error for what is written in commits, or not at all."""
+        if self._scheme in ("hf", "http", "https"):
+            raise UsageError(
+                f"`{self.shown}` takes no files one by one",
+                "upload to the Hub with `hf upload USER/NAME DIR`, or a policy with "
+                "`rlvr convert POLICY --out model --push USER/NAME`",
+            )
 
     def above(self) -> Iterator["Store"]:
         """The folders that it lies in, the nearest first; none where they are no folders."""
@@ -262,7 +267,7 @@ class Store:
         )
 
 
-def _found(info: State) -> Found:
+def _found(info: dict[str, Any]) -> Found:
     known = [f"{name}={info[name]}" for name in _STATES if info.get(name) is not None]
     size = info.get("size")
     if size is None:

@@ -19,16 +19,15 @@ _SHOWN: dict[int, int | str] = {
     **{code: f"⟨U+{code:04X}⟩" for code in range(0xD800, 0xE000)},  # half a pair, a byte of a path
 }
 
-_SECRET = re.compile(
-    r"(?<=://)[^/\s@`'\"]*@|(?<=[?&])[^=&\s]*(?:sig|token|key|secret)[^=&\s]*=[^&\s`'\"]+", re.I
+_PASSWORD = re.compile(r"(?<=://)[^/\s`'\"]*:[^/\s`'\"]*@|(?<=https://)[^/\s@`'\"]+@")
+_SIGNATURE = re.compile(
+    r"([?&][^=&\s]*(?:sig|token|key|secret|credential)[^=&\s]*=)[^&\s`'\"]+", re.IGNORECASE
 )
 
 
 def redacted(text: str) -> str:
     """The text without the user, the password and the signatures that its URLs hold."""
-    return _SECRET.sub(
-        lambda m: "***@" if m[0].endswith("@") else f"{m[0].partition('=')[0]}=***", text
-    )
+    return _SIGNATURE.sub(r"\1***", _PASSWORD.sub("***@", text))
 
 
 def shown(text: str) -> str:

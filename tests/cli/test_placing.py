@@ -161,3 +161,43 @@ def test_a_policy_is_sampled_from_where_a_store_has_it(bucket, chain, rlvr, tmp_
     with pytest.raises(DataError) as error:
         policy.recorded_in(out, recorded)
     assert f"--model {bucket.url('policy')}" in error.value.hint
+
+
+@pytest.mark.slow
+def test_a_run_names_what_it_read_by_its_url_and_goes_on(bucket, chain, rlvr, tmp_path):
+    push.push(push.read(chain / "prompts"), at(bucket.url("prompts")))
+    words = ["--model", "builtin", "--eval-every=0", "-n2", "--max-new-tokens=4"]
+    named = ["--prompts", bucket.url("prompts"), "--prompts-per-step=2", "--steps=1"]
+    out = ["--out", tmp_path / "run"]
+    assert rlvr("train", *words, *named, *out).code == 0
+    assert f'prompts = "{bucket.url("prompts")}"' in (tmp_path / "run/config.toml").read_text()
+    assert rlvr("train", *out).code == 0
+    shutil.rmtree(tmp_path / "cache")
+    gone = rlvr("train", *out)
+    assert gone.code == 3 and f"--prompts {bucket.url('prompts')}" in gone.err
+    assert rlvr("train", *out, "--prompts", bucket.url("prompts")).code == 0
+
+
+def test_what_is_written_down_or_into_is_pulled_first(refused, tmp_path):
+    for words in (
+        "track s3://b/run --to x",
+        "init --model s3://b/m --data d",
+        "init --model m --data s3://b/d",
+    ):
+        said = refused(2, *words.split())
+        assert "bring it here: `rlvr pull s3://b/" in said
+
+
+def test_two_files_of_a_store_are_told_apart_by_their_urls(bucket, rlvr):
+    row = {"id": "a", "prompt": "1+1", "answer": "2", "completion": "2", "correct": True}
+    for name, right in (("one", True), ("other", False)):
+        line = json.dumps({**row, "correct": right}) + "\n"
+        bucket.write(f"{name}/rows.jsonl", line.encode())
+    ran = rlvr("compare", bucket.url("one/rows.jsonl"), bucket.url("other/rows.jsonl"))
+    assert ran.code == 0, ran.err
+    for name in ("one", "other"):
+        assert bucket.url(name)[:20] in ran.out
+
+
+def test_a_pattern_is_not_looked_up_in_a_store(bucket, refused):
+    assert "name a folder" in refused(3, "eval-passk", bucket.url("*.jsonl"))

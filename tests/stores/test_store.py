@@ -50,6 +50,13 @@ def test_what_is_no_store_is_refused():
             at(url)
 
 
+def test_a_store_of_commits_is_not_pushed_to(tmp_path):
+    (tmp_path / "a").write_text("a")
+    with pytest.raises(UsageError, match="one by one") as error:
+        push.push(push.read(tmp_path), at("hf://user/model"))
+    assert "hf upload" in error.value.hint
+
+
 def test_a_package_that_is_missing_is_named_with_its_command():
     for url, extra in (("gs://b/x", "gcs"), ("abfs://b/x", "azure")):
         pytest.importorskip("fsspec")
