@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -99,8 +100,6 @@ class Nodes:
 
     def meet(self) -> "Store":
         """The store in which all nodes met; from then on each watches the others."""
-        from torch.distributed import DistError
-
         start = time.monotonic()
         self._says_at = start + _SAYS_AFTER_S
         while True:
@@ -108,8 +107,8 @@ class Nodes:
                 store = self._connect()
                 if store is not None and self._register(store, start):
                     break
-            except (DistError, RuntimeError) as error:
-                self._reason = f"what answers there is no store: {first_line(error)}"
+            except (RuntimeError, TimeoutError) as error:
+                self._reason = f"what answers there is not another node {first_line(error)}".strip()
             self._wait(start, self._reason)
         self._choose_interface()
         watching, self._telling = (self._client(self.reached_at) for _ in range(2))
@@ -157,9 +156,21 @@ class Nodes:
         return self._client(self.host)
 
     def _client(self, host: str) -> "Store":
+        """A connection to the store; an error if something else answers, which may be silent."""
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-        return TCPStore(host, self.port, timeout=_ANSWER_S, wait_for_workers=False)
+        made: Future[Store] = Future()
+
+        def connect() -> None:
+            try:
+                made.set_result(
+                    TCPStore(host, self.port, timeout=_ANSWER_S, wait_for_workers=False)
+                )
+            except RuntimeError as error:
+                made.set_exception(error)
+
+        threading.Thread(target=connect, daemon=True).start()
+        return made.result(2 * _ANSWER_S.total_seconds())
 
     def _register(self, store: "Store", start: float) -> bool:
         """Whether all nodes are there; a store of an earlier attempt, that ends now, is left."""

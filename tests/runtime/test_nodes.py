@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from rlvr_cli.errors import UsageError
-from rlvr_cli.runtime import distributed, network
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.runtime import distributed, network, nodes
 from rlvr_cli.runtime.nodes import Asked
 
 CODE = "from rlvr_cli.cli.app import main; main()"
@@ -86,6 +87,17 @@ def test_nodes_need_a_place_to_meet_and_ranks_below_their_number(monkeypatch):
         Asked(2).place()
     with pytest.raises(UsageError, match="--node-rank is 2, and --nnodes 2"):
         Asked(2, 2, "node1:29500").own_rank()
+
+
+def test_a_service_that_answers_nothing_where_the_nodes_meet_is_not_waited_for_without_a_word(
+    monkeypatch,
+):
+    monkeypatch.setenv("RLVR_TIMEOUT_S", "1")
+    monkeypatch.setattr(nodes, "_ANSWER_S", timedelta(seconds=0.5))
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        place = f"localhost:{service.getsockname()[1]}"
+        with pytest.raises(UserError, match="within 1 s: what answers there is not another node"):
+            nodes.Nodes(Asked(2, 1, place), 1).meet()
 
 
 def test_options_of_nodes_without_their_number_are_refused(refused):
