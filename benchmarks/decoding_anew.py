@@ -2,7 +2,7 @@
 
     python -P benchmarks/decoding_anew.py [--only checks draws attention steps variants]
 
-Under eight minutes on an H200, with no files but the checkout. Old and new in one process, on
+Within eight minutes, with no files but the checkout. Old and new in one process, on
 Qwen2.5-1.5B's shape with random weights. One JSON line a measurement; the last one lists the
 requirements that are not met, and the exit code is 1 if there are any. What does not fit into
 --budget-s is left out and named. Without a GPU, under TRITON_INTERPRET=1, the checks alone, small.

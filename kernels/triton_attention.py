@@ -11,8 +11,8 @@ from torch import Tensor
 from rlvr_cli.kernels import attention
 from rlvr_cli.kernels.triton_tiles import INTERPRETED, capped
 
-# The fastest of eleven on an H200 for heads of 128 halves: positions that are read together, warps
-# and stages, by the least number of rows.
+# For heads of 128 halves, by the least number of rows: positions that are read together, warps and
+# stages. benchmarks/decoding_anew.py compares them.
 BY_ROWS = {128: (32, 1, 4), 0: (64, 2, 3)}
 
 
