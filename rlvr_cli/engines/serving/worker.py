@@ -35,7 +35,7 @@ def _require(model: Any, path: Path) -> None:
     parameters, compared = dict(model.named_parameters()), 0
     for file in sorted(path.glob("*.safetensors")):
         with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys() & parameters.keys():
+            for name in parameters.keys() & set(tensors.keys()):
                 held, stored = parameters[name].detach(), tensors.get_tensor(name)
                 if held.shape != stored.shape:
                     continue
