@@ -1,43 +1,35 @@
 """Samples completions of prompts from a policy.
 
-A row's sample depends on its prompt, its index, the seed and the step, not on its batch. With
-`--max-draws` above 1, groups of equal rewards give way to others; `OUT/_draws` has all draws.
-With `--follow RUN` it samples the steps of a run that another process trains.
+A row's sample depends on its prompt, its index, the seed and the step. With `--max-draws` above 1
+groups of equal rewards give way to others (`OUT/_draws`). `--follow RUN` samples a run's steps.
 
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from rlvr_cli import config
 from rlvr_cli.cli import options
+from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
 
 @options.takes(given=config.RolloutOptions)
+@follow_options.samples
 def command(
     given: dict[str, Any],
     prompts: options.Source = None,
     out: options.Out = None,
     model: options.Model = None,
     seed: options.StageSeed = None,
-    step: Annotated[int | None, typer.Option(min=0, help="of the loop, part of seeds")] = None,
+    step: options.StageStep = None,
     prompts_per_step: options.PromptsPerStep = None,
     limit: options.Limit = None,
-    follow: options.Follow = None,
-    ahead: options.FollowAhead = None,
     shard: options.Shard = "0/1",
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    if follow:
-        from rlvr_cli.loop import following
-
-        options.require_alone(command, locals(), "ahead")
-        return following.sample(follow, ahead=ahead)
     from rlvr_cli.models import memory_model, which
     from rlvr_cli.stages import common, prompt_rewards, rollout
     from rlvr_cli.storage.shards import Shards

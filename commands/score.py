@@ -1,10 +1,9 @@
 """Verifies completions: a reward, or why there is none.
 
 A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
-verifier never generates anything: give it another `--out`. Verifiers may be summed, as in
-`0.9*math+0.1*format`, or be a function of yours: `reward.py:function`. See `rlvr list verifiers`.
-Completions of several directories are verified by the prompts of each; with `--follow RUN` those
-of a run that another process trains.
+verifier generates nothing: give it another `--out`. Verifiers may be summed (`0.9*math+0.1*format`)
+or yours (`reward.py:function`); see `rlvr list verifiers`. Completions of several directories are
+verified by the prompts of each; `--follow RUN` scores a run's steps.
 
     rlvr score demo/rollouts
 """
@@ -14,9 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli.cli import options
+from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
 
+@follow_options.scores
 def command(
     rollouts: options.Directories = None,
     out: options.Out = None,
@@ -29,16 +30,10 @@ def command(
     allow_code_execution: options.AllowCode = False,
     unsafe_no_sandbox: options.Unsafe = False,
     max_error_rate: options.MaxErrorRate = 0.01,
-    follow: options.Follow = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    if follow:
-        from rlvr_cli.loop import following
-
-        options.require_alone(command, locals(), "workers", "unsafe_no_sandbox")
-        return following.verify(follow, workers=workers, unsafe=unsafe_no_sandbox)
     from rlvr_cli.stages import score, unanswered
     from rlvr_cli.storage.shards import Share
 
@@ -52,8 +47,7 @@ def command(
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     score.discard_failed(out, max_error_rate)
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None
-    if kind:
-        console.say(f"score: programs run in this sandbox: {score.isolation(kind)}")
+    console.remark("score", *score.isolation(kind))
     scorer = score.scorer(workers=workers, cache=cache, use_cache=not no_cache, sandbox=kind)
     with scorer, console.Parts("score", len(source), source.rows, "completions") as parts:
         how["on_failure"] = lambda text: console.remark("score", text)

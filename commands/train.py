@@ -1,10 +1,9 @@
 """Runs the whole loop, with evaluation on held-out prompts.
 
 With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
-CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper instead; a file and then
-flags go over it, and `--dry-run` prints what comes out as such a file. Running the same command
-again goes on where it was stopped. All lies in the run directory: shards, metrics, checkpoints.
-With `--async --ahead K` other processes sample while this one trains.
+CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper; a file and then flags
+go over it, and `--dry-run` prints what comes out as such a file. The same command again goes on
+where it was stopped. With `--async --ahead K` other processes sample while this one trains.
 
     rlvr train --algo quatro --out runs/quatro
 """
@@ -16,6 +15,7 @@ import typer
 
 from rlvr_cli import config, run_config
 from rlvr_cli.cli import options
+from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
 
@@ -25,41 +25,36 @@ from rlvr_cli.terminal import console
     train_step=config.UpdateOptions,
     memory_step=config.MemoryOptions,
 )
+@follow_options.launches
 def command(
     train: dict[str, Any],
     rollout: dict[str, Any],
     train_step: dict[str, Any],
     memory_step: dict[str, Any],
     out: options.Out = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="start from these numbers; see `rlvr list recipes`")
-    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="as in `rlvr list recipes`")] = None,
     configuration: Annotated[
         Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,
     track: options.Track = None,
-    asynchronous: options.Async = False,
-    sampler_gpus: options.SamplerGpus = None,
-    trainer_gpus: options.TrainerGpus = None,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
+    places: Any = None,
 ) -> None:
-    from rlvr_cli.loop import display, launching, setup
+    from rlvr_cli.loop import display, setup
     from rlvr_cli.tracking import beside
 
     beside.check(track)
     given = {"train": train, "rollout": rollout, "train_step": train_step}
-    given["memory_step"] = memory_step
-    files = [configuration] if configuration else []
+    files, given["memory_step"] = [configuration] if configuration else [], memory_step
     out, chosen = display.configuration(out, files, given, recipe)
-    places = launching.Places.parse(sampler_gpus, trainer_gpus, asynchronous=asynchronous)
     if not dry_run:
         options.spawn(places.take(nproc) if places else nproc)
     if run_config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
-        setup.rehearse(setup.check(out, chosen, follows=asynchronous))
+        setup.rehearse(setup.check(out, chosen, follows=bool(places)))
         console.remark("train", f"this run would lie in `{out}`", *setup.settled(chosen)[1])
         return console.document(chosen.to_toml())
     display.train(out, chosen, track=track, as_json=json, places=places)

@@ -3,7 +3,7 @@
 The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
 in the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
 several directories make one update. With `--follow RUN` it is the trainer of a run that others
-sample and score; `--config` begins it.
+sample and score.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
@@ -15,10 +15,12 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import options
+from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
 
 @options.takes(given=config.UpdateOptions)
+@follow_options.trains
 def command(
     given: dict[str, Any],
     advantages: options.Directories = None,
@@ -28,19 +30,13 @@ def command(
     seed: options.StageSeed = None,
     rollouts: options.MovedRollouts = None,
     logprobs: Annotated[Path | None, typer.Option(help="default: next to the advantages")] = None,
-    off_policy: options.OffPolicy = False,
-    follow: options.Follow = None,
-    configuration: options.FollowConfig = None,
+    off_policy: Annotated[
+        bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
+    ] = False,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    if follow:
-        from rlvr_cli.loop import display
-
-        options.require_alone(command, locals(), "configuration", "nproc", "json")
-        options.spawn(nproc)
-        return display.follow(follow, configuration, as_json=json)
     from rlvr_cli.models import which
     from rlvr_cli.stages import train_step
 
@@ -58,8 +54,4 @@ def command(
     console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
-    text = (
-        "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
-        "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
-    )
-    console.conclude(parts, out, shards, text, as_json=json)
+    console.conclude(parts, out, shards, train_step.SAID, as_json=json)

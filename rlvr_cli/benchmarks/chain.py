@@ -81,8 +81,7 @@ def run(definitions: list[Definition], settings: Settings) -> list[Measured]:
     for one in prepared:
         if not (one.folder / "rollouts" / MANIFEST).exists():
             console.remark(one.definition.name, *one.remarks)
-    if kind:
-        console.say(f"bench: programs run in this sandbox: {score.isolation(kind)}")
+    console.remark("bench", *score.isolation(kind))
     longest = max(one.options.max_new_tokens for one in prepared)
     engines: dict[str, RolloutEngine] = {}  # a model is loaded once for all benchmarks
 

@@ -52,6 +52,7 @@ StageSeed = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="every row's seed is a hash of it \\[default: 0]"),
 ]
+StageStep = Annotated[int | None, typer.Option("--step", min=0, help="of the loop, part of seeds")]
 StageTokens = Annotated[
     int | None,
     typer.Option(
@@ -62,30 +63,6 @@ StageTokens = Annotated[
     ),
 ]
 Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
-Follow = Annotated[
-    Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
-]
-FollowConfig = Annotated[
-    Path | None, typer.Option("--config", help="with --follow: that of a new run")
-]
-FollowAhead = Annotated[int | None, typer.Option(min=0, help="with --follow: at most so far")]
-OffPolicy = Annotated[
-    bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
-]
-Async = Annotated[
-    bool,
-    typer.Option(
-        "--async", help="sample and score in processes of their own", rich_help_panel=config.ASYNC
-    ),
-]
-SamplerGpus = Annotated[
-    str | None,
-    typer.Option(help="with --async: a sampler on each, as in 0,1", rich_help_panel=config.ASYNC),
-]
-TrainerGpus = Annotated[
-    str | None,
-    typer.Option(help="with --async: those of the trainer", rich_help_panel=config.ASYNC),
-]
 Track = Annotated[
     str | None,
     typer.Option(help="send the figures to a tracker meanwhile, as `rlvr track` does"),
@@ -465,23 +442,6 @@ def share(shard: str) -> Any:
             "leave one of the two out",
         )
     return Share.of_process(place.rank, place.size)
-
-
-def require_alone(command: Callable[..., Any], values: dict[str, Any], *but: str) -> None:
-    """An error if more was given than `--follow` and these: the run itself says the rest.
-
-    `values` are the parameters of the command as it was called.
-    """
-    for name, parameter in inspect.signature(inspect.unwrap(command)).parameters.items():
-        value = values[name]
-        given = {n: v for n, v in value.items() if v is not None} if type(value) is dict else {}
-        if type(value) is not dict and name not in ("follow", *but) and value != parameter.default:
-            given = {name: value}
-        for other in given.keys() - set(but):
-            raise UsageError(
-                f"--follow takes all from its run, and `{other.replace('_', '-')}` was given",
-                "leave it out, or leave --follow out",
-            )
 
 
 def ks(text: str | None) -> list[int]:

@@ -133,7 +133,10 @@ def train(
             warnings.look(record)
     seconds = time.monotonic() - start
     trained = [record for record in records if record["seconds"]]
-    if not trained:
+    done = records[-1]["step"]
+    if done < config.train.steps:
+        console.say(f"train: stopped after step {done} of {config.train.steps}")
+    elif not trained:
         console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
     else:
         console.say(f"train: {len(trained)} steps in {seconds:.1f} s")
@@ -141,8 +144,9 @@ def train(
             console.say(
                 "warning: no completion had a reward to learn from: the policy is as it was"
             )
-    summary = _report(out, config) if config.train.eval_every else {}
-    console.result(out, {"steps": config.train.steps, **summary}, as_json=as_json)
+    is_whole = config.train.eval_every and done >= config.train.steps
+    summary = _report(out, config) if is_whole else {}
+    console.result(out, {"steps": done, **summary}, as_json=as_json)
 
 
 class _Warnings:

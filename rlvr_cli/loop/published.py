@@ -118,7 +118,7 @@ def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) 
     if Policy(again, "").digest != there.weights:
         console.say(
             f"step {step} came out with other weights than those that were published: these "
-            "stay, and the steps that they sample are corrected for it"
+            "stay, as steps were sampled from them"
         )
     elif not _is_whole(here / WEIGHTS, there):
         atomic.remove(here / WEIGHTS)

@@ -92,8 +92,8 @@ class Run:
 
         The first is for where it starts.
         """
-        yield self.finish_step(self.last_step, last_seconds) | {"seconds": {}}
         self._publish(self.last_step)
+        yield self.finish_step(self.last_step, last_seconds) | {"seconds": {}}
         for step in range(self.last_step + 1, self.config.train.steps + 1):
             try:
                 seconds = self.train_on(step)
@@ -108,7 +108,7 @@ class Run:
         timer.start()
         with timer("rollout"):
             rollouts = self._rollouts(step)
-        stale = self.schedule.staleness(step)
+        is_stale = self._is_stale(step, rollouts)
         with timer("score"):
             scores = self._scores(rollouts, step)
         logprobs = None
@@ -116,7 +116,7 @@ class Run:
             with timer("logprob"):
                 logprobs = self._reference_logprobs(rollouts, here / "logprobs", columns)
         with timer("advantage"):
-            advantages = self._advantages(scores, here / "advantages", self._algo(stale))
+            advantages = self._advantages(scores, here / "advantages", is_stale=is_stale)
         self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
         if saves and self.world.is_main_process:
             self.room.require(self.directory.path, step)
@@ -124,7 +124,7 @@ class Run:
             update = train_step.run(
                 advantages, here / "update", policy.policy, self.config.train_step,
                 seed=self.config.train.seed, logprobs=logprobs, allow_empty=True, save=saves,
-                engine=lambda: policy.trainer, syncing=self.syncing, off_policy=stale != 0,
+                engine=lambda: policy.trainer, syncing=self.syncing, off_policy=is_stale,
             )  # fmt: skip
             policy.policy = steps.checkpoint_after(update, policy.policy, save=saves)
         self._publish(step)
@@ -162,10 +162,11 @@ class Run:
         score.check_error_rate(scores, self.config.train.max_error_rate)
         return scores
 
-    def _algo(self, stale: int) -> str:
-        """The objective of a step, corrected if the policy that sampled it has changed since."""
-        algo = self.config.train.algo
-        return preflight.corrected(self.config) if stale else algo
+    def _is_stale(self, step: int, rollouts: Shards) -> bool:
+        """Whether the policy that sampled a step is another than the one it trains."""
+        is_in_turn = not self.others and not self.config.train.ahead
+        is_other = rollouts.params["policy"] != self.policy.policy.digest
+        return self.schedule.staleness(step) != 0 or (is_other and not is_in_turn)
 
     def _publish(self, step: int) -> None:
         """Publishes the policy after a step, for the steps that are sampled from it."""
@@ -264,8 +265,9 @@ class Run:
         )  # fmt: skip
         return self._complete(logprobs, out)
 
-    def _advantages(self, scores: Shards, out: Path, algo: str) -> Shards:
+    def _advantages(self, scores: Shards, out: Path, *, is_stale: bool) -> Shards:
         self._discard_of_others(out, scores)
+        algo = preflight.corrected(self.config) if is_stale else self.config.train.algo
         advantages = None
         if self.world.is_main_process:
             advantages = advantage.run(scores, out, algo=algo)

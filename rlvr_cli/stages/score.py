@@ -65,9 +65,9 @@ def sandbox(*, unsafe: bool) -> str:
     return launch.choose(unsafe=unsafe)
 
 
-def isolation(sandbox: str) -> str:
-    """How programs are isolated here, in words."""
-    return launch.described(sandbox)
+def isolation(sandbox: str | None) -> list[str]:
+    """How programs are isolated here, in words; nothing where none are run."""
+    return [f"programs run in this sandbox: {launch.described(sandbox)}"] if sandbox else []
 
 
 def run(

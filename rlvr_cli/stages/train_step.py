@@ -26,6 +26,10 @@ from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
+SAID = (
+    "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
+    "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
+)
 _OF_MANY = "deepspeed:zero=2"
 _SPECS: dict[str, Callable[[str], str]] = {  # the params that are specs, in their canonical form
     "algo": lambda spec: objectives.canonical(spec, spec),
