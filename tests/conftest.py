@@ -26,7 +26,7 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 LONGEST = (
-    "test_run.py", "test_deepspeed.py", "test_distributed.py", "test_vllm.py",
+    "test_run.py", "test_deepspeed.py", "test_distributed.py", "test_nodes.py", "test_vllm.py",
     "test_run_options.py", "test_objective.py", "test_triton.py", "test_attacks.py",
     "test_phases.py", "test_dynamic.py", "test_quatro.py",
 )  # fmt: skip

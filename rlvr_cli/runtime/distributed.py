@@ -49,8 +49,13 @@ class World:
     local_size: int | None = None  # None if the launcher does not say
 
     def __str__(self) -> str:
-        where = "" if self.local_size == self.size else f" on `{socket.gethostname()}`"
+        where = f" on `{socket.gethostname()}`" if self.is_spread else ""
         return f"process {self.rank} of {self.size}{where}"
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether other machines run some of them, as far as the launcher says."""
+        return self.local_size not in (None, self.size)
 
     @property
     def is_main_process(self) -> bool:
@@ -140,7 +145,8 @@ def _prepare_network(world: World) -> None:
     host, _, port = place.rpartition(":")
     os.environ |= {"MASTER_ADDR": host, "MASTER_PORT": port}
     if world.local_size != world.size and IFNAME not in os.environ:
-        own = network.source(host, int(port)) or network.default_source()
+        own = network.source(host, int(port))
+        own = own or (network.default_source() if world.is_spread else None)
         if interface := network.interfaces().get(own or ""):
             os.environ[IFNAME] = interface
 
@@ -216,7 +222,8 @@ def lost(error: BaseException) -> UserError | None:
 
 def is_cut_off(error: BaseException) -> bool:
     """Whether a process that this one spoke with has ended."""
-    return bool(_CUT_OFF.search(str(error)))
+    is_of_torch = current().size > 1 and isinstance(error, RuntimeError)
+    return is_of_torch and bool(_CUT_OFF.search(str(error)))
 
 
 def barrier() -> None:

@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rlvr_cli.errors import (
-    FAILED,
-    INTERRUPTED,
-    Interrupted,
-    UsageError,
-    UserError,
-    first_line,
-)
+from rlvr_cli.errors import INTERRUPTED, Interrupted, UsageError, UserError, first_line
 from rlvr_cli.runtime import distributed, network
 from rlvr_cli.terminal import console
 
@@ -72,7 +65,8 @@ class Asked:
         rank = self.rank if self.rank is not None else distributed.node_of_slurm(self.count)
         if rank is not None and rank >= self.count:
             raise UsageError(
-                f"--node-rank is {rank}, and --nnodes {self.count}", f"0 to {self.count - 1} are"
+                f"--node-rank is {rank}, and --nnodes {self.count}",
+                f"number the nodes from 0 to {self.count - 1}",
             )
         return rank
 
@@ -193,7 +187,7 @@ class Nodes:
         keys = [f"node/{i}" for i in range(self.count)]
         while not store.check(keys):
             here = sum(store.check([key]) for key in keys)
-            self._wait(start, f"{here} of them, as node {rank} `{socket.gethostname()}`, are there")
+            self._wait(start, f"{here} there, `{socket.gethostname()}` as node {rank}")
         self.rank = rank
         store.set_timeout(timedelta(seconds=distributed.timeout_s()))
         self._others = [json.loads(value) for value in store.multi_get(keys)]
@@ -291,7 +285,7 @@ def _error(text: str, hint: str, code: int) -> UserError:
     if code == INTERRUPTED:
         return Interrupted(text)
     error = UserError(text, hint)
-    error.exit_code = code or FAILED
+    error.exit_code = code
     return error
 
 
