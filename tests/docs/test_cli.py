@@ -12,7 +12,9 @@ SMALL = {  # what makes an example cheap enough to run here
     "lab two-stage": [*LAB, "--steps=5", "--format=none"],
     "lab claims": LAB,
 }
-PARSED_ONLY = ("bench", "view", "convert", "lab figures")  # the Hub, a terminal, a GGUF file, long
+PARSED_ONLY = (  # the Hub, a terminal, a GGUF file, long, without an end
+    *("bench", "view", "convert", "lab figures", "serve"),
+)
 SAMPLES = """\
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "2+3", "correct": true}
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "1+1", "correct": false}
