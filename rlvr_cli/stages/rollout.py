@@ -339,7 +339,7 @@ def conclusion(options: RolloutOptions, rollouts: Shards | None) -> dict[str, An
     remarks = list(cut(rollouts))
     if options.max_draws > 1:
         return {"text": _SUMMARY + _OF_DRAWS, "remarks": remarks}
-    if rollouts is not None and rollouts.summary["tokens"] is None:
+    if rollouts is not None and rollouts.summary.get("tokens", 0) is None:
         return {"text": _OF_TEXT, "rate": "completions", "remarks": remarks}
     return {"text": _SUMMARY, "rate": "tokens", "remarks": remarks}
 

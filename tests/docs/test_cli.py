@@ -13,8 +13,8 @@ SMALL = {  # what makes an example cheap enough to run here
     "lab two-stage": [*LAB, "--steps=5", "--format=none"],
     "lab claims": LAB,
 }
-# The Hub, a terminal, a GGUF file, long, and a store.
-PARSED_ONLY = ("bench", "view", "convert", "lab figures", "push", "pull")
+# The Hub, a terminal, a GGUF file, long, without an end, and a store.
+PARSED_ONLY = ("bench", "view", "convert", "lab figures", "serve", "push", "pull")
 SAMPLES = """\
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "2+3", "correct": true}
 {"id": "a", "prompt": "5=", "answer": "5", "completion": "1+1", "correct": false}
