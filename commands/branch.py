@@ -5,7 +5,7 @@ up to step `--at` and the completions of the next step. Stored completions are s
 the verifier is another. Nothing is sampled and nothing trained: the lines to paste are printed, and
 on stdout the directories, one a line.
 
-    rlvr branch runs/quatro --at 40 --algo dapo --algo gspo --out runs/from-40
+    rlvr branch runs/quatro --at 60 --steps 100 --algo dapo --algo gspo --out runs/from-60
 """
 
 from pathlib import Path
