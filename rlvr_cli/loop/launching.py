@@ -25,6 +25,7 @@ from rlvr_cli.terminal import console
 
 LOGS = "_logs"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_BEFORE = "RLVR_VISIBLE_DEVICES"  # what that was before the trainer kept to its own
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _START = "from rlvr_cli.cli.app import main; main({})"
 _STOPPED_S = 3.0  # until a process that was told to end is killed
@@ -59,8 +60,8 @@ class Places:
                 f"--nproc is {nproc}, and --trainer-gpus names {len(self.trainer)}",
                 "leave --nproc out",
             )
-        if not distributed.is_launched():
-            os.environ[_VISIBLE] = ",".join(self.trainer)
+        os.environ.setdefault(_BEFORE, os.environ.get(_VISIBLE, ""))
+        os.environ[_VISIBLE] = ",".join(self.trainer)
         return len(self.trainer)
 
 
@@ -70,7 +71,14 @@ def _gpus(side: str, text: str | None) -> tuple[str, ...]:
         raise UsageError(
             f"--{side}-gpus is `{text}`", f"write their numbers, as in --{side}-gpus 0,1"
         )
-    return gpus
+    visible = os.environ.get(_BEFORE, os.environ.get(_VISIBLE, ""))
+    names = visible.split(",") if visible else []  # of those that a scheduler gave to this job
+    if names and gpus and max(map(int, gpus)) >= len(names):
+        raise UsageError(
+            f"--{side}-gpus is `{text}`, and {_VISIBLE} names {len(names)}",
+            f"use numbers below {len(names)}",
+        )
+    return tuple(names[int(gpu)] for gpu in gpus) if names else gpus
 
 
 @dataclass

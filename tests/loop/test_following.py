@@ -11,6 +11,7 @@ import pytest
 
 from rlvr_cli import fixtures, run_config
 from rlvr_cli.cli import app
+from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import published, schedule, setup, waiting
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.schedule import Schedule
@@ -49,7 +50,7 @@ class Command:
         self.process.start()
 
     def wait(self) -> int | None:
-        self.process.join(120)
+        self.process.join(300)
         return self.process.exitcode
 
     def said(self) -> str:
@@ -61,7 +62,7 @@ class Command:
 
 
 def until(is_there, commands: list[Command] = ()) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not is_there():
         assert time.monotonic() < deadline, [command.said() for command in commands]
         time.sleep(0.01)
@@ -252,8 +253,21 @@ def test_a_sampler_that_comes_before_the_trainer_waits_and_says_for_what(tmp_pat
 
 
 def test_gpus_are_divided_between_samplers_and_the_trainer(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("RLVR_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     places = Places.parse("0,1", "2,3", asynchronous=True)
     assert (places.samplers, places.take(1)) == (("0", "1"), 2)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
     assert Places.parse(None, None, asynchronous=False) is None
+
+
+def test_gpus_are_numbered_among_those_that_a_scheduler_gave(monkeypatch):
+    monkeypatch.setenv("RLVR_VISIBLE_DEVICES", "")  # so that what the test leaves is undone
+    del os.environ["RLVR_VISIBLE_DEVICES"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,7")
+    places = Places.parse("0,1", "2", asynchronous=True)
+    assert (places.samplers, places.take(1)) == (("4", "5"), 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
+    assert Places.parse("0,1", "2", asynchronous=True) == places  # as a rank does
+    with pytest.raises(UsageError, match="names 3"):
+        Places.parse("3", "2", asynchronous=True)

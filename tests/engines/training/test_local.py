@@ -424,6 +424,21 @@ def test_a_checkpoint_is_a_hugging_face_directory(tmp_path):
     assert tokenizer.eos_token_id == engine.loaded.tokenizer.eos_token_id
 
 
+def test_what_is_published_is_the_checkpoint_without_the_optimizer(tmp_path):
+    engine = start()
+    train(engine, 1)
+    for name in ("checkpoint", "published"):
+        (tmp_path / name).mkdir()
+    engine.save(tmp_path / "checkpoint")
+    engine.publish(tmp_path / "published")
+    files = {p.name: p.read_bytes() for p in (tmp_path / "checkpoint").iterdir() if p.is_file()}
+    assert {p.name: p.read_bytes() for p in (tmp_path / "published").iterdir()} == files
+    half = start()
+    half.loaded.model.to(torch.bfloat16)  # as the policy of a GPU's trainer is
+    half.publish(tmp_path / "half")
+    assert {v.dtype for v in tensor_files.read(tmp_path / "half").values()} == {torch.bfloat16}
+
+
 def test_a_checkpoint_keeps_the_policys_end_and_pad_ids(tmp_path):
     engine = start()
     engine.save(tmp_path / "checkpoint")
