@@ -12,8 +12,8 @@ byte but for the seconds in metrics.jsonl, and no temporary one is among them. W
 added to those of `rlvr train`. A run that fails stays where it lies, with its log.
 
 Attempts of most scenarios are forks of a process that has imported what a run imports: so the kills
-fall into the loop, not into imports. Those of `nproc`, `nodes`, `follow` and `vllm` are real command
-lines; `nodes` needs root (tests/machines.py).
+fall into the loop, not into imports. Those of `nproc`, `nodes`, `follow` and `vllm` are real
+command lines; `nodes` needs root (tests/machines.py).
 """
 
 import argparse
