@@ -216,7 +216,7 @@ class Run:
             self.evaluate(step)
         if not self.world.is_main_process:
             return record
-        record |= self.directory.evaluation(step) if is_due else {}
+        record |= self.directory.evaluation(step) if self.directory.is_evaluated(step) else {}
         self.directory.log(record)
         self._prune(wait=step == self.config.train.steps)
         return record

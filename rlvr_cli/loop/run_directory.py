@@ -266,6 +266,10 @@ class RunDirectory:
             figures = {n: v for n, v in figures.items() if not n.startswith("eval")}
         return {"step": step, **figures, "seconds": dict(seconds)}
 
+    def is_evaluated(self, step: int) -> bool:
+        """Whether a step's evaluation is there, also of the last step before a run was extended."""
+        return all((self.of("eval", step) / name / MANIFEST).exists() for name in EVALUATION)
+
     def evaluation(self, step: int) -> Record:
         """The figures of a step's evaluation, as its record has them."""
         here = self.of("eval", step)
@@ -297,7 +301,7 @@ class RunDirectory:
             )
         for step in lost:
             logged.records[step] = self.record(step, logged.seconds.get(step, {}))
-            if not all((self.of("eval", step) / name / MANIFEST).exists() for name in EVALUATION):
+            if not self.is_evaluated(step):
                 continue
             try:
                 logged.records[step] |= self.evaluation(step)
