@@ -10,13 +10,18 @@ _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</M
 _UNKNOWN = (
     b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist.</Message></Error>"
 )
+_NO_UPLOAD = (
+    b"<Error><Code>NoSuchUpload</Code>"
+    b"<Message>The specified upload does not exist.</Message></Error>"
+)
 Fault = Callable[[str, str], str | None]
 
 
 class S3Server:
     """Serves in threads of this process; `fault(method, path)` may name what goes wrong.
 
-    `busy` is answered with 503; `cut` closes the connection without an answer.
+    `busy` is answered with 503; `cut` closes the connection without an answer, and `lost` does so
+    once what was asked is done; `gone` says that there is no such upload.
     """
 
     def __init__(self) -> None:
@@ -56,7 +61,13 @@ class S3Server:
         if fault == "busy":
             start("503 Slow Down", [("Content-Type", "application/xml")])
             return [_SLOW_DOWN]
+        if fault == "gone":
+            start("404 Not Found", [("Content-Type", "application/xml")])
+            return [_NO_UPLOAD]
         if fault == "cut":
+            environ["werkzeug.socket"].shutdown(2)
+        if fault == "lost":
+            b"".join(self._app(environ, lambda *_: None))
             environ["werkzeug.socket"].shutdown(2)
         return self._app(environ, start)
 

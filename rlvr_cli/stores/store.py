@@ -175,9 +175,19 @@ class Store:
             pieces["chunksize"] = -(-max(_PIECE, source.stat().st_size // 9000) // _PIECE) * _PIECE
         if _EXTRAS.get(self._scheme) == "s3":
             pieces["max_concurrency"] = 2
-        with self.guarding("written"):
-            self._make_folder(name)
-            self._fs.put_file(str(source), self._at(name), **pieces)
+        size = source.stat().st_size
+        before = Store(self.url, self._fs, self._at(name)).file() if size > _PIECE else None
+        try:
+            with self.guarding("written"):
+                self._make_folder(name)
+                self._fs.put_file(str(source), self._at(name), **pieces)
+        except UserError as error:
+            # The answer that the pieces are one file was lost, and there are none when asked again.
+            if "upload does not exist" not in str(error):
+                raise
+            now = Store(self.url, self._fs, self._at(name)).file()
+            if now is None or now == before or now.size != size:
+                raise
 
     def get(self, name: str, target: Path) -> None:
         """Fetches a file; an empty name is that of the place itself.

@@ -221,6 +221,23 @@ def test_a_file_of_several_pieces_arrives_whole(bucket, tmp_path):
     assert (tmp_path / "back/weights.bin").read_bytes() == (big / "weights.bin").read_bytes()
 
 
+def test_an_answer_that_is_lost_once_all_pieces_are_one_file_costs_nothing(bucket, tmp_path):
+    lost = []
+
+    def lose(method, path):
+        posts = [one for one in bucket.server.requests if one[0] == "POST"]
+        if method != "POST" or len(posts) < 2:  # the first began the upload
+            return None
+        lost.append(path)
+        return "lost" if len(lost) == 1 else "gone"
+
+    (tmp_path / "weights.bin").write_bytes(os.urandom(1 << 20) * 17)
+    bucket.server.fault = lose
+    assert send(tmp_path / "weights.bin", bucket.url("weights.bin")).files == 1
+    assert len(lost) > 1
+    assert bucket.read("weights.bin") == (tmp_path / "weights.bin").read_bytes()
+
+
 def test_a_file_alone_is_sent_and_another_one_refused(bucket, tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text("{}")
