@@ -16,7 +16,7 @@ from rlvr_cli import config, registry, run_config
 from rlvr_cli.cli import placing
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import distributed, several, stdin
-from rlvr_cli.storage import origins
+from rlvr_cli.storage import fetched
 from rlvr_cli.terminal import console, escape
 
 Source = Annotated[
@@ -256,7 +256,7 @@ def announced(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(**values: Any) -> Any:
         given = [values[name] for name in arguments if values[name] is not None]
         flat = [one for value in given for one in (value if type(value) is list else [value])]
-        inputs = [origins.recorded(Path(one)) or str(one) for one in flat]
+        inputs = [fetched.recorded(Path(one)) or str(one) for one in flat]
         with console.origin(name, inputs):
             return command(**values)
 

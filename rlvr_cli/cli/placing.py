@@ -24,6 +24,7 @@ TEXTS = (
 _OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
 _STAYS = {
     ("track", "run"): "notes in a run what it sent",
+    ("branch", "run"): "shares the files of a run",
     **{("init", name): "writes down where its inputs lie" for name in ("model", "data", "heldout")},
 }
 _READS_NO_WEIGHTS = ("report", "compare", "eval-passk", "ucc", "diversity", "export")
@@ -69,7 +70,7 @@ def _place(name: str, option: str, value: Any) -> Any:
         raise _refused(name.replace("/", " "), option, escape.redacted(url.rpartition("::")[2]))
     from rlvr_cli.stores import cache
 
-    path, sent = cache.fetched(url, weights=name not in _READS_NO_WEIGHTS)
+    path, sent = cache.local(url, weights=name not in _READS_NO_WEIGHTS)
     what = f"fetched {sent.bytes / 1e6:,.3g} MB of" if sent else "unchanged since it was fetched:"
     console.remark(name or "rlvr", f"{what} `{escape.redacted(url)}`, read in `{path}`")
     return type(value)(path) if isinstance(value, Path) else str(path)

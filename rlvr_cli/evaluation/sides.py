@@ -14,7 +14,7 @@ from rlvr_cli.evaluation.load import is_directory
 from rlvr_cli.evaluation.pairing import Prompts
 from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, chosen, with_verdicts
-from rlvr_cli.storage import origins, run_folders
+from rlvr_cli.storage import fetched, run_folders
 from rlvr_cli.storage.shards import Shards
 
 
@@ -38,7 +38,7 @@ class Side:
     @property
     def name(self) -> str:
         """Its path, or the URL that it was fetched from."""
-        return origins.recorded(self.path) or str(self.path)
+        return fetched.recorded(self.path) or str(self.path)
 
     @property
     def title(self) -> str:

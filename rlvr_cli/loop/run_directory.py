@@ -25,7 +25,7 @@ from rlvr_cli.loop import by_source, schedule, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.stored_config import MAY_CHANGE, MAY_MOVE, decides, meaning
 from rlvr_cli.models import policy as policies
-from rlvr_cli.storage import atomic, locks, making, metrics_log, origins, run_folders, writer
+from rlvr_cli.storage import atomic, fetched, locks, making, metrics_log, run_folders, writer
 from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
@@ -62,7 +62,7 @@ class RunDirectory:
         tables = stored_config.read(self.path, self._version)
         for options in (tables or {}).values():
             for name in MAY_MOVE.keys() & options.keys():
-                if origins.is_url(options[name]) and (copy := origins.copy_of(options[name])):
+                if fetched.is_url(options[name]) and (copy := fetched.copy_of(options[name])):
                     options[name] = str(copy)
         return tables
 
@@ -113,7 +113,7 @@ class RunDirectory:
                 elif name not in MAY_CHANGE and not self._may_move(name):
                     changes.append(f"{name} was {was}, is {value}")
             for name in MAY_MOVE.keys() & spelled.keys():
-                spelled[name] = origins.recorded(Path(spelled[name])) or spelled[name]
+                spelled[name] = fetched.recorded(Path(spelled[name])) or spelled[name]
             tables[table] = replace(options, **spelled)
         if changes:
             version = self._version()

@@ -30,7 +30,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
-from rlvr_cli.storage import atomic, branch_origins, moved, origins, run_folders
+from rlvr_cli.storage import atomic, branch_origins, fetched, moved, run_folders
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
@@ -122,7 +122,7 @@ def require_places(run: Path, config: RunConfig) -> None:
     for name, given in (("model", model), ("prompts", train.prompts), ("heldout", train.heldout)):
         if given and not Path(given).exists():
             places = (place for place in moved.nearby(run, given) if place.exists())
-            where = given if origins.is_url(given) else str(next(places, "DIR"))
+            where = given if fetched.is_url(given) else str(next(places, "DIR"))
             raise DataError(
                 f"`{given}` is not there, the {name} of the run",
                 f"say where: `--{name} {shlex.quote(where)}`",

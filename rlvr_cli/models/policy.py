@@ -17,7 +17,7 @@ from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora, pretrained, weight_files
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.runtime import device
-from rlvr_cli.storage import moved, origins
+from rlvr_cli.storage import fetched, moved
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
@@ -108,7 +108,7 @@ class Policy:
         is_path = self.identity or Path(self.name).exists()  # of weights that are kept elsewhere
         if self.name == BUILTIN or not is_path:
             return self.name
-        return origins.named_from(Path(self.name), folder)
+        return fetched.named_from(Path(self.name), folder)
 
 
 def resolve(name: str) -> Policy:
@@ -122,7 +122,7 @@ def resolve(name: str) -> Policy:
     path = checkpoints.policy_in(Path(name)) or Path(name)
     if not checkpoints.is_model(path) and (error := checkpoints.missing(path)):
         raise error
-    if not path.exists() and (refused := origins.not_fetched(Path(name))):
+    if not path.exists() and (refused := fetched.not_fetched(Path(name))):
         raise refused
     if is_hub_name(name):
         return Policy(hub.download(name), name)
@@ -193,7 +193,7 @@ def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
     paths = [os.path.normpath(folder / name), os.path.realpath(folder / name)]
     path = next(filter(os.path.exists, paths), paths[0])
     is_path = os.path.exists(path) or os.path.basename(path) == CHECKPOINT
-    if origins.is_url(name):
+    if fetched.is_url(name):
         raise DataError(
             f"`{folder}` names the policy `{name}`, which only the command line may have fetched",
             f"name it with `{flag} {shlex.quote(name)}`",

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import atomic, origins
+from rlvr_cli.storage import atomic, fetched
 from rlvr_cli.storage.shards import Shards
 
 ROWS_PER_BATCH = 1024
@@ -21,7 +21,7 @@ ROWS_PER_BATCH = 1024
 
 def send_out(shards: Shards, out: Path, format: str) -> int:
     """Writes one file in a format of formats/, completely or not at all; the number of its rows."""
-    origins.require_outside(out)
+    fetched.require_outside(out)
     module = writer(format)
     if shards.kind == "prompts" and format not in ("jsonl", "verl"):
         raise DataError(

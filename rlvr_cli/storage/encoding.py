@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.storage import atomic, origins
+from rlvr_cli.storage import atomic, fetched
 from rlvr_cli.storage.journal import Part
 from rlvr_cli.storage.plan import Plan, recorded
 from rlvr_cli.storage.shards import METADATA_KEY
@@ -45,7 +45,7 @@ def manifest(path: Path, plan: Plan, parts: list[Part]) -> dict[str, Any]:
         "parents": {
             role: recorded(
                 parent,
-                lambda one: {"path": origins.named_from(one.path, path), "digest": one.digest},
+                lambda one: {"path": fetched.named_from(one.path, path), "digest": one.digest},
             )
             for role, parent in plan.parents.items()
         },

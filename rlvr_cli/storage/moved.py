@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rlvr_cli.storage import origins
+from rlvr_cli.storage import fetched
 
 KINDS = ("prompts", "rollouts", "scores", "advantages", "logprobs")
 _places: dict[str, Path] = {}  # by digest
@@ -56,7 +56,7 @@ def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
         yield known
     yield Path(os.path.normpath(child / recorded))
     yield Path(os.path.realpath(child / recorded))
-    yield from origins.with_digest(digest)
+    yield from fetched.with_digest(digest)
 
 
 def nearby(child: Path, recorded: str) -> Iterator[Path]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.storage import atomic, journal, manifest as manifests, moved, origins, schema
+from rlvr_cli.storage import atomic, fetched, journal, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
@@ -228,7 +228,7 @@ class Shards:
                 f"made from with `{flag} DIR`",
             )
         raise DataError(
-            f"`{moved_to or origins.joined(self.path, path)}` is not there, from which "
+            f"`{moved_to or fetched.joined(self.path, path)}` is not there, from which "
             f"`{self.path}` was made",
             f"say where it is now: `{flag} {self._nearby(path, role, digest)}`",
         )
@@ -242,7 +242,7 @@ class Shards:
             with contextlib.suppress(DataError, OSError, KeyError):
                 if (place / MANIFEST).exists() and Shards.open(place, role).digest == digest:
                     return shlex.quote(str(place))
-        url = path if origins.is_url(path) else origins.beside(self.path, path)
+        url = path if fetched.is_url(path) else fetched.beside(self.path, path)
         return shlex.quote(url) if url else "DIR"
 
 
@@ -350,7 +350,7 @@ def has_parts(path: Path) -> bool:
 
 def _incomplete(path: Path) -> DataError:
     if not path.exists():
-        return origins.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
+        return fetched.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
     listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
     if not listings and has_parts(path):
         hint = manifests.made_again(path)

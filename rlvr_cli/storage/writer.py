@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import atomic, journal, locks, origins, rehearsal
+from rlvr_cli.storage import atomic, fetched, journal, locks, rehearsal
 from rlvr_cli.storage.leases import Leases
 from rlvr_cli.storage.making import (
     LOCK,
@@ -83,7 +83,7 @@ def write_shards_streaming(
     `is_intact` says of a complete directory whether what it holds besides its parts is intact; if
     not, all is written again. Such a directory is made by one process alone.
     """
-    origins.require_outside(path)
+    fetched.require_outside(path)
     begun, is_alone = resume(path, plan), is_intact is not None
     anew = False
     if is_intact and (path / MANIFEST).exists():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.runtime import distributed
-from rlvr_cli.storage import atomic, manifest as manifests, origins
+from rlvr_cli.storage import atomic, fetched, manifest as manifests
 from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.stores import pull as pulling
 from rlvr_cli.stores.push import Sent
@@ -21,7 +21,7 @@ _RANKS = "RLVR_FETCHED"  # what the process that starts the others has fetched, 
 WEIGHTS = ("_checkpoint", "_weights")
 
 
-def fetched(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
+def local(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
     """Where a copy of what lies at a URL is, and what was fetched for it; None if nothing was.
 
     Without `weights` the checkpoints of a run or of an update are left out.
@@ -41,16 +41,16 @@ def fetched(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
 
 
 def _in_cache(remote: pulling.Remote) -> tuple[Path, Sent | None]:
-    entry = origins.folder() / remote.key[:32]
+    entry = fetched.folder() / remote.key[:32]
     path = entry / remote.store.name
     if path.exists():
         if pulling.holds(remote, path):
-            origins.keep(entry, remote.store.url, _digest(path))
+            fetched.keep(entry, remote.store.url, _digest(path))
             return path, None
         atomic.remove(path)
     atomic.make_folder(entry)
     sent = pulling.pull(remote, path, waits=True)
-    origins.keep(entry, remote.store.url, _digest(path))
+    fetched.keep(entry, remote.store.url, _digest(path))
     return path, sent
 
 
