@@ -303,8 +303,8 @@ def check(run: Path, steps: int) -> None:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             os._exit(app.run(["check", str(manifest.parent)]))
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-            raise Broken(f"`rlvr check {manifest.parent}` is not content")
+        if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise Broken(f"`rlvr check {manifest.parent}` is not content: it ends with {code}")
 
 
 def _smi(*words: str) -> str:
