@@ -49,7 +49,7 @@ def require_outside(run: Path, out: Path) -> None:
     if whole in (out.resolve(), *out.resolve().parents):
         beside = run.absolute().with_name(f"{run.absolute().name}-branches")
         raise UsageError(
-            f"--out is `{out}`, which is in `{run}`: its branches would be removed with it",
+            f"--out is `{out}`: the branches would lie in `{run}`, and be removed with it",
             f"choose a folder beside it, as in `--out {shlex.quote(os.path.relpath(beside))}`",
         )
 
