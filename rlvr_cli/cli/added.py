@@ -57,11 +57,13 @@ _PARENTS = {
     "train-step": ("scores",), "ucc": _READ, "view": (*_READ, "scores"),
 }  # fmt: skip
 """The kinds of directories that a command looks up as parents of what it is given."""
+_ALONE = ("doctor", "serve")
+"""The commands whose --nproc is no number of processes that meet."""
 
 
 def extended(name: str, command: Command) -> Command:
     """A command with the options that are added to it."""
-    return _trusts(_moved(name, _on_nodes(command)))
+    return _trusts(_moved(name, _on_nodes(name, command)))
 
 
 def _trusts(command: Command) -> Command:
@@ -83,9 +85,9 @@ def _require_finite(values: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is {value}", "it must be a finite number")
 
 
-def _on_nodes(command: Command) -> Command:
+def _on_nodes(name: str, command: Command) -> Command:
     """Gives a command of several processes the options that start them on several nodes."""
-    if "nproc" not in inspect.signature(command).parameters:
+    if "nproc" not in inspect.signature(command).parameters or name in _ALONE:
         return command
 
     def wrapper(**values: Any) -> Any:

@@ -1,6 +1,8 @@
 """What a branch of a run is refused for, before anything of it is made."""
 
 import json
+import os
+import shlex
 from pathlib import Path
 
 from rlvr_cli.algorithms import objective as objectives
@@ -39,6 +41,17 @@ def require_step(run: RunDirectory, at: int, config: RunConfig) -> None:
     nearest = next((step for step in near if run.has_checkpoint(step)), 0)
     others = f"; there are those of {', '.join(map(str, held))}" if held else ""
     raise DataError(f"{why}{others}", f"the nearest is `--at {nearest}`")
+
+
+def require_outside(run: Path, out: Path) -> None:
+    """An error where the branches would lie in the run, and be removed and pushed with it."""
+    whole = run.resolve()
+    if whole in (out.resolve(), *out.resolve().parents):
+        beside = run.absolute().with_name(f"{run.absolute().name}-branches")
+        raise UsageError(
+            f"--out is `{out}`: the branches would lie in `{run}`, and be removed with it",
+            f"choose a folder beside it, as in `--out {shlex.quote(os.path.relpath(beside))}`",
+        )
 
 
 def require_more_steps(run: Path, at: int, steps: int) -> None:

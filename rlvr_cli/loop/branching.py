@@ -101,6 +101,7 @@ def plan(
     Without `algos` or `verifiers` they have the run's own, without `steps` as many as the run.
     """
     own = _config(run)
+    branch_checks.require_outside(run, out)
     setup.require_places(run, own)
     is_decoupled = objectives.build(own.train.algo).decoupled
     branch_checks.require_step(RunDirectory(run, with_memory=is_decoupled), at, own)

@@ -4,7 +4,6 @@ The main process prepares the directory first; the others wait, then open what i
 """
 
 import contextlib
-import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -248,7 +247,7 @@ def _require_shared_step(setup: Setup, last: int) -> None:
     origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:
         return
-    words = ["rlvr", "branch", os.path.normpath(here / origin.run), "--at", str(origin.at)]
+    words = ["rlvr", "branch", origins.joined(here, origin.run), "--at", str(origin.at)]
     given = [w for name in origin.changed for w in (f"--{name}", begun["train"][name])]
     raise DataError(
         f"`{here}` has no whole checkpoint since step {origin.at}, where it branched",

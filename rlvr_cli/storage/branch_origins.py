@@ -4,14 +4,13 @@ A branch has files of its own for all that it is made of, so nothing here has to
 """
 
 import hashlib
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage import atomic, manifest
+from rlvr_cli.storage import atomic, manifest, origins as stores
 
 BRANCH = "branch.json"
 INPUT = "branch"  # the name of its digest among those of what the run reads
@@ -21,8 +20,8 @@ INPUT = "branch"  # the name of its digest among those of what the run reads
 class Origin:
     """A run, the step of it that both share, and the options that are others since: was and is.
 
-    `run` is its path from the branch as they lay then, and `policy` the digest of the policy after
-    that step, by which it is known wherever it lies.
+    `run` is its URL, or its path from the branch as they lay then. `policy` is the digest of the
+    policy after that step, by which it is known wherever it lies.
     """
 
     run: str
@@ -81,10 +80,13 @@ def damage(run: Path, inputs: dict[str, str]) -> DataError | None:
 
 def seen_from(origins: Sequence[Origin], parent: Path, branch: Path) -> list[Origin]:
     """The origins of a run as its branch names them."""
-    return [
-        Origin(os.path.relpath(parent / each.run, branch), each.at, each.policy, each.changed)
-        for each in origins
-    ]
+    return [replace(each, run=_seen_from(each.run, parent, branch)) for each in origins]
+
+
+def _seen_from(recorded: str, parent: Path, branch: Path) -> str:
+    if stores.is_url(recorded):
+        return recorded
+    return stores.beside(parent, recorded) or stores.named_from(parent / recorded, branch)
 
 
 def _read(run: Path) -> dict[str, Any]:

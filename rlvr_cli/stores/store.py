@@ -101,11 +101,13 @@ class Store:
                 f"`{self.shown}` is in no store that fsspec knows",
                 "write s3://BUCKET/..., gs://..., az://... or hf://...",
             )
-        if "/" not in self.url.partition("://")[2].rstrip("/") and self._scheme in _EXTRAS:
+        place = self.url.partition("://")[2].rstrip("/")
+        if "/" not in place and self._scheme in _EXTRAS:
             raise UsageError(
-                f"`{self.shown}` is a bucket, not a place in it",
-                f"name one, as in {self.shown}/NAME",
-            )
+                f"`{self.shown}` is a bucket, not a place in it" if place
+                else f"`{self.shown}` names no bucket",
+                f"name a place, as in {self.shown if place else self._scheme + '://BUCKET'}/NAME",
+            )  # fmt: skip
         with self.guarding("opened"):
             fs, path = fsspec.core.url_to_fs(self.url)
             with contextlib.suppress(AttributeError):

@@ -86,6 +86,8 @@ def test_no_command_shows_the_help_and_no_empty_error(rlvr):
         (["--frobnicate"], "--frobnicate"),
         (["score", "--frobnicate"], "see `rlvr score --help`"),
         (["check", "a", "b"], "(b)"),
+        (["serve", "builtin", "--nnodes", 2], "`rlvr serve` has no option `--nnodes`"),
+        (["doctor", "--nnodes", 2], "`rlvr doctor` has no option `--nnodes`"),
     ],
 )
 def test_a_wrong_word_is_answered_with_a_hint(refused, words, found):

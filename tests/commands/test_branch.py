@@ -190,6 +190,7 @@ def test_steps_without_a_checkpoint_are_refused_with_the_nearest_that_has_one(rl
 
 REFUSED = {
     "no run": ("branch steps --at 0", 3, "`steps` is no run of train"),
+    "within the run": ("branch run --at 1 --out run/b", 2, "as in `--out run-branches`"),
     "no step is left": ("branch run --at 2 --algo dapo", 2, "in `--steps 22`"),
     "an objective sampled otherwise": ("branch run --at 1 --algo dapo+dlc", 2, "leave `+dlc` out"),
     "an unknown objective": ("branch run --at 1 --algo dapoo", 2, "did you mean `dapo`"),
@@ -210,7 +211,7 @@ def test_what_cannot_be_a_branch_is_refused_before_anything_is_made(
     Path("steps").mkdir()
     Path("b/gspo").mkdir(parents=True)
     command, code, said = words
-    assert said in refused(code, *command.split(), "--out", "b")
+    assert said in refused(code, *command.split()[:2], "--out", "b", *command.split()[2:])
     assert os.listdir("b") == ["gspo"] and os.listdir("b/gspo") == []
 
 
@@ -333,6 +334,17 @@ def test_what_lies_outside_of_the_run_is_found_from_a_branch_elsewhere(rlvr, run
     train(rlvr, same)
     weights = "steps/000002/update/_checkpoint/adapter_model.safetensors"
     assert (same / weights).read_bytes() == (Path("own") / weights).read_bytes()
+
+
+def test_a_branch_of_a_run_in_a_store_names_its_url(bucket, rlvr, run):
+    (first,) = branch(rlvr, run, "--at", 1, "--algo", "dapo", "--out", "b")
+    urls = [bucket.url("b/dapo"), bucket.url("run")]
+    for path, url in zip((first, run), urls, strict=True):
+        assert rlvr("push", path, url).code == 0
+    (of_both,) = branch(rlvr, urls[0], "--at", 0, "--algo", "gspo", "--out", "c")
+    assert [origin.run for origin in branch_origins.of(of_both)] == urls
+    (again,) = branch(rlvr, of_both, "--at", 0, "--algo", "rloo", "--out", "d")
+    assert [origin.run for origin in branch_origins.of(again)] == ["../../c/gspo", *urls]
 
 
 def test_a_tracker_is_told_all_steps_of_a_branch_and_where_it_came_from(rlvr, run):

@@ -43,6 +43,7 @@ def test_what_is_no_store_is_refused():
     for url, message in (
         ("nothing://b/x", "no store that fsspec knows"),
         ("s3://bucket", "is a bucket"),
+        ("s3://", "names no bucket"),
         ("simplecache::s3://b/x", "chains file systems"),
         ("data/x", "no URL of a store"),
     ):

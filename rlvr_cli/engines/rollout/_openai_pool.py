@@ -170,5 +170,5 @@ def all_out(servers: list[Server]) -> UserError:
         return UserError(servers[0].trouble, f"its key is that of the variable {key}: set it")
     return UserError(
         f"no completion from {servers[0].endpoint.host}{several}: {servers[0].trouble}",
-        "start it and run the same command again: what is finished is kept",
+        "start it, or name another url=, and run the same command again: what is finished is kept",
     )

@@ -96,8 +96,8 @@ def refuse_training() -> None:
     """The error of a run that would sample from servers, whose weights it cannot sync."""
     raise UsageError(
         "--engine openai samples from servers, and `train` from the weights that it trains",
-        "train with --engine vllm, graph or transformers, or give `rlvr train-step` the rollouts "
-        "that `rlvr rollout --engine openai:...` makes",
+        "train with --engine vllm, graph or transformers, or take what `rlvr rollout "
+        "--engine openai:...` makes through score, advantage and train-step",
     )
 
 

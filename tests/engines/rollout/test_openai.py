@@ -178,7 +178,7 @@ def test_when_no_server_is_left_one_line_says_so_and_the_same_command_resumes(
     ran, _ = sampled(server, options=options)
     assert ran.code == 1 and ran.err.count("error:") == 1
     assert f"no completion from {server.url[:-3]}: {server.url[:-3]} answers 500" in ran.err
-    assert "CUDA error" in ran.err and "hint: start it and run the same command again" in ran.err
+    assert "CUDA error" in ran.err and "hint: start it, or name another url=" in ran.err
     assert len(list((tmp_path / "r").glob("part-*.parquet"))) == 2
     other.seen.clear()
     ran, table = sampled(other)
