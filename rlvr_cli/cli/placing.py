@@ -24,7 +24,6 @@ TEXTS = (
 _OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
 _STAYS = {
     ("track", "run"): "notes in a run what it sent",
-    ("branch", "run"): "shares the files of a run",
     **{("init", name): "writes down where its inputs lie" for name in ("model", "data", "heldout")},
 }
 _READS_NO_WEIGHTS = ("report", "compare", "eval-passk", "ucc", "diversity", "export")
@@ -85,9 +84,10 @@ def _refused(name: str, option: str, url: str) -> UsageError:
             f"{flag} is `{url}`, and what `rlvr {name}` keeps there lies on this machine",
             f"name a directory of this machine with {flag}",
         )
-    local = url.rstrip("/").rpartition("/")[2] or "out"
+    local = shlex.quote(url.rstrip("/").rpartition("/")[2] or "out")
+    pull = f"; to go on with what lies there, first `rlvr pull {shlex.quote(url)} {local}`"
     return UsageError(
         f"`rlvr {name}` writes to this machine alone, and --out is `{url}`",
-        f"give it `--out {shlex.quote(local)}`, and then run "
-        f"`rlvr push {shlex.quote(local)} {shlex.quote(url)}`",
+        f"give it `--out {local}`, and then run `rlvr push {local} {shlex.quote(url)}`"
+        + pull * (name == "train"),
     )

@@ -20,7 +20,7 @@ from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.stages import logprob
 from rlvr_cli.stages.dynamic import DRAWS
-from rlvr_cli.storage import atomic, branch_origins, locks, metrics_log, origins, run_folders
+from rlvr_cli.storage import atomic, branch_origins, fetched, locks, metrics_log, run_folders
 from rlvr_cli.storage.branch_origins import Origin
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.terminal import console
@@ -194,7 +194,7 @@ class _Layer:
         inputs |= branch.algo.origins | branch.verifier.origins
         inputs |= registry.origins("rollout", config.rollout.engine)
         inputs |= registry.origins("training", config.train_step.trainer)
-        origin = Origin(origins.named_from(plan.run, branch.path), plan.at, self.policy,
+        origin = Origin(fetched.named_from(plan.run, branch.path), plan.at, self.policy,
                         _changed(plan, branch))  # fmt: skip
         earlier = branch_origins.seen_from(branch_origins.of(plan.run), plan.run, branch.path)
         inputs[branch_origins.INPUT] = branch_origins.keep(folder, [origin, *earlier])

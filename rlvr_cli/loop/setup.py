@@ -247,7 +247,7 @@ def _require_shared_step(setup: Setup, last: int) -> None:
     origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:
         return
-    words = ["rlvr", "branch", origins.joined(here, origin.run), "--at", str(origin.at)]
+    words = ["rlvr", "branch", fetched.joined(here, origin.run), "--at", str(origin.at)]
     given = [w for name in origin.changed for w in (f"--{name}", begun["train"][name])]
     raise DataError(
         f"`{here}` has no whole checkpoint since step {origin.at}, where it branched",

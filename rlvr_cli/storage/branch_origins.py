@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.storage import atomic, manifest, origins as stores
+from rlvr_cli.storage import atomic, fetched, manifest
 
 BRANCH = "branch.json"
 INPUT = "branch"  # the name of its digest among those of what the run reads
@@ -84,9 +84,9 @@ def seen_from(origins: Sequence[Origin], parent: Path, branch: Path) -> list[Ori
 
 
 def _seen_from(recorded: str, parent: Path, branch: Path) -> str:
-    if stores.is_url(recorded):
+    if fetched.is_url(recorded):
         return recorded
-    return stores.beside(parent, recorded) or stores.named_from(parent / recorded, branch)
+    return fetched.beside(parent, recorded) or fetched.named_from(parent / recorded, branch)
 
 
 def _read(run: Path) -> dict[str, Any]:
