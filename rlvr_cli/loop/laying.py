@@ -13,6 +13,7 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.loop import schedule
 from rlvr_cli.loop.branching import Branch, Choice, Plan
 from rlvr_cli.loop.linking import Links
 from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
@@ -47,7 +48,7 @@ class Laid:
 def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
     """Makes the branches that are not there yet; with `copy` also across file systems."""
     laid = Laid()
-    policy = _policy(plan)
+    policy = _policy(plan, plan.at)
     for branch in plan.branches:
         is_there = branch.path.exists()
         if is_there and not _is_same(plan, branch, policy):
@@ -75,11 +76,11 @@ def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
     return laid
 
 
-def _policy(plan: Plan) -> str:
-    """The digest of the policy that the branches start from."""
-    if not plan.at:
+def _policy(plan: Plan, step: int) -> str:
+    """The digest of the run's policy after a step."""
+    if not step:
         return RunDirectory(plan.run).require_inputs({})["policy"]
-    update = RunDirectory(plan.run).of("steps", plan.at) / "update"
+    update = RunDirectory(plan.run).of("steps", step) / "update"
     return str(Shards.open(update).summary["policy"])
 
 
@@ -139,12 +140,26 @@ class _Layer:
         return self.links.shards(inner, folder, branch.path, source)
 
     def _share_next(self, branch: Branch) -> None:
-        """Shares what is the same of the step that comes next, as far as the run has made it."""
-        inner, train = _inner("steps", self.plan.at + 1), branch.config
+        """Shares what is the same of the step that comes next, as far as the run has made it.
+
+        And of those that were sampled ahead of updates which the branches make otherwise.
+        """
+        at, train = self.plan.at, branch.config.train
+        for step in range(at + 1, min(at + 1 + train.ahead, train.steps) + 1):
+            sampled = at
+            if train.ahead:
+                rollouts = self.plan.run / _inner("steps", step) / "rollouts"
+                sampled = schedule.version(rollouts) or 0
+            if sampled <= at:
+                self._share_sampled(step, branch, _policy(self.plan, sampled))
+
+    def _share_sampled(self, step: int, branch: Branch, policy: str) -> None:
+        """Shares what is the same of a step that is sampled from a policy, if it is from that."""
+        inner, train = _inner("steps", step), branch.config
         folder = self.temporary / branch.path.name
         draws = sorted((self.plan.run / inner).glob(f"rollouts/{DRAWS}/*/rollouts"))
         first = next(iter(draws), self.plan.run / inner / "rollouts")
-        if begun_with(first).get("policy") != self.policy:
+        if begun_with(first).get("policy") != policy:
             return
         if train.rollout.max_draws > 1 and not branch.verifier.is_own:  # it decides what is drawn
             shared = [

@@ -1,7 +1,9 @@
 """The stage that updates a policy on advantages."""
 
+import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,15 @@ def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
         )
 
 
+def _made_as_one(advantages: Shards, algos: Iterable[str]) -> str:
+    """How to make advantages of several algorithms again, by that of most modifiers."""
+    algo = shlex.quote(max(algos, key=lambda spec: spec.count("+")))
+    scores = "SCORES"
+    with contextlib.suppress(DataError, LookupError):  # they may be gone
+        scores = " ".join(one.parent("scores").as_argument for one in advantages.inputs)
+    return f"rlvr advantage {scores} --algo {algo} --out mixed/advantages"
+
+
 def _same_algo(advantages: Shards, algo: str | None) -> str:
     """The algorithm that made the advantages; an error if it is not that of all, or not `algo`."""
     meant_by: dict[str, Shards] = {}
@@ -218,7 +229,7 @@ def _same_algo(advantages: Shards, algo: str | None) -> str:
     if others:
         raise UsageError(
             f"`{first.path}` was made by {meant}, `{others[0][1].path}` by {others[0][0]}",
-            "make the advantages of all inputs with one `rlvr advantage --algo`",
+            f"make them as one: `{_made_as_one(advantages, meant_by)}`",
         )
     made_by = str(first.params["algo"])
     if algo is not None and objectives.canonical(algo, made_by) != meant:

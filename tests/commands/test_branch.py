@@ -61,6 +61,20 @@ def test_a_branch_that_changes_nothing_goes_on_to_the_bytes_of_the_run(rlvr, run
     assert rlvr("check", same).code == 0
 
 
+def test_a_branch_shares_what_the_run_had_sampled_ahead_of_it(rlvr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ("-n2", "--prompts-per-step=2", "--max-new-tokens=4", "--eval-every=0")
+    train(rlvr, "run", "--ahead=2", "--steps=4", "--keep=9", *small)
+    same, other = branch(
+        rlvr, "run", "--at", 1, "--algo", "grpo", "--algo", "rloo", "--out", "branches"
+    )
+    assert [len(list(other.glob(f"steps/00000{step}/rollouts"))) for step in (2, 3, 4)] == [1, 1, 1]
+    train(rlvr, same)
+    assert files_below(same / "steps") == files_below(tmp_path / "run" / "steps")
+    train(rlvr, other)
+    assert rlvr("check", other).code == 0
+
+
 def test_a_branch_shares_files_and_is_whole_without_the_run(rlvr, run):
     dapo, own = branch(
         rlvr, run, "--at", 1, "--algo", "dapo", "--algo", "grpo", "--out", "branches"

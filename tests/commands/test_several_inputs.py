@@ -213,6 +213,20 @@ def test_earlier_steps_of_a_run_are_replayed_off_policy_with_a_correction(
     assert corrected["sequences"].to_pylist() == plain["sequences"].to_pylist() == [32]
 
 
+def test_the_hint_about_two_algorithms_makes_advantages_of_one(
+    rlvr, refused, inputs, tmp_path, monkeypatch
+):
+    """As the steps of a run that samples ahead have: some are corrected and some are not."""
+    monkeypatch.chdir(tmp_path)
+    corrected = ("--algo", "grpo+is-correction", "--out", "corrected")
+    assert rlvr("advantage", inputs / "b" / "scores", *corrected).code == 0
+    said = refused(2, "train-step", inputs / "a" / "advantages", "corrected", "--out", "u")
+    assert rlvr(*hint_of(said)).code == 0
+    made = Shards.open(tmp_path / "mixed" / "advantages")
+    assert "+is-correction" in made.params["algo"] and len(made.inputs) == 1
+    assert rlvr("train-step", made.path).code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
