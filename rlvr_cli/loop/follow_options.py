@@ -16,8 +16,13 @@ Command = Callable[..., Any]
 Follow = Annotated[
     Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
 ]
-Ahead = Annotated[int | None, typer.Option(min=0, help="with --follow: at most so far")]
-Config = Annotated[Path | None, typer.Option("--config", help="with --follow: that of a new run")]
+Ahead = Annotated[
+    int | None, typer.Option(min=0, help="with --follow: sample at most so many steps ahead")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="with --follow: a TOML file of `rlvr train`, for a new run"),
+]
 Async = Annotated[
     bool,
     typer.Option(

@@ -133,13 +133,13 @@ def check_following(config: RunConfig, *, decoupled: bool) -> None:
         raise UsageError(
             f"--max-draws is {config.rollout.max_draws}, and steps are sampled ahead: what is "
             "drawn depends on rewards that are not there yet",
-            "leave --max-draws out, or train in turn",
+            "leave --max-draws out, or leave --ahead and --async out",
         )
     if decoupled:
         raise UsageError(
             f"{config.train.algo} samples with a memory model that each update trains on, and "
             "steps are sampled ahead",
-            "leave `+dlc` out, or train in turn",
+            "leave `+dlc` out, or leave --ahead and --async out",
         )
 
 

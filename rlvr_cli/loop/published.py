@@ -54,15 +54,12 @@ class Newest:
     """The newest step whose policy is published, 0 if only the first policy is there."""
 
     def __init__(self, run: Path) -> None:
-        self._run, self._known = run, -1
+        self._run, self._known = run, 0
 
     def step(self) -> int:
-        """Looks at all steps at first, and then at what follows."""
-        if self._known < 0:
-            steps = reversed(run_folders.steps(self._run))
-            self._known = next((s for s in steps if self._is_there(s)), 0)
-        while self._is_there(self._known + 1):
-            self._known += 1
+        """Looks at each step above: those that one process made, or a branch shares, have none."""
+        later = (s for s in reversed(run_folders.steps(self._run)) if s > self._known)
+        self._known = next((s for s in later if self._is_there(s)), self._known)
         return self._known
 
     def _is_there(self, step: int) -> bool:

@@ -5,6 +5,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from rlvr_cli.loop import published
 from rlvr_cli.loop.reader import Reader
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
@@ -41,3 +42,14 @@ def test_a_policy_is_read_when_it_is_asked_for(tmp_path):
     reader.aim(Policy(tmp_path / "gone", "gone", "gone"))
     reader.aim(scaled(tmp_path / "there", 0.5))
     assert reader.policy.digest == "times 0.5" and reader.logp(ROW, 1.0)[0].shape == (2,)
+
+
+def test_the_newest_policy_is_found_behind_steps_that_published_none(tmp_path):
+    newest = published.Newest(tmp_path)
+    assert newest.step() == 0
+    for step in (1, 2, 3):
+        published.folder(tmp_path, step).mkdir(parents=True)
+    (published.folder(tmp_path, 2) / published.MANIFEST).write_text("{}")
+    assert newest.step() == 2
+    (published.folder(tmp_path, 3) / published.MANIFEST).write_text("{}")
+    assert newest.step() == 3
