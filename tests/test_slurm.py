@@ -1,4 +1,7 @@
-"""The job files of examples/slurm, run by a Slurm cluster of two nodes on this machine."""
+"""The job files of examples/slurm, run by a Slurm cluster of two nodes on this machine.
+
+It takes three minutes: `RLVR_TEST_SLURM=1 pytest tests/test_slurm.py`, as root, where Slurm is.
+"""
 
 import json
 import os
@@ -28,6 +31,8 @@ def slurm():
 
 @pytest.fixture(scope="module")
 def cluster(slurm, tmp_path_factory):
+    if "RLVR_TEST_SLURM" not in os.environ:
+        pytest.skip("Slurm (RLVR_TEST_SLURM is not set)")
     if why := slurm["why_absent"]():
         pytest.skip(f"Slurm ({why})")
     folder = tmp_path_factory.mktemp("slurm")

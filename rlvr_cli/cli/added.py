@@ -36,11 +36,19 @@ TrustHost = Annotated[
 ]  # fmt: skip
 Nnodes = Annotated[
     int | None,
-    typer.Option(min=1, help="machines, each of which is given this command \\[default: 1]"),
+    typer.Option(
+        min=1,
+        help="machines, each of which is given this command \\[default: 1]",
+        rich_help_panel=config.MEMORY,
+    ),
 ]
 NodeRank = Annotated[
     int | None,
-    typer.Option(min=0, help="the number of this one of --nnodes \\[default: as they come]"),
+    typer.Option(
+        min=0,
+        help="the number of this one of --nnodes \\[default: as they come]",
+        rich_help_panel=config.MEMORY,
+    ),
 ]
 RdzvEndpoint = Annotated[
     str | None,
@@ -48,6 +56,7 @@ RdzvEndpoint = Annotated[
         metavar="HOST:PORT",
         help="where --nnodes meet, a free port of one of them \\[default: MASTER_ADDR:MASTER_PORT, "
         "or the first node of Slurm's step]",
+        rich_help_panel=config.MEMORY,
     ),
 ]
 _READ = ("prompts", "rollouts")

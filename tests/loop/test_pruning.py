@@ -158,6 +158,7 @@ def test_a_run_stands_for_its_newest_checkpoint(full):
 def test_a_checkpoint_that_was_removed_is_named_with_those_that_are_there(full):
     text = (full / "config.toml").read_text()
     (full / "config.toml").write_text(text.replace("keep = 9", "keep = 2"))
+    (full / "_run.json").unlink()  # its copy
     prune(full, 2)
     for name in (update_of(full, 3), update_of(full, 3) / "_checkpoint", full / "steps" / "000003"):
         with pytest.raises(DataError, match="the checkpoint of step 3 was removed by --keep 2; "
@@ -172,6 +173,7 @@ def test_a_checkpoint_that_was_removed_is_named_with_those_that_are_there(full):
 def test_the_policy_of_stored_rollouts_that_was_removed_is_named(rlvr, refused, full, tmp_path):
     text = (full / "config.toml").read_text()
     (full / "config.toml").write_text(text.replace("keep = 9", "keep = 1"))
+    (full / "_run.json").unlink()  # its copy
     prune(full, 1, 1)
     words = ["--columns", "entropy", "--out", tmp_path / "made"]
     err = refused(3, "logprob", full / "steps" / "000004" / "rollouts", *words)
