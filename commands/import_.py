@@ -28,7 +28,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.models import policy as policies
-    from rlvr_cli.stages import importing, rollout
+    from rlvr_cli.stages import importing, rollout_remarks
     from rlvr_cli.storage.shards import Shards
 
     policy = policies.resolve(model) if model else None
@@ -44,6 +44,6 @@ def command(
     if not parts.counts["written"]:
         console.say("import: nothing left to do, everything is already there")
     console.remark("import", *importing.remarks(written[1]))
-    console.remark("import", *rollout.cut(written[1], "the limit of what sampled them"))
+    console.remark("import", *rollout_remarks.cut(written[1], "the limit of what sampled them"))
     last = written[-1]
     console.result(last.path, {shards.kind: shards.rows for shards in written}, as_json=json)

@@ -31,30 +31,30 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.models import memory_model, which
-    from rlvr_cli.stages import common, prompt_rewards, rollout
+    from rlvr_cli.stages import common, prompt_rewards, rollout, rollout_options, rollout_remarks
+    from rlvr_cli.stages.selection import Selection
     from rlvr_cli.storage.shards import Shards
 
     source = Shards.open(options.source(prompts), "prompts")
     out = out or source.path.parent / "rollouts"
     begun = options.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen = begun.options(config.RolloutOptions, given)
-    selection = rollout.Selection(**begun.values(
+    selection = Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
-    rollout.check(chosen, selection, share := options.share(shard))
+    rollout_options.check(chosen, selection, share := options.share(shard))
     policy, said = which.to_sample(source, model, out, chosen.engine)
     count = len(selection.of(source))
-    chosen, also = rollout.settle(chosen, policy, count, share.count, out=out)
+    chosen, also = rollout_options.settle(chosen, policy, count, share.count, out=out)
     if dry_run:
         if not chosen.memory_model:
             begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
-        made = f"{count} prompts x {rollout.described(chosen, policy)} would go to `{out}`"
-        preview = rollout.preview(chosen, policy, source, selection)
-        return console.say(f"rollout: {made}\n{preview}")
+        text = rollout_remarks.rehearsed(chosen, policy, source, selection, out)
+        return console.say(f"rollout: {text}")
     options.spawn(nproc, prompts, source.path)
-    asked = rollout.prompt_remarks(chosen, policy, source, selection, out=out)
+    asked = rollout_remarks.prompt_remarks(chosen, policy, source, selection, out=out)
     console.remark("rollout", *said, *also, *asked, *prompt_rewards.remarks(source))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)
     with console.Parts("rollout", -(-count // chosen.prompts_per_part)) as parts:
         shards = common.together(rollout.run(source, out, policy, chosen, selection, memory,
                                            share=share, on_part=parts), out)  # fmt: skip
-    console.conclude(parts, out, shards, as_json=json, **rollout.conclusion(chosen, shards))
+    console.conclude(parts, out, shards, as_json=json, **rollout_remarks.conclusion(chosen, shards))

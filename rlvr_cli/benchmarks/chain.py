@@ -18,7 +18,15 @@ from rlvr_cli.evaluation import clustering, pass_at_k, voting
 from rlvr_cli.models import memory_model, policy as policies, prompt_options, which
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine
-from rlvr_cli.stages import prompt_rewards, rollout, score, unanswered
+from rlvr_cli.stages import (
+    prompt_rewards,
+    rollout,
+    rollout_options,
+    rollout_remarks,
+    score,
+    unanswered,
+)
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.terminal import console
@@ -54,7 +62,7 @@ class Prepared:
     prompts: Shards
     policy: Policy
     options: RolloutOptions
-    selection: rollout.Selection
+    selection: Selection
     remarks: list[str]
 
 
@@ -115,10 +123,10 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
     policy, said = which.to_sample(prompts, settings.model, out, engine)
     begun = cli.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen, capped = _options(definition, policy, settings.given, begun, out)
-    selection = rollout.Selection(**begun.values(seed=settings.seed))
-    rollout.check(chosen, selection)
-    chosen, also = rollout.settle(chosen, policy, prompts.rows, 1, out=out)
-    asked = rollout.prompt_remarks(chosen, policy, prompts, selection, out=out)
+    selection = Selection(**begun.values(seed=settings.seed))
+    rollout_options.check(chosen, selection)
+    chosen, also = rollout_options.settle(chosen, policy, prompts.rows, 1, out=out)
+    asked = rollout_remarks.prompt_remarks(chosen, policy, prompts, selection, out=out)
     warning = [definition.warning] if definition.warning else []
     remarks = [*warning, *said, *capped, *also, *asked]
     return Prepared(definition, folder, prompts, policy, chosen, selection, remarks)
@@ -182,7 +190,7 @@ def _measured(
     assert rollouts is not None, "all parts are of this share"
     if _is_new(sampled):
         console.finish(sampled, out / "rollouts", rollouts,
-                       **rollout.conclusion(one.options, rollouts))  # fmt: skip
+                       **rollout_remarks.conclusion(one.options, rollouts))  # fmt: skip
     score.discard_failed(out / "scores", settings.max_error_rate)
     with console.Parts(f"{name}: score", parts, rollouts.rows, "completions") as verified:
         scores = score.run(

@@ -11,8 +11,9 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.checkpoints import CHECKPOINT
-from rlvr_cli.stages import golds, prompt_rewards, rollout
+from rlvr_cli.stages import golds, prompt_rewards
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
@@ -77,7 +78,7 @@ def require_same_sampling(run: Path, algo: str, is_decoupled: bool) -> None:
 
 
 def require_golds(
-    prompts: list[tuple[Shards, rollout.Selection]], verification: Verification, limit: float
+    prompts: list[tuple[Shards, Selection]], verification: Verification, limit: float
 ) -> None:
     """An error where a verifier does not fit the prompts that its branches score first.
 
@@ -101,14 +102,14 @@ def require_golds(
         )
 
 
-def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, rollout.Selection]]:
+def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, Selection]]:
     """The prompts of the step after `at`, and the held-out ones if the run evaluates."""
     train = config.train
     found = []
-    selection = rollout.Selection(train.seed, at + 1, train.prompts_per_step)
+    selection = Selection(train.seed, at + 1, train.prompts_per_step)
     for split, given, chosen in (
         ("train", train.prompts, selection),
-        ("heldout", train.heldout, rollout.Selection()),
+        ("heldout", train.heldout, Selection()),
     ):
         folder = Path(given) if given else run / "prompts" / split
         if given or (folder / MANIFEST).exists():

@@ -20,7 +20,7 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
-from rlvr_cli.stages import rollout, unanswered
+from rlvr_cli.stages import rollout_remarks, unanswered
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, tables
@@ -164,7 +164,7 @@ class _Warnings:
             folder = self._directory.of(kind, record["step"])
             if (folder / "scores" / MANIFEST).exists():
                 rollouts, scores = (Shards.open(folder / name) for name in ("rollouts", "scores"))
-                self._say_once((kind, "cut"), rollout.cut(rollouts, self._options[kind]))
+                self._say_once((kind, "cut"), rollout_remarks.cut(rollouts, self._options[kind]))
                 self._say_once((kind, "unanswered"), unanswered.warnings(scores, rollouts))
 
     def _say_once(self, what: tuple[str, str], texts: Iterator[str]) -> None:

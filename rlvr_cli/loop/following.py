@@ -22,6 +22,7 @@ from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, policy as policies, prompt_options
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import rollout, score
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, moved, records, run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_parents
 from rlvr_cli.terminal import console
@@ -208,7 +209,7 @@ class _Sampling:
             atomic.remove(out)
             return True
         options, train = run.config.rollout, run.config.train
-        selection = rollout.Selection(train.seed, step, train.prompts_per_step)
+        selection = Selection(train.seed, step, train.prompts_per_step)
         rollout.begin(run.prompts, out, self._policy(planned), options, selection)
         settled = run.schedule.version(step, newest)
         assert settled is not None, "it is begun"

@@ -32,7 +32,6 @@ from rlvr_cli.stages import (
     advantage,
     common,
     logprob,
-    rollout,
     room as rooms,
     score,
     steps,
@@ -40,6 +39,7 @@ from rlvr_cli.stages import (
 )
 from rlvr_cli.stages.room import Room
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards, Share, begun_parents, begun_with
@@ -299,7 +299,7 @@ class Run:
         every = self.config.train.eval_every
         return every > 0 and step % every == 0
 
-    def _prompts_of(self, step: int) -> rollout.Selection:
+    def _prompts_of(self, step: int) -> Selection:
         """The prompts of a step, or all held-out ones at step 0."""
         size = self.config.train.prompts_per_step if step else None
-        return rollout.Selection(self.config.train.seed, step, size)
+        return Selection(self.config.train.seed, step, size)

@@ -20,6 +20,7 @@ from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
 from rlvr_cli.stages.score import Verification
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_with
 
 
@@ -44,7 +45,7 @@ class Sampler:
         self._synced: Policy | None = None
 
     def run(
-        self, prompts: Shards, out: Path, options: RolloutOptions, selection: rollout.Selection
+        self, prompts: Shards, out: Path, options: RolloutOptions, selection: Selection
     ) -> Shards:
         """Rollouts of the policy as it is now; an engine with weights of its own sleeps afterwards.
 
@@ -65,7 +66,7 @@ class Sampler:
         prompts: Shards,
         out: Path,
         options: RolloutOptions,
-        selection: rollout.Selection,
+        selection: Selection,
         share: Share,
     ) -> Shards | None:
         """Parts of a share; the directory if all are there afterwards."""

@@ -28,7 +28,17 @@ from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
-from rlvr_cli.stages import advantage, logprob, prompts, rollout, room as rooms, score, train_step
+from rlvr_cli.stages import (
+    advantage,
+    logprob,
+    prompts,
+    rollout_options,
+    rollout_remarks,
+    room as rooms,
+    score,
+    train_step,
+)
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, branch_origins, fetched, moved, run_folders
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.shards import Shards
@@ -64,7 +74,9 @@ def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]
     size = max(samplers, distributed.current().size)
     update, of_trainer = train_step.settle(config.train_step)
     prompts = config.train.prompts_per_step
-    sampling, said = rollout.settle(config.rollout, policy, prompts, size, trainer=update.trainer)
+    sampling, said = rollout_options.settle(
+        config.rollout, policy, prompts, size, trainer=update.trainer
+    )
     config = replace(config, rollout=sampling, train_step=update)
     return config, [*of_trainer, *said, *preflight.sampler_remarks(config)]
 
@@ -81,8 +93,8 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     sampling = memory_model.sampling(
         config.rollout, config.train.algo, decoupled=objective.decoupled
     )
-    first = rollout.Selection(config.train.seed, 1, config.train.prompts_per_step)
-    rollout.check(sampling, first)
+    first = Selection(config.train.seed, 1, config.train.prompts_per_step)
+    rollout_options.check(sampling, first)
     preflight.check_engine(sampling)
     preflight.check_evaluation(config)
     train_step.check_sampling(vars(config.rollout), "a run would sample")
@@ -144,7 +156,7 @@ def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
     """How the prompts to train on are put to the policy; an error if options do not fit them."""
     given = config.train.prompts
     prompts = Shards.open(Path(given), "prompts") if given else None
-    return rollout.prompt_remarks(config.rollout, policy, prompts)
+    return rollout_remarks.prompt_remarks(config.rollout, policy, prompts)
 
 
 def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterator[Record]:
@@ -192,7 +204,7 @@ def prepare(setup: Setup) -> Inputs:
         chat.refuse_answers(given)
         moved.remember(given.digest, given.path)
     moved.remember(setup.initial_policy.digest, setup.initial_policy.path)
-    first = rollout.Selection(train.seed, 1, train.prompts_per_step)
+    first = Selection(train.seed, 1, train.prompts_per_step)
     first.of(inputs.prompts)
     digests = {"policy": setup.initial_policy.digest, "prompts": inputs.prompts.digest}
     if inputs.heldout:

@@ -19,7 +19,7 @@ from rlvr_cli.engines.rollout import graph, transformers
 from rlvr_cli.engines.rollout._step import draw
 from rlvr_cli.models import memory_model, policy
 from rlvr_cli.protocols import Request, SamplingParams
-from rlvr_cli.stages import batch, rollout
+from rlvr_cli.stages import batch, rollout_options
 from rlvr_cli.storage.shards import Shards
 
 FLAGS = ["--prompts-per-step", "3", "-n", "4", "--max-new-tokens", "8", "--prompts-per-part", "2"]
@@ -286,7 +286,7 @@ def test_vllm_samples_from_one_model(monkeypatch):
     monkeypatch.setattr(registry, "build", lambda *_: None)
     options = RolloutOptions(engine="vllm:eager=true", memory_model="auto")
     with pytest.raises(Exception, match="--engine vllm samples from one model"):
-        rollout.check(options)
+        rollout_options.check(options)
 
 
 def test_a_memory_model_without_dlc_in_the_algorithm_is_refused(refused, tmp_path):

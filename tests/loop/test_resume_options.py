@@ -11,7 +11,7 @@ from rlvr_cli import config, run_config
 from rlvr_cli.errors import UsageError
 from rlvr_cli.loop import preflight, run_directory, setup, stored_config
 from rlvr_cli.models import policy
-from rlvr_cli.stages import rollout
+from rlvr_cli.stages import rollout_options
 from rlvr_cli.verification.scoring import rewards as scoring
 
 pytestmark = pytest.mark.slow
@@ -108,7 +108,8 @@ def test_each_process_has_a_part_of_a_step_unless_it_was_begun_otherwise(tmp_pat
     builtin, default = policy.resolve("builtin"), config.RolloutOptions()
 
     def size(prompts, shares, options=default, **where):
-        return rollout.settle(options, builtin, prompts, shares, **where)[0].prompts_per_part
+        settled, _ = rollout_options.settle(options, builtin, prompts, shares, **where)
+        return settled.prompts_per_part
 
     assert size(32, 1) == 64
     assert [size(32, n) for n in (2, 3, 8, 32)] == [16, 10, 4, 1]

@@ -17,7 +17,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.models import policy
 from rlvr_cli.runtime import seeds
 from rlvr_cli.stages import dynamic, rollout
-from rlvr_cli.stages.rollout import Selection
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Shards
 

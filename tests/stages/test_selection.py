@@ -7,7 +7,7 @@ import pytest
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import seeds
 from rlvr_cli.stages import prompt_rewards
-from rlvr_cli.stages.rollout import Selection
+from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import rows
 from tests.stages.definitions import selected
 
