@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, resumed, sources
 from rlvr_cli.terminal import console
 
 
@@ -38,16 +38,16 @@ def command(
     from rlvr_cli.storage.shards import Share
 
     objective.canonical("grpo" if algo is None else algo)  # a misspelt one is the first error
-    source, out = options.directories(scores, "scores", out, "advantages")
-    where = options.moved_to(rollouts, "rollouts", source)
-    begun = options.Begun(out)
+    source, out = sources.directories(scores, "scores", out, "advantages")
+    where = sources.moved_to(rollouts, "rollouts", source)
+    begun = resumed.Begun(out)
     stored = begun.values(algo=None).get("algo")
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
     flags = begun.values(
         allow_singletons=allow_singletons, drop_uninformative=drop_uninformative, merge=merge
     )
     if dry_run:
-        options.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
+        resumed.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
         return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         shards = advantage.run(source, out, algo=spec, rollouts=where, share=Share.parse(shard),

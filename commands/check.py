@@ -6,7 +6,7 @@ an error and exit code 3.
     rlvr check demo/advantages
 """
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, sources
 from rlvr_cli.errors import DataError
 from rlvr_cli.terminal import console
 
@@ -15,7 +15,7 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
     from rlvr_cli.loop import checking
     from rlvr_cli.storage import run_folders
 
-    where = options.source(path)
+    where = sources.source(path)
     if run_folders.is_run(where):
         damaged, facts = checking.run(where)
         for error in damaged[1:]:

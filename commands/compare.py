@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options, sources
 from rlvr_cli.terminal import console
 
 
@@ -36,8 +36,8 @@ def command(
     from rlvr_cli.terminal import tables
 
     sides, contrasts, remarks = compare.contrasts(
-        options.once(runs), equality=equality, columns=config.make(config.Columns, columns),
-        ks=options.ks(k), min_n=min_n, pair_by=pairing.fields(pair_by),
+        sources.once(runs), equality=equality, columns=config.make(config.Columns, columns),
+        ks=lists.ks(k), min_n=min_n, pair_by=pairing.fields(pair_by),
     )  # fmt: skip
     if json:
         return console.result(runs[-1], compare.summary(sides, contrasts, remarks), as_json=True)

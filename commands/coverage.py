@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
 
@@ -41,7 +41,7 @@ def command(
         solutions, id_column=id_column, prompt_column=prompt_column,
         solution_column=solution_column, limit=limit,
     )  # fmt: skip
-    ks, parts = options.ks(k), console.Parts("coverage", 1)
+    ks, parts = lists.ks(k), console.Parts("coverage", 1)
     with console.Parts("coverage", len(known.text)) as progress:
         result = coverage.run(
             known, policy, ks, separator=separator, chat=chat,

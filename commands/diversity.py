@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, sources
 from rlvr_cli.terminal import console
 
 
@@ -33,7 +33,7 @@ def command(
 ) -> None:
     from rlvr_cli.evaluation import diversity, earlier, load, voting
 
-    path, specs = options.files(source), diversity.specs(similarity)
+    path, specs = sources.files(source), diversity.specs(similarity)
     stored = diversity.load(path, config.make(config.Columns, columns))
     tallied = stored.tally()
     judge = voting.equality_judge(tallied, stored.scores, equality, voting.several(tallied))

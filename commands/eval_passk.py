@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options, sources
 from rlvr_cli.terminal import console, tables
 
 
@@ -33,11 +33,11 @@ def command(
 ) -> None:
     from rlvr_cli.evaluation import enough, load, pass_at_k, power as powers, voting
 
-    path = options.files(source)
+    path = sources.files(source)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, answers=equality != "none")
     console.remark("eval-passk", *load.remarks(tallied, scores))
-    tallied, ks = enough.chosen(tallied, min_n, options.ks(k))
+    tallied, ks = enough.chosen(tallied, min_n, lists.ks(k))
     needed = None if power is None else powers.of_tally(tallied, power)
     decisive = voting.deciding(tallied, max(ks, default=0))
     judge = voting.equality_judge(tallied, scores, equality, decisive)

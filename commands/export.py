@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, sources
 from rlvr_cli.terminal import console
 
 
@@ -24,7 +24,7 @@ def command(
     from rlvr_cli.stages import exchange
     from rlvr_cli.storage.shards import Shards
 
-    shards = Shards.open(options.source(source), "prompts", "rollouts", "scores", "advantages")
+    shards = Shards.open(sources.source(source), "prompts", "rollouts", "scores", "advantages")
     suffix = exchange.writer(format).SUFFIX
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, sources
 from rlvr_cli.terminal import console
 
 
@@ -35,7 +35,7 @@ def command(
     known = Shards.open(prompts, "prompts") if prompts else None
     parts = console.Parts("import", 1)
     written = importing.bring_in(
-        options.files(source), out, columns=config.make(config.Columns, columns), policy=policy,
+        sources.files(source), out, columns=config.make(config.Columns, columns), policy=policy,
         known=known, on_part=parts,
         on_read=lambda read: console.remark("import", *console.reading(read)),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import launch, options, resumed, sources
 from rlvr_cli.terminal import console
 
 
@@ -34,8 +34,8 @@ def command(
     from rlvr_cli.models import policy as policies, which
     from rlvr_cli.stages import common, logprob
 
-    source, out = options.directories(rollouts, "rollouts", out, "logprobs")
-    begun = options.Begun(out)
+    source, out = sources.directories(rollouts, "rollouts", out, "logprobs")
+    begun = resumed.Begun(out)
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     if columns:
         wanted = tuple(name.strip() for name in columns.split(","))
@@ -49,9 +49,9 @@ def command(
     if dry_run:
         begun.rehearse(logprob.run, source, out, policy=policy, **how)
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
-    options.spawn(nproc, rollouts, source.path)
+    launch.spawn(nproc, rollouts, source.path)
     console.remark("logprob", *said)
     with console.Parts("logprob", len(source)) as parts:
         shards = common.together(logprob.run(source, out, policy=policy, on_part=parts,
-                                             share=options.share(shard), **how), out)  # fmt: skip
+                                             share=launch.share(shard), **how), out)  # fmt: skip
     console.conclude(parts, out, shards, "{tokens} tokens", as_json=json, rate="tokens")

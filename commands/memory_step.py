@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, resumed, sources
 from rlvr_cli.terminal import console
 
 
@@ -31,9 +31,9 @@ def command(
     from rlvr_cli.stages import memory_step
     from rlvr_cli.storage.shards import Shards
 
-    source = Shards.open(options.source(rollouts), "rollouts")
+    source = Shards.open(sources.source(rollouts), "rollouts")
     out = out or source.path.parent / "memory"
-    begun = options.Begun(out)
+    begun = resumed.Begun(out)
     chosen = begun.options(config.MemoryOptions, given)
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     memory = memory_models.of(source, memory_model)

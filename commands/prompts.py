@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
 
@@ -44,11 +44,11 @@ def command(
     from rlvr_cli.storage.shards import Share
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
-    kept = (drop_easiest, options.numbers("--keep-rate", keep_rate), scores or [])
+    kept = (drop_easiest, lists.numbers("--keep-rate", keep_rate), scores or [])
     difficulty.check(*kept)
     how = mixing.Prepared(
         split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip)  # fmt: skip
-    chosen = mixing.load(sources, options.numbers("--weights", weights), how,
+    chosen = mixing.load(sources, lists.numbers("--weights", weights), how,
                          drop_duplicates=drop_duplicates, without=without or [])  # fmt: skip
     chosen = difficulty.chosen(chosen, *kept)
     console.remark("prompts", *chosen.remarks)

@@ -9,7 +9,7 @@ groups of equal rewards give way to others (`OUT/_draws`). `--follow RUN` sample
 from typing import Any
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import launch, options, resumed, sources
 from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
@@ -35,13 +35,13 @@ def command(
     from rlvr_cli.stages.selection import Selection
     from rlvr_cli.storage.shards import Shards
 
-    source = Shards.open(options.source(prompts), "prompts")
+    source = Shards.open(sources.source(prompts), "prompts")
     out = out or source.path.parent / "rollouts"
-    begun = options.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
+    begun = resumed.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen = begun.options(config.RolloutOptions, given)
     selection = Selection(**begun.values(
         seed=seed, step=step, prompts_per_step=prompts_per_step, limit=limit))  # fmt: skip
-    rollout_options.check(chosen, selection, share := options.share(shard))
+    rollout_options.check(chosen, selection, share := launch.share(shard))
     policy, said = which.to_sample(source, model, out, chosen.engine)
     count = len(selection.of(source))
     chosen, also = rollout_options.settle(chosen, policy, count, share.count, out=out)
@@ -50,7 +50,7 @@ def command(
             begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
         text = rollout_remarks.rehearsed(chosen, policy, source, selection, out)
         return console.say(f"rollout: {text}")
-    options.spawn(nproc, prompts, source.path)
+    launch.spawn(nproc, prompts, source.path)
     asked = rollout_remarks.prompt_remarks(chosen, policy, source, selection, out=out)
     console.remark("rollout", *said, *also, *asked, *prompt_rewards.remarks(source))
     memory = memory_model.chosen(chosen, policy, out.parent, selection.seed)

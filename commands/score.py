@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, resumed, sources
 from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
@@ -37,13 +37,13 @@ def command(
     from rlvr_cli.stages import score, unanswered
     from rlvr_cli.storage.shards import Share
 
-    source, out = options.directories(rollouts, "rollouts", out, "scores")
-    where = options.moved_to(prompts, "prompts", source)
+    source, out = sources.directories(rollouts, "rollouts", out, "scores")
+    where = sources.moved_to(prompts, "prompts", source)
     how: dict[str, Any] = {"prompts": where, "allow_code": allow_code_execution}
-    how |= {"answer_from": answer_from} | options.Begun(out).values(verifier=verifier)
+    how |= {"answer_from": answer_from} | resumed.Begun(out).values(verifier=verifier)
     if dry_run:
         score.check(source, where, how.get("verifier"), allow_code=allow_code_execution)
-        options.rehearse(score.run, source, out, **how)
+        resumed.rehearse(score.run, source, out, **how)
         return console.say(f"score: {source.rows} completions would be scored into `{out}`")
     score.discard_failed(out, max_error_rate)
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config, run_config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import launch, options
 from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
@@ -50,7 +50,7 @@ def command(
     files, given["memory_step"] = [configuration] if configuration else [], memory_step
     out, chosen = display.configuration(out, files, given, recipe)
     if not dry_run:
-        options.spawn(places.take(nproc) if places else nproc)
+        launch.spawn(places.take(nproc) if places else nproc)
     if run_config.is_builtin(chosen):
         console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import launch, options, resumed, sources
 from rlvr_cli.loop import follow_options
 from rlvr_cli.terminal import console
 
@@ -40,9 +40,9 @@ def command(
     from rlvr_cli.models import which
     from rlvr_cli.stages import train_step
 
-    source, out = options.directories(advantages, "advantages", out, "update")
-    where = options.moved_to(rollouts, "rollouts", source)
-    begun = options.Begun(out)
+    source, out = sources.directories(advantages, "advantages", out, "update")
+    where = sources.moved_to(rollouts, "rollouts", source)
+    begun = resumed.Begun(out)
     chosen = begun.options(config.UpdateOptions, given)
     policy, said = which.sampled(source.parent("rollouts", where), model)
     how = begun.values(seed=seed) | {"algo": algo, "rollouts": where, "off_policy": off_policy}
@@ -50,7 +50,7 @@ def command(
     if dry_run:
         begun.rehearse(train_step.run, source, out, policy, chosen, **how)
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
-    options.spawn(nproc, advantages, source.path)
+    launch.spawn(nproc, advantages, source.path)
     console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options, sources
 from rlvr_cli.runtime import malloc
 from rlvr_cli.terminal import console, tables
 
@@ -35,12 +35,12 @@ def command(
     malloc.take_one_core()  # each of several processes has one
     from rlvr_cli.evaluation import clustering, enough, load, pass_at_k
 
-    path, thresholds = options.files(source), options.thresholds(threshold)
+    path, thresholds = sources.files(source), lists.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
     reading = config.make(config.Columns, columns)
     tallied, scores = pass_at_k.tally(path, columns=reading, texts=True)
     console.remark("ucc", *load.remarks(tallied, scores))
-    tallied, ks = enough.chosen(tallied, min_n, options.ks(k), "ucc")
+    tallied, ks = enough.chosen(tallied, min_n, lists.ks(k), "ucc")
     how: dict[str, Any] = {"linkage": linkage, "similarity": similarity}
     clusterings = clustering.of_tally(
         tallied, thresholds=thresholds, representatives=bool(clusters), **how)  # fmt: skip

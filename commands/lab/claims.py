@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
 
@@ -27,5 +27,5 @@ def command(
 ) -> None:
     from rlvr_cli.lab import report
 
-    result = report.claims(out, seeds, language, options.words(only), jobs)
+    result = report.claims(out, seeds, language, lists.words(only), jobs)
     console.result(result.out, result.summary, as_json=json)

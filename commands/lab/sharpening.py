@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
 _SIAMESE = "of the held-out class, as in high,mid,low; without it a sweep leaves that class out"
@@ -37,13 +37,13 @@ def command(
 
     swept = {
         "algos": algo,
-        "group_sizes": options.numbers("--group-size", group_size, int),
-        "optimizers": options.words(optimizer),
-        "learning_rates": options.numbers("--learning-rate", learning_rate),
-        "memories": options.numbers("--mu", mu),
+        "group_sizes": lists.numbers("--group-size", group_size, int),
+        "optimizers": lists.words(optimizer),
+        "learning_rates": lists.numbers("--learning-rate", learning_rate),
+        "memories": lists.numbers("--mu", mu),
     }
     chosen: dict[str, Any] = {name: values for name, values in swept.items() if values}
-    seen: dict[str, Any] = {"similarities": options.words(similarity)} if similarity else {}
+    seen: dict[str, Any] = {"similarities": lists.words(similarity)} if similarity else {}
     sweep = sharpening.SharpeningSweep(**chosen, **seen, init=init, steps=steps)
     figures = (
         sharpening.swept(sweep, held_out=bool(seen)) if chosen else sharpening.published(sweep)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli.cli import options
+from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
 _Rows = list[str] | None
@@ -38,12 +38,12 @@ def command(
 
     swept = {
         "algos": algo,
-        "rewards": [options.numbers("--rewards", row) for row in rewards or ()],
-        "initial": [options.numbers("--initial", row) for row in initial or ()],
-        "group_sizes": options.numbers("--group-size", group_size, int),
-        "temperatures": options.numbers("--temperature", temperature),
-        "optimizers": options.words(optimizer),
-        "learning_rates": options.numbers("--learning-rate", learning_rate),
+        "rewards": [lists.numbers("--rewards", row) for row in rewards or ()],
+        "initial": [lists.numbers("--initial", row) for row in initial or ()],
+        "group_sizes": lists.numbers("--group-size", group_size, int),
+        "temperatures": lists.numbers("--temperature", temperature),
+        "optimizers": lists.words(optimizer),
+        "learning_rates": lists.numbers("--learning-rate", learning_rate),
     }
     chosen: dict[str, Any] = {name: values for name, values in swept.items() if values}
     sweep = two_stage.TwoStageSweep(**chosen, steps=steps)

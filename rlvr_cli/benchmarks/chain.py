@@ -11,7 +11,7 @@ from typing import Any
 
 from rlvr_cli import config
 from rlvr_cli.benchmarks import Definition, data
-from rlvr_cli.cli import options as cli
+from rlvr_cli.cli.resumed import Begun
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import clustering, pass_at_k, voting
@@ -121,7 +121,7 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
     out = folder / "rollouts"
     engine = settings.given.get("engine") or ""
     policy, said = which.to_sample(prompts, settings.model, out, engine)
-    begun = cli.Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
+    begun = Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen, capped = _options(definition, policy, settings.given, begun, out)
     selection = Selection(**begun.values(seed=settings.seed))
     rollout_options.check(chosen, selection)
@@ -133,7 +133,7 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
 
 
 def _options(
-    definition: Definition, policy: Policy, given: dict[str, Any], begun: cli.Begun, out: Path
+    definition: Definition, policy: Policy, given: dict[str, Any], begun: Begun, out: Path
 ) -> tuple[RolloutOptions, list[str]]:
     """What is sampled with: what is given, else as it was begun, else the benchmark's own.
 

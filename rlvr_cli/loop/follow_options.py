@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import launch
 from rlvr_cli.errors import UsageError
 
 Command = Callable[..., Any]
@@ -67,7 +67,7 @@ def trains(command: Command) -> Command:
     def follow(run: Path, configuration: Path | None, nproc: int, json: bool) -> None:
         from rlvr_cli.loop import display
 
-        options.spawn(nproc)
+        launch.spawn(nproc)
         display.follow(run, configuration, as_json=json)
 
     return _follows(command, follow, added={"configuration": Config})
