@@ -93,7 +93,7 @@ def given(options: RunOptions) -> dict[int, int] | None:
         if sampled is None:
             raise UsageError(
                 f"`{run}` has no rollouts of step {step}, and --schedule-of takes {steps}",
-                f"use --steps {step - 1}" if step > 1 else "name the directory of a run",
+                f"use --steps {step - 1}" if step > 1 else "say where it is: --schedule-of DIR",
             )
         given[step] = sampled
     if (most := max((t - 1 - v for t, v in given.items()), default=0)) > ahead:
