@@ -1,8 +1,8 @@
 import json
-import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -25,20 +25,7 @@ SMALL = [
     *("--learning-rate", "3e-4", "--eval-every", "2", "--eval-num-generations", "2"),
     *("--save-every", "2", "--steps", "4"),
 ]
-FORKS = multiprocessing.get_context("forkserver")  # imports what they all import once
-FORKS.set_forkserver_preload(
-    ["torch", "transformers.generation", "transformers.models.llama.modeling_llama",
-     "rlvr_cli.cli.app", "rlvr_cli.loop.display", "rlvr_cli.loop.following"]
-)  # fmt: skip
-
-
-def _command(words: list[str], log: str) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    for descriptor in (1, 2):
-        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), descriptor)
-    sys.exit(app.run(words))
+CODE = "import torch; torch.set_num_threads(1); from rlvr_cli.cli.app import main; main()"
 
 
 class Command:
@@ -46,19 +33,21 @@ class Command:
 
     def __init__(self, log: Path, *words: object) -> None:
         self.log = log
-        self.process = FORKS.Process(target=_command, args=([*map(str, words)], str(log)))
-        self.process.start()
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", CODE, *map(str, words)],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            )  # fmt: skip
 
-    def wait(self) -> int | None:
-        self.process.join(300)
-        return self.process.exitcode
+    def wait(self) -> int:
+        return self.process.wait(300)
 
     def said(self) -> str:
-        return self.log.read_text() if self.log.exists() else ""
+        return self.log.read_text()
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.join()
+        self.process.wait()
 
 
 def until(is_there, commands: list[Command] = ()) -> None:
