@@ -84,7 +84,7 @@ def _trusts(command: Command) -> Command:
         _require_finite(values)
         return command(**values)
 
-    return _taking(wrapper, command, trust_file=TrustFile, trust_host=TrustHost)
+    return taking(wrapper, command, trust_file=TrustFile, trust_host=TrustHost)
 
 
 def _require_finite(values: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def _on_nodes(name: str, command: Command) -> Command:
         nodes.ask(count, rank, values.pop("rdzv_endpoint"))
         return command(**values)
 
-    return _taking(wrapper, command, nnodes=Nnodes, node_rank=NodeRank, rdzv_endpoint=RdzvEndpoint)
+    return taking(wrapper, command, nnodes=Nnodes, node_rank=NodeRank, rdzv_endpoint=RdzvEndpoint)
 
 
 def _moved(name: str, command: Command) -> Command:
@@ -129,7 +129,7 @@ def _moved(name: str, command: Command) -> Command:
             console.remark(name, f"warning: nothing that was read was made from `{path}`")
         return result
 
-    return _taking(wrapper, command, **{flag: _flag(kind) for flag, kind in flags.items()})
+    return taking(wrapper, command, **{flag: _flag(kind) for flag, kind in flags.items()})
 
 
 def _flag(kind: str) -> Any:
@@ -138,12 +138,25 @@ def _flag(kind: str) -> Any:
     return Annotated[list[Path] | None, option]
 
 
-def _taking(wrapper: Command, command: Command, **added: Any) -> Command:
-    """A wrapper that takes a command's parameters and those that were added."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
+def taking(
+    wrapper: Command,
+    command: Command,
+    *,
+    defaults: dict[str, Any] | None = None,
+    without: str = "",
+    **added: Any,
+) -> Command:
+    """A wrapper that takes a command's parameters, but for one, and those that were added.
+
+    An added one is None unless `defaults` says otherwise.
+    """
+    keyword, defaults = inspect.Parameter.KEYWORD_ONLY, defaults or {}
     signature = inspect.signature(command)
-    own = [p.replace(kind=keyword) for p in signature.parameters.values()]
-    more = [inspect.Parameter(n, keyword, default=None, annotation=k) for n, k in added.items()]
+    own = [p.replace(kind=keyword) for n, p in signature.parameters.items() if n != without]
+    more = [
+        inspect.Parameter(n, keyword, default=defaults.get(n), annotation=k)
+        for n, k in added.items()
+    ]
     wrapped = functools.wraps(command)(wrapper)
     wrapped.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *more]}

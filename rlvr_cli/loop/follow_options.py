@@ -1,8 +1,6 @@
 """The options of commands that work for a run which others work for too; imports nothing heavy."""
 
-import functools
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +8,9 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import launch
+from rlvr_cli.cli.added import Command, taking
 from rlvr_cli.errors import UsageError
 
-Command = Callable[..., Any]
 Follow = Annotated[
     Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
 ]
@@ -77,7 +75,6 @@ def launches(command: Command) -> Command:
     """Gives a command the `places` of the processes that `--async` starts, None without it."""
     added = {"asynchronous": Async, "sampler_gpus": SamplerGpus, "trainer_gpus": TrainerGpus}
 
-    @functools.wraps(command)
     def wrapper(
         asynchronous: bool, sampler_gpus: str | None, trainer_gpus: str | None, **values: Any
     ) -> Any:
@@ -86,8 +83,7 @@ def launches(command: Command) -> Command:
         places = Places.parse(sampler_gpus, trainer_gpus, asynchronous=asynchronous)
         return command(**values, places=places)
 
-    defaults = {"asynchronous": False}
-    return _with_signature(wrapper, command, added, defaults, without="places")
+    return taking(wrapper, command, defaults={"asynchronous": False}, without="places", **added)
 
 
 def _follows(command: Command, follow: Command, *, added: dict[str, Any] | None = None) -> Command:
@@ -99,7 +95,6 @@ def _follows(command: Command, follow: Command, *, added: dict[str, Any] | None 
     names = list(inspect.signature(follow).parameters)[1:]
     plain = inspect.signature(command).parameters
 
-    @functools.wraps(command)
     def wrapper(**values: Any) -> Any:
         run = values.pop("follow")
         if run is None:
@@ -118,29 +113,8 @@ def _follows(command: Command, follow: Command, *, added: dict[str, Any] | None 
             )
         return follow(run, **{name: values[name] for name in names})
 
-    return _with_signature(wrapper, command, {"follow": Follow, **(added or {})}, {})
+    return taking(wrapper, command, follow=Follow, **(added or {}))
 
 
 def _is_given(value: Any, default: Any) -> bool:
     return type(value) is not dict and value != default
-
-
-def _with_signature(
-    wrapper: Command,
-    command: Command,
-    added: dict[str, Any],
-    defaults: dict[str, Any],
-    *,
-    without: str = "",
-) -> Command:
-    signature = inspect.signature(command)
-    own = [p for p in signature.parameters.values() if p.name != without]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    news = [
-        inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
-        for name, annotation in added.items()
-    ]
-    parameters = [p.replace(kind=kind) for p in own] + news
-    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapper
