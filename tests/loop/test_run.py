@@ -248,7 +248,7 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(few, tmp_path, number
     while not list(out.glob("steps/*/rollouts")) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 75, stderr
     assert "finished parts are kept" in stderr
     assert f"go on with `rlvr train --algo quatro --out {out}" in stderr

@@ -243,7 +243,7 @@ def test_a_killed_run_leaves_no_process_and_goes_on_at_once(tmp_path, family):
     again, held_by = begun(held_by)
     assert [m.pid for m in family.members() if m.session == process.pid] == []
     os.kill(held_by.pid, signal.SIGHUP)
-    _, err = again.communicate(timeout=60)
+    _, err = again.communicate(timeout=300)
     assert again.returncode == 75
     assert "process 0 of 2 was ended by SIGHUP" in err and "rlvr train" in err
     assert family.left() == []

@@ -59,7 +59,7 @@ def maker(
 
 def written(process: subprocess.Popen, *codes: int) -> set[int]:
     """The parts that a process says it has written, after it ended well."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode in (codes or (0,)), err
     return {int(line.split()[0]) for line in out.splitlines() if line.endswith("written")}
 
@@ -117,7 +117,7 @@ def test_a_task_that_stops_on_another_host_does_not_hold_the_directory_back(tmp_
     assert set(range(1, PARTS, 2)) <= made
     assert shards.content(tmp_path / "a") == alone
     first.send_signal(signal.SIGCONT)
-    first.communicate(timeout=60)
+    first.communicate(timeout=300)
     assert first.returncode == (-how if how == signal.SIGKILL else 0)
     assert shards.content(tmp_path / "a") == alone  # also after it came back
 

@@ -16,7 +16,7 @@ def slow_disk(monkeypatch):
     ready, sync = threading.Event(), os.fsync
 
     def wait(descriptor):
-        ready.wait(30)
+        ready.wait(60)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", wait)

@@ -66,8 +66,8 @@ def test_the_tracker_of_a_run_that_is_stopped_sends_the_rest_and_ends(tmp_path, 
     wait_until(lambda: (tmp_path / "kept.jsonl").exists() and kept("step"), "nothing was sent")
     pid = kept("start")[0]["pid"]
     os.kill(ran.pid, number)
-    ran.communicate(timeout=60)
-    wait_until(lambda: not is_alive(pid), "the tracker outlives the run", 20)
+    ran.communicate(timeout=300)
+    wait_until(lambda: not is_alive(pid), "the tracker outlives the run")
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [entry["step"] for entry in kept("step")] == list(range(1, len(lines)))
     assert len(kept("finish")) == 1

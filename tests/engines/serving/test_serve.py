@@ -76,7 +76,7 @@ def served(tmp_path_factory):
         assert len(family.members()) > 2, "vLLM has processes of its own"
         running.kill()
         running.wait()
-        assert not family.left(30)
+        assert not family.left()
 
 
 def ask(spec, path, body=None, key="sk-of-this-test"):
@@ -172,7 +172,7 @@ def test_an_interrupt_while_it_starts_leaves_nothing(family):
         assert running.poll() is None
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
-    assert "serve: ended" in running.communicate(timeout=60)[1]
+    assert "serve: ended" in running.communicate(timeout=300)[1]
     assert running.returncode == 0 and not family.left()
 
 

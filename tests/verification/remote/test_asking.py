@@ -96,5 +96,5 @@ def test_what_is_left_in_the_middle_leaves_no_thread_behind():
     next(run)
     run.close()
     for thread in threading.enumerate()[before:]:
-        thread.join(10)
+        thread.join(60)
     assert threading.active_count() <= before

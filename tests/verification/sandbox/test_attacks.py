@@ -19,7 +19,7 @@ LISTS = runpy.run_path(str(Path(__file__).with_name("attacks.py")))
 IMPORTS, ESCAPES, CHEATS, EXHAUSTING = map(
     LISTS.__getitem__, ("IMPORTS", "ESCAPES", "CHEATS", "EXHAUSTING")
 )
-SPEC = "code:timeout_s=6.0,memory_mib=256"
+SPEC = "code:timeout_s=60.0,memory_mib=256"
 HASTY = "code:timeout_s=2.0,memory_mib=256"
 PATIENT = "code:timeout_s=120.0,memory_mib=256"  # on a slow machine too, memory ends first
 AT_ONCE = 6
@@ -127,7 +127,7 @@ def test_programs_that_read_and_write(sandbox):
 def test_no_process_and_no_file_stays_behind(sandbox):
     pool, _, temporary = sandbox
     run(pool, {"sleep": "import time\ndef f(): time.sleep(99)", "right": "f = str"}, TESTS, HASTY)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if all(len(below(worker.pid)) <= MOST_WAITING for worker in pool._workers):
             break
@@ -136,7 +136,7 @@ def test_no_process_and_no_file_stays_behind(sandbox):
     assert os.listdir(temporary) == []
     everything = below(pool._server._process.pid)
     pool.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (alive := [p for p in everything if is_alive(p)]) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert alive == []

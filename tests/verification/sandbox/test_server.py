@@ -17,7 +17,7 @@ from rlvr_cli.verification.sandbox.process import Sandbox
 pytestmark = pytest.mark.slow
 
 SERVER = {"bubblewrap": 3, "unshare": 2, "none": 1}  # processes, those around it included
-LIMITS = {"seconds": 5.0, "memory_bytes": 1 << 28, "file_bytes": 1 << 20, "output_bytes": 1 << 20}
+LIMITS = {"seconds": 60.0, "memory_bytes": 1 << 28, "file_bytes": 1 << 20, "output_bytes": 1 << 20}
 
 
 @pytest.fixture(params=launch.KINDS)
@@ -28,7 +28,7 @@ def sandbox(request):
         yield started
 
 
-def run(sandbox, program, tests="assert f() == 'WORD'", seconds=5.0):
+def run(sandbox, program, tests="assert f() == 'WORD'", seconds=60.0):
     job = {"program": textwrap.dedent(program), "style": "tests", **LIMITS}
     return sandbox.run(job, {"tests": tests, "prompt": "", "entry_point": "f"}, seconds)
 
@@ -48,7 +48,7 @@ def below(sandbox):
 
 def is_alone(sandbox):
     """Whether a sandbox comes to have no process but its server within seconds."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(below(sandbox)) > SERVER[sandbox._kind] and time.monotonic() < deadline:
         time.sleep(0.01)
     return len(below(sandbox)) == SERVER[sandbox._kind]
@@ -62,7 +62,7 @@ def kill(processes):
 
 def has_ended(pid):
     """Whether a process ends within seconds."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

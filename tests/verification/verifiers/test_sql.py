@@ -27,7 +27,8 @@ def databases(tmp_path_factory):
 @pytest.fixture
 def verdict(databases):
     def ask(completion, gold, db="shop", **options):
-        result = build(databases=str(databases), timeout_s=0.5, **options)
+        limit = 0.5 if completion == ENDLESS else 60.0
+        result = build(databases=str(databases), timeout_s=limit, **options)
         return result.judge(result.extract(completion, True), gold, {"db": db})
 
     return ask
