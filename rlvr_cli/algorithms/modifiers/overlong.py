@@ -1,4 +1,8 @@
-"""DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13)."""
+"""DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13).
+
+Elsewhere: verl (its DAPO recipe), ms-swift, AReaL.
+Use: Completions run into the length limit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DPPO-KL: a trust region in the binary KL divergence of tokens (arXiv:2602.04879, eq. 14)."""
+"""DPPO-KL: a trust region in the binary KL divergence of tokens (arXiv:2602.04879, eq. 14).
+
+Elsewhere: verl, SkyRL, its authors' code on verl.
+Use: As `dppo-tv`; holds rare tokens tighter and sure ones looser.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, divergence, weight

@@ -1,4 +1,9 @@
-"""DPPO-TV: a trust region in probability moved, not in ratios (arXiv:2602.04879, eq. 13)."""
+"""DPPO-TV: a trust region in probability moved, not in ratios (arXiv:2602.04879, eq. 13).
+
+Elsewhere: verl, SkyRL, prime-rl, its authors' code on verl.
+Use: Samples of an engine that does not agree with the trainer, or of mixtures of experts: with
+    `--old-logprobs rollout`.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, divergence, weight

@@ -1,4 +1,8 @@
-"""LUSPO: GSPO with each completion's loss times its length (arXiv:2602.05261)."""
+"""LUSPO: GSPO with each completion's loss times its length (arXiv:2602.05261).
+
+Elsewhere: TRL, its authors' code on verl.
+Use: In place of `gspo` where completions get ever shorter.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""MaxRL: advantages over the success rate, towards maximum likelihood (arXiv:2602.02710)."""
+"""MaxRL: advantages over the success rate, towards maximum likelihood (arXiv:2602.02710).
+
+Elsewhere: SkyRL, prime-rl, its authors' code on verl.
+Use: Many hard prompts, many samples of each, and Pass@k counts; one update a batch.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""OPO: the baseline of least variance, a mean over tokens (arXiv:2505.23585)."""
+"""OPO: the baseline of least variance, a mean over tokens (arXiv:2505.23585).
+
+Elsewhere: verl.
+Use: One update a batch and lengths that differ much.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, token_clip, weight

@@ -1,4 +1,8 @@
-"""VESPO: a smooth kernel of the whole completion's ratio (arXiv:2602.10693, eq. 20)."""
+"""VESPO: a smooth kernel of the whole completion's ratio (arXiv:2602.10693, eq. 20).
+
+Elsewhere: TRL, its authors' code on verl.
+Use: Samples of a policy many updates old, as with `--async`; with `--old-logprobs rollout`.
+"""
 
 import math
 

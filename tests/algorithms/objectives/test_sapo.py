@@ -57,3 +57,8 @@ def test_errors_lose_gradient_sooner_than_successes(gains):
 def test_a_temperature_that_is_none_is_refused(option):
     with pytest.raises(UsageError, match="tau"):
         objective.build(f"sapo:{option}")
+
+
+@pytest.mark.parametrize("option", ["tau_pos=0.01", "tau_neg=0.01"])
+def test_a_temperature_just_above_0_is_built(option):
+    objective.build(f"sapo:{option}")
