@@ -10,15 +10,16 @@ import importlib.util
 import inspect
 import io
 import json
+import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from rlvr_cli import config, run_config
+from rlvr_cli import config, registry, run_config
 from rlvr_cli.cli import added, app
 from rlvr_cli.report import glossary
 from rlvr_cli.storage import columns, schema
@@ -401,26 +402,66 @@ def summaries() -> str:
 
 
 def objectives() -> str:
-    return equations("objective", "objectives")
+    return algorithms("objective", "objectives")
 
 
 def modifiers() -> str:
-    return equations("modifier", "modifiers")
+    return algorithms("modifier", "modifiers")
+
+
+def algorithms(head: str, folder: str) -> str:
+    """The files of a folder: what each says of itself, its equation and its options.
+
+    The docstring of a file has the summary with the paper, and lines `Elsewhere:` and `Use:`; that
+    of its `build` has the equation, as an indented block or as its first sentence.
+    """
+    rows = []
+    for path, text in files(folder):
+        name = path.stem.replace("_", "-")
+        summary, *notes = text.split("\n\n", 1)
+        said = {k: " ".join(v.split()) for k, v in re.findall(NOTE, "".join(notes))}
+        what, paper = re.fullmatch(r"(.*?)(?: \((.*)\))?\.?", summary, re.S).groups()
+        options = registry.canonical(folder, name).partition(":")[2].replace(",", ", ")
+        link = f"[`{name}`](../{path.relative_to(DOCS.parent)})"
+        elsewhere = said.get("Elsewhere", "").rstrip(".")
+        cells = (_equation(path), paper or "", code(options), elsewhere, said.get("Use", ""))
+        rows.append((link, what, *cells))
+    return table(
+        [head, "", "equation", "paper", "options, with defaults", "who else has it", "use it for"],
+        rows,
+    )
+
+
+NOTE = r"(?m)^(\w+): (.*(?:\n    .*)*)"
+
+
+def _equation(path: Path) -> str:
+    """The lines of an equation in the docstring of `build`, or else its first sentence."""
+    build = next(n for n in ast.parse(path.read_text()).body if getattr(n, "name", "") == "build")
+    text = ast.get_docstring(build) or ""
+    indented = [line for line in text.splitlines() if line.startswith("    ")]
+    lines = indented or [line for line in text.splitlines() if re.match(r"\S+ = ", line)]
+    said = "<br>".join(code(" ".join(line.split())) for line in lines)
+    return said or text.partition("\n\n")[0]
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
 
 
 def terms() -> str:
-    return equations("shared by several", "terms")
-
-
-def equations(head: str, folder: str) -> str:
-    """The files of a folder of algorithms: a link to each, and the first line of its docstring."""
+    """The files that several objectives share: a link to each, and the first line of each."""
     rows = []
+    for path, text in files("terms"):
+        summary = text.partition("\n")[0].partition(" Shapes:")[0]
+        rows.append((f"[`{path.stem}`](../{path.relative_to(DOCS.parent)})", summary))
+    return table(["shared by several", ""], rows)
+
+
+def files(folder: str) -> Iterator[tuple[Path, str]]:
+    """The files of a folder of algorithms, and the docstring of each."""
     for path in sorted((DOCS.parent / "rlvr_cli" / "algorithms" / folder).glob("[a-z]*.py")):
-        name = path.stem if folder == "terms" else path.stem.replace("_", "-")
-        summary = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
-        link = f"[`{name}`](../{path.relative_to(DOCS.parent)})"
-        rows.append((link, summary.partition(" Shapes:")[0]))
-    return table([head, ""], rows)
+        yield path, ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
 def grpo() -> str:

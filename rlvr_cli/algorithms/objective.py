@@ -5,6 +5,7 @@ Shapes: N completions of the rollout batch, B rows of a micro-batch, T completio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -72,6 +73,7 @@ class Totals:
 
 
 Cost = Callable[[TokenBatch], "Tensor"]  # [B, T]
+Flat = Callable[[TokenBatch, "Tensor"], "Tensor"]  # bool, [B, T]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
 
 
@@ -83,9 +85,12 @@ class Objective:
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
-    1, or the column that holds one); `ratio` says over what the importance ratio spans.
+    1, or the column that holds one), with `preserves_clipped` tokens beyond them keep a gradient;
+    `flat` says where a rule other than a clip leaves a token without one; `ratio` says over what
+    the importance ratio spans.
     `group_relative` estimators need two rewards in a group and give 0 where all are equal;
-    `sign` is that of every advantage, 0 where both occur.
+    `sign` is that of every advantage, 0 where both occur; `least_reward` is the lowest reward that
+    the estimator has a meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -98,8 +103,11 @@ class Objective:
     ratio: Literal["token", "sequence", "none"] = "token"
     clip: tuple[float | str, float | str] | None = None
     dual_clip: float | None = None
+    flat: Flat | None = None
+    preserves_clipped: bool = False
     group_relative: bool = True
     sign: int = 0
+    least_reward: float = -math.inf
     longer_than: int = 0  # tokens; sampling must allow longer completions
     longest: int = 0  # tokens; the longest completion, in place of what sampling allows
     decoupled: bool = False  # whether samples may be from the policy less a memory (DLC)
@@ -286,7 +294,9 @@ def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict
 
 
 def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor:
-    """Whether a token's ratio lies where the clip makes its gain flat, [B, T]."""
+    """Whether a token lies beyond the objective's clip, on the side that is clipped, [B, T]."""
+    if objective.flat is not None:
+        return objective.flat(batch, result.log_ratio_BT)
     if objective.clip is None:
         return torch.zeros_like(batch.mask_BT)
     low, high = _bounds(objective, batch)

@@ -245,6 +245,15 @@ def _check_rewards(
             f"`{prompt_ids[row]}`",
             "a reward must be finite; fix the verifier and score again",
         )
+    low_N = step.present_N & (step.reward_N < objective.least_reward)
+    if bool(low_N.any()):
+        row = int(low_N.nonzero()[0])
+        raise DataError(
+            f"`{scores.path}` holds the reward {float(step.reward_N[row]):g} for prompt "
+            f"`{prompt_ids[row]}`, and this objective divides by the mean reward of a prompt",
+            "use a verifier whose rewards are at 0 or above, or another objective, as in "
+            "`--algo rloo`",
+        )
     size_N = group_stats.total(torch.ones_like(step.group_N), step.group_N)
     small_N = step.present_N & (size_N < 2)
     if objective.group_relative and not allow_singletons and bool(small_N.any()):

@@ -1,4 +1,8 @@
-"""APO's anchor on another objective with a clipped token ratio (sec. 4, eq. 9)."""
+"""APO's anchor on another objective (Anchored Policy Optimization, sec. 4, eq. 9).
+
+Elsewhere: none found.
+Use: As `apo`, on another objective.
+"""
 
 from rlvr_cli.algorithms.objective import Modifier
 from rlvr_cli.algorithms.terms import anchor

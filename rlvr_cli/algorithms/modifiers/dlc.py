@@ -1,4 +1,8 @@
-"""DLC: samples of the policy minus a memory model (When Sharpening Becomes Collapse, 3.2)."""
+"""DLC: samples of the policy minus a memory model (When Sharpening Becomes Collapse, 3.2).
+
+Elsewhere: none found.
+Use: Samples repeat each other; costs a second model in the rollout.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""A bonus on the policy's token entropy (in two-stage's runs, arXiv:2510.04028, C.2)."""
+"""A bonus on the policy's token entropy (in two-stage's runs, arXiv:2510.04028, C.2).
+
+Elsewhere: verl, TRL, OpenRLHF, SkyRL and others.
+Use: Entropy falls early.
+"""
 
 from rlvr_cli.algorithms.objective import Modifier, Objective
 

@@ -1,4 +1,8 @@
-"""IAC: more weight on successes of hard prompts (When Sharpening Becomes Collapse, 3.1)."""
+"""IAC: more weight on successes of hard prompts (When Sharpening Becomes Collapse, 3.1).
+
+Elsewhere: none found.
+Use: Rare successes shall count more.
+"""
 
 from __future__ import annotations
 

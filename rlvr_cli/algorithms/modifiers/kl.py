@@ -1,4 +1,8 @@
-"""A penalty on the divergence from the reference policy (GRPO, arXiv:2402.03300, eq. 4)."""
+"""A penalty on the divergence from the reference policy (GRPO, arXiv:2402.03300, eq. 4).
+
+Elsewhere: every library here.
+Use: The policy shall stay near the reference policy.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,8 @@
-"""GRPO-N and kin: completions with A < 0 alone push (arXiv:2510.04028, sec. 4.1 and B.5)."""
+"""GRPO-N and kin: completions with A < 0 alone push (arXiv:2510.04028, sec. 4.1 and B.5).
+
+Elsewhere: none found.
+Use: Pass@k at large k shall stay; GRPO's groups without success give nothing.
+"""
 
 from dataclasses import replace
 

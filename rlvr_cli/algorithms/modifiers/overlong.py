@@ -1,12 +1,18 @@
-"""DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13)."""
+"""DAPO's soft penalty on completions near the length limit (arXiv:2503.14476, eq. 13).
+
+Elsewhere: verl (its DAPO recipe), ms-swift, AReaL.
+Use: Completions run into the length limit.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, Step
 from rlvr_cli.algorithms.terms import advantage
+from rlvr_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +32,12 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
         raise ValueError("longest must be 0 or more tokens")
 
     def modify(objective: Objective) -> Objective:
+        if objective.least_reward > -math.inf:
+            raise UsageError(
+                "overlong makes rewards negative, this objective divides by a prompt's mean reward",
+                "leave overlong out, or add it to another objective, as in rloo+overlong",
+            )
+
         def estimate(step: Step) -> dict[str, Tensor]:
             lost_N = advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
             shaped = replace(step, reward_N=step.reward_N + lost_N)

@@ -1,4 +1,8 @@
-"""APO: GRPO whose errors are pulled back to the reference's likeliest tokens (sec. 4, eq. 9)."""
+"""APO: errors pulled back to the reference's likeliest tokens (Anchored Policy Optimization, 4).
+
+Elsewhere: none found.
+Use: Errors shall not push the policy off the reference policy's likely tokens.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, anchor, token_clip, weight

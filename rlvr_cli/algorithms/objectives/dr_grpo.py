@@ -1,4 +1,8 @@
-"""Dr. GRPO: no division by deviation or length (arXiv:2503.20783, sec. 3.2)."""
+"""Dr. GRPO: no division by deviation or length (arXiv:2503.20783, sec. 3.2).
+
+Elsewhere: verl and ms-swift (by options), TRL, OpenRLHF.
+Use: Lengths shall not be rewarded by the loss itself.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""GMPO: the geometric mean of ratios clipped one-sidedly (arXiv:2507.20673)."""
+"""GMPO: the geometric mean of ratios clipped one-sidedly (arXiv:2507.20673).
+
+Elsewhere: verl (`geo_mean`), TRL (experimental).
+Use: Outlying token ratios upset training.
+"""
 
 import math
 

@@ -1,4 +1,8 @@
-"""GPG: the plain policy gradient, without ratio or clip (arXiv:2504.02546)."""
+"""GPG: the plain policy gradient, without ratio or clip (arXiv:2504.02546).
+
+Elsewhere: verl (with another alpha).
+Use: The plainest policy gradient, with one update a batch.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, ratio, surrogate, weight

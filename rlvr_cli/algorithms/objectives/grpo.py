@@ -1,4 +1,8 @@
-"""GRPO: group-normalised advantages, clipped token ratios (arXiv:2402.03300, eq. 3)."""
+"""GRPO: group-normalised advantages, clipped token ratios (arXiv:2402.03300, eq. 3).
+
+Elsewhere: every library here.
+Use: The baseline to compare with.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, token_clip, weight

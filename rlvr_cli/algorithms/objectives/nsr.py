@@ -1,4 +1,8 @@
-"""NSR: incorrect completions alone, pushed down (arXiv:2506.01347)."""
+"""NSR: incorrect completions alone, pushed down (arXiv:2506.01347).
+
+Elsewhere: its authors' code on verl.
+Use: Pass@k at large k shall stay; trains on prompts without any success too.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,9 @@
-"""QUATRO: the exact trust region of each prompt, without clipping (arXiv:2602.04620)."""
+"""QUATRO: the exact trust region of each prompt, without clipping (arXiv:2602.04620).
+
+Elsewhere: none found.
+Use: Many updates of a batch, or high learning rates; short completions, for its ratio is that of
+    all tokens.
+"""
 
 import math
 from typing import Literal

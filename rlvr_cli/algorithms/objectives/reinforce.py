@@ -1,4 +1,8 @@
-"""REINFORCE: the raw reward as advantage, clipped token ratios; for study."""
+"""REINFORCE: the raw reward as advantage, clipped token ratios; for study.
+
+Elsewhere: OpenRLHF, ROLL.
+Use: For study: what a baseline is good for.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""REINFORCE++ with baseline: group means, whitened over the batch (arXiv:2501.03262)."""
+"""REINFORCE++ with baseline: group means, whitened over the batch (arXiv:2501.03262).
+
+Elsewhere: verl, OpenRLHF, slime, NeMo-RL.
+Use: Prompts of unlike difficulty, whose advantages shall not each be scaled up to 1.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, penalty, token_clip, weight

@@ -1,4 +1,8 @@
-"""RLOO: the mean of the other rewards as baseline (arXiv:2402.14740, eq. 7)."""
+"""RLOO: the mean of the other rewards as baseline (arXiv:2402.14740, eq. 7).
+
+Elsewhere: verl, TRL, OpenRLHF, SkyRL, ms-swift, NeMo-RL.
+Use: An unbiased gradient with small groups.
+"""
 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, token_clip, weight

@@ -55,6 +55,34 @@ def mixed_share(reward_N: Tensor, group_N: Tensor) -> Tensor:
     return len(reward_N) / max(mixed, 1) * group_mean(reward_N, group_N)
 
 
+def over_mean(reward_N: Tensor, group_N: Tensor, *, eps: float) -> Tensor:
+    """Reward minus the group's mean, over the group's mean; for rewards at 0 or above.
+
+        A_i = (R_i - mean_j R_j) / (mean_j R_j + eps)
+
+    Of rewards of 0 and 1 the mean of A grad log pi is, in expectation, the gradient of
+    log Pass@1 = -sum_k (1 - Pass@1)^k / k without the terms from k = G on. (MaxRL,
+    arXiv:2602.02710)
+    """
+    mean_N = group_stats.mean(reward_N, group_N)
+    over_N = (reward_N - mean_N) / (mean_N + eps)
+    return torch.where(_constant(reward_N, group_N), 0.0, over_N)
+
+
+def length_weighted(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tensor:
+    """Reward minus the group's mean over tokens; 0 in a group of one.
+
+        A_i = R_i - sum_j l_j R_j / sum_j l_j
+
+    The baseline of least variance, if a completion's squared gradient grows as its length l.
+    (OPO, arXiv:2505.23585)
+    """
+    length_N = length_N.to(reward_N.dtype)
+    share_N = length_N / group_stats.total(length_N, group_N).clamp(min=1)
+    off_N = reward_N - group_stats.total(share_N * reward_N, group_N)
+    return torch.where(_constant(reward_N, group_N), 0.0, off_N)
+
+
 def whitened(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tensor:
     """Reward minus the group's mean, standardised over all tokens of the rollout batch.
 

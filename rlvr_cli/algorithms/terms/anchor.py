@@ -60,6 +60,7 @@ def anchored(base: Objective, anchor: Anchor) -> Objective:
     low, high = base.clip or (None, None)
     if (
         base.ratio != "token"
+        or base.preserves_clipped
         or not isinstance(low, int | float)
         or not isinstance(high, int | float)
     ):

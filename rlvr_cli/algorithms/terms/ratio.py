@@ -38,6 +38,17 @@ def length_normalized(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> 
     return mean(token(logp_BT, old_logp_BT, mask_BT), mask_BT)
 
 
+def token_of_sequence(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The mean log ratio of the completion, with a gradient by the token's own log-prob alone.
+
+        log s_t = sg(log s) + log pi_t - sg(log pi_t)        (GSPO, arXiv:2507.18071, eq. 14)
+
+    Its value is that of `length_normalized`, its gradient is not divided by the length.
+    """
+    d_BT = token(logp_BT, old_logp_BT, mask_BT)
+    return (d_BT - d_BT.detach()) + mean(d_BT, mask_BT).detach()
+
+
 def mean(value_BT: Tensor, mask_BT: Tensor) -> Tensor:
     """The mean over the completion's tokens, at each of its tokens; 0 for an empty completion."""
     sum_B1 = torch.where(mask_BT, value_BT, 0.0).sum(-1, keepdim=True)

@@ -47,6 +47,70 @@ def capped(log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor, *, cap: 
     return r_BT * log_prob(logp_BT, advantage_B1)
 
 
+def soft_gate(
+    log_ratio_BT: Tensor, advantage_B1: Tensor, *, tau_pos: float, tau_neg: float
+) -> Tensor:
+    """The advantage times a sigmoid of the ratio, of slope 1 at a ratio of 1.
+
+        gain = A 4 / tau sigmoid(tau (r - 1)),  tau = tau_pos if A > 0 else tau_neg
+
+    Its gradient is 4 p (1 - p) r A grad log pi with p the sigmoid. (SAPO, arXiv:2511.20347)
+    """
+    tau_B1 = torch.full_like(advantage_B1, tau_neg).masked_fill(advantage_B1 > 0, tau_pos)
+    r_BT = ratio.clamp(log_ratio_BT).exp()
+    return advantage_B1 * 4 / tau_B1 * torch.sigmoid(tau_B1 * (r_BT - 1))
+
+
+def preserving(
+    log_ratio_BT: Tensor,
+    advantage_B1: Tensor,
+    *,
+    low: float,
+    high: float,
+    beta1: float,
+    beta2: float,
+) -> Tensor:
+    """The clipped gain, whose clipped tokens keep a gradient as large as at the bound.
+
+        gain = beta1 (1 - low) A   where A < 0 and r < 1 - low
+               beta2 (1 + high) A where A > 0 and r > 1 + high
+               r A                    elsewhere
+
+    The gradient is the gain times grad log pi, on either side of a bound, without a limit to the
+    log ratio. (CE-GPPO, arXiv:2509.20712)
+    """
+    r_BT = ratio.clamp(log_ratio_BT).exp()
+    one_BT = (log_ratio_BT - log_ratio_BT.detach()).exp()
+    below_BT = (advantage_B1 < 0) & (r_BT < 1 - low)
+    above_BT = (advantage_B1 > 0) & (r_BT > 1 + high)
+    inside_BT = torch.where(above_BT, beta2 * (1 + high) * one_BT, r_BT)
+    return advantage_B1 * torch.where(below_BT, beta1 * (1 - low) * one_BT, inside_BT)
+
+
+def reshaped(
+    log_ratio_BT: Tensor,
+    logp_BT: Tensor,
+    advantage_B1: Tensor,
+    *,
+    pos: tuple[float, float],
+    neg: tuple[float, float],
+) -> Tensor:
+    """The log-prob's gain under a smooth kernel of the completion's ratio, held constant.
+
+        gain = sg(phi(W)) A log pi,  phi(W) = W^k exp(rate (1 - W))
+
+    k and rate are `pos`, or `neg` where A < 0. phi(1) is 1, and phi is greatest at W = k / rate.
+    (VESPO, arXiv:2602.10693)
+    """
+    k_B1, rate_B1 = (
+        torch.full_like(advantage_B1, p).masked_fill(advantage_B1 < 0, n)
+        for p, n in zip(pos, neg, strict=True)
+    )
+    log_w_BT = ratio.clamp(log_ratio_BT).detach()
+    phi_BT = (k_B1 * log_w_BT + rate_B1 * (1 - log_w_BT.exp())).exp()
+    return phi_BT * log_prob(logp_BT, advantage_B1)
+
+
 def geometric(
     log_ratio_BT: Tensor, advantage_B1: Tensor, mask_BT: Tensor, *, clip: float
 ) -> Tensor:

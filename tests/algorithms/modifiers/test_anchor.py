@@ -14,7 +14,8 @@ def refuses(objective):
     """Whether it says of an objective that they do not go together."""
     has_numbers = objective.clip and all(isinstance(bound, float) for bound in objective.clip)
     has_anchor = "anchor_flat" in dict(objective.shares)
-    return objective.ratio != "token" or not has_numbers or objective.sign > 0 or has_anchor
+    has_flat_clip = has_numbers and not objective.preserves_clipped
+    return objective.ratio != "token" or not has_flat_clip or objective.sign > 0 or has_anchor
 
 
 def group_norm(batch):

@@ -11,6 +11,11 @@ DEFAULTS = "overlong:buffer=4096,longest=0"
 SHORT = "overlong:buffer=3"  # the default is too long for the completions of property tests
 
 
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    return objective.least_reward == 0
+
+
 def penalty(batch, buffer):
     return np.minimum(-(batch.length - (batch.max_length - buffer)) / buffer, 0)
 

@@ -8,7 +8,9 @@ from rlvr_cli.algorithms.terms.advantage import (
     group_norm,
     inverse_success,
     leave_one_out,
+    length_weighted,
     mixed_share,
+    over_mean,
     overlong,
     signed,
     whitened,
@@ -145,3 +147,18 @@ def test_a_batch_of_one_token_gives_that_token_its_whole_share():
     # m = 0.5 and v = 0, so A = (B - m) / 1e-4.
     advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([1, 0]))
     torch.testing.assert_close(advantage_N, f64(0, -1e4), rtol=1e-12, atol=0)
+
+
+def test_over_the_mean_one_success_of_four_is_three():
+    advantage_N = over_mean(f64(1, 0, 0, 0, 0, 0), tensor([0, 0, 0, 0, 1, 1]), eps=0.0)
+    assert advantage_N.tolist() == [3, -1, -1, -1, 0, 0]
+    assert over_mean(f64(1, 0), GROUP[:2], eps=0.5).tolist() == [0.5, -0.5]
+
+
+def test_weighted_by_length_the_baseline_is_the_mean_over_tokens():
+    reward, group, length = f64(1, 0, 1, 1, 0), tensor([0, 0, 1, 1, 1]), tensor([3, 1, 2, 2, 4])
+    assert length_weighted(reward, group, length).tolist() == [0.25, -0.75, 0.5, 0.5, -0.5]
+
+
+def test_completions_without_a_token_leave_their_reward_as_it_is():
+    assert length_weighted(f64(1, 0), GROUP[:2], tensor([0, 0])).tolist() == [1, 0]

@@ -24,8 +24,19 @@ def test_a_length_normalized_ratio_is_the_mean_over_trained_tokens_at_each_token
     assert ratio.length_normalized(LOGP, OLD, MASK).tolist() == expected
 
 
+def test_a_token_of_a_sequence_has_the_mean_as_value_and_a_gradient_of_its_own():
+    logp = LOGP.clone().requires_grad_()
+    made = ratio.token_of_sequence(logp, OLD, MASK)
+    expected = ratio.length_normalized(LOGP, OLD, MASK)
+    assert made[MASK].tolist() == expected[MASK].tolist()
+    (2 * made[0, 1]).backward()
+    assert logp.grad.tolist() == [[0, 2, 0], [0] * 3, [0] * 3]
+
+
 def test_masked_tokens_get_no_gradient_from_any_ratio():
-    for log_ratio in (ratio.token, ratio.sequence, ratio.length_normalized):
+    for log_ratio in (
+        ratio.token, ratio.sequence, ratio.length_normalized, ratio.token_of_sequence,
+    ):  # fmt: skip
         logp = LOGP.clone().requires_grad_()
         log_ratio(logp, OLD, MASK).sum().backward()
         assert bool((logp.grad[~MASK] == 0).all()), log_ratio

@@ -64,7 +64,40 @@ def test_the_trust_region_pulls_back_once_the_log_ratio_is_beyond_the_advantage(
     assert gain_and_slope(surrogate.trust_region, math.exp(0.1), 0.0)[1] < 0
 
 
-@pytest.mark.parametrize("gain", [clipped, surrogate.trust_region])
+def soft_gate(log_ratio, advantage):
+    return surrogate.soft_gate(log_ratio, advantage, tau_pos=1.0, tau_neg=2.0)
+
+
+def preserving(log_ratio, advantage):
+    betas = {"beta1": 0.5, "beta2": 2.0}
+    return surrogate.preserving(log_ratio, advantage, low=0.2, high=0.25, **betas)
+
+
+@pytest.mark.parametrize("advantage, tau", [(3.0, 1.0), (-3.0, 2.0)])
+@pytest.mark.parametrize("ratio", [0.3, 1.0, 2.5])
+def test_a_soft_gate_is_a_sigmoid_of_slope_one_at_one(advantage, tau, ratio):
+    p = 1 / (1 + math.exp(-tau * (ratio - 1)))
+    made = gain_and_slope(soft_gate, ratio, advantage)
+    slope = advantage * 4 * p * (1 - p) * ratio
+    assert made == pytest.approx((advantage * 4 / tau * p, slope), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "ratio, advantage, gain",
+    [
+        pytest.param(1.5, 2.0, 2.0 * 1.25 * 2, id="above the clip, A > 0"),
+        pytest.param(1.5, -2.0, -3.0, id="above the clip, A < 0"),
+        pytest.param(0.5, 2.0, 1.0, id="below the clip, A > 0"),
+        pytest.param(0.5, -2.0, 0.5 * 0.8 * -2, id="below the clip, A < 0"),
+        pytest.param(1.25, 2.0, 2.5, id="at the clip, A > 0"),
+        pytest.param(0.9, -2.0, -1.8, id="within the clip, A < 0"),
+    ],
+)
+def test_a_preserving_clip_has_a_slope_as_large_as_its_gain(ratio, advantage, gain):
+    assert gain_and_slope(preserving, ratio, advantage) == pytest.approx((gain, gain), rel=1e-12)
+
+
+@pytest.mark.parametrize("gain", [clipped, surrogate.trust_region, soft_gate, preserving])
 def test_two_hundred_nats_are_finite_in_float32(gain):
     log_ratio = tensor([[200.0, -200.0, 200.0, -200.0]], requires_grad=True)
     value = gain(log_ratio, tensor([[3.0, 3.0, -3.0, -3.0]]))
@@ -159,6 +192,19 @@ def test_a_capped_ratio_weighs_the_log_prob_and_carries_no_gradient():
     (slope,) = torch.autograd.grad(gain_BT.sum(), logp)
     assert gain_BT.tolist()[0] == pytest.approx([2.0, 1.5 * -2 * -2.0], rel=1e-14)
     assert slope.tolist()[0] == pytest.approx([-4.0, -3.0], rel=1e-14)
+
+
+@pytest.mark.parametrize("advantage, k, rate", [(2.0, 2.0, 3.0), (-2.0, 3.0, 0.5), (0.0, 2, 3)])
+def test_a_kernel_weighs_the_log_prob_and_carries_no_gradient(advantage, k, rate):
+    logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
+    log_w = (logp - tensor([[-0.7, -2.1]], dtype=torch.float64)).sum() * torch.ones_like(logp)
+    a_B1 = tensor([[advantage]], dtype=torch.float64)
+    gain_BT = surrogate.reshaped(log_w, logp, a_B1, pos=(2.0, 3.0), neg=(3.0, 0.5))
+    (slope,) = torch.autograd.grad(gain_BT.sum(), logp)
+    w = math.exp(0.3)
+    phi = w**k * math.exp(rate * (1 - w))
+    assert slope.tolist()[0] == pytest.approx([phi * advantage] * 2, rel=1e-12)
+    assert gain_BT.tolist()[0] == pytest.approx([-0.5 * phi * advantage, -2 * phi * advantage])
 
 
 def test_the_log_prob_alone_has_no_ratio():

@@ -1,0 +1,38 @@
+"""GSPO-token: GSPO's ratio, with a gradient for each token (arXiv:2507.18071, eq. 13 and 14).
+
+Elsewhere: verl and SkyRL (as `gspo`), TRL (experimental), ms-swift (`sequence_token`).
+Use: In place of `gspo` together with a weight of tokens, such as `+is-correction`.
+"""
+
+from dataclasses import replace
+
+from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
+
+
+def build(
+    *, clip_low: float = 3e-4, clip_high: float = 4e-4, eps: float = 1e-6, ddof: int = 1
+) -> Objective:
+    """The mean over completions and their tokens of min(s_t A, clip(s_t) A).
+
+        L = -1/N sum_i 1/|o_i| sum_t min(s_it A_i, clip(s_it, 1 - clip_low, 1 + clip_high) A_i)
+        s_it = sg(exp(mean_t d_it)) pi(y_it) / sg(pi(y_it)),  A_i = (R_i - mean R) / (std R + eps)
+
+    The gradient is that of `gspo` while all tokens of a completion weigh the same. A weight of
+    single tokens, as `+is-correction` gives, stays with its token here and is averaged in `gspo`.
+    """
+    base = token_clip.objective(
+        lambda step: {
+            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
+        },
+        weight.seq_mean_token_mean,
+        low=clip_low,
+        high=clip_high,
+    )
+    return replace(
+        base,
+        log_ratio=lambda batch: ratio.token_of_sequence(
+            batch.logp_BT, batch.old_logp_BT, batch.mask_BT
+        ),
+        ratio="sequence",
+    )
