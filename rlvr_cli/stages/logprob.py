@@ -98,6 +98,16 @@ def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for need in columns if need in needs for name in columns[need])
 
 
+def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """The columns of the policy before its update that an objective with these needs reads."""
+    return tuple(name for name in POLICY_COLUMNS if f"stored_{name}" in needs)
+
+
+def read_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """Every column that an objective with these needs reads."""
+    return (*stored_columns(needs), *reference_columns(needs))
+
+
 def default_columns(*, has_reference: bool, ref_top_k: int) -> tuple[str, ...]:
     """Every column that there is something to make from."""
     top_k = TOP_K if ref_top_k else ()

@@ -189,6 +189,21 @@ EXTRA: dict[str, dict[str, Extra]] = {
             "flat",
             "`apo`, `+anchor`",
         ),
+        "cov_clipped": Extra(
+            "share of trained tokens that give no gain, as the covariance of their log-prob and "
+            "advantage is large",
+            "`+clip-cov`",
+        ),
+        "cov_penalised": Extra(
+            "share of trained tokens that are penalised, as the covariance of their log-prob and "
+            "advantage is the largest",
+            "`+kl-cov`",
+        ),
+        "top_entropy": Extra(
+            "share of trained tokens that give a gain, as their entropy before the update is the "
+            "highest",
+            "`+top-entropy`",
+        ),
         "correction_cut": Extra(
             "share of trained tokens whose correction weight is cut at the cap", "`+is-correction`"
         ),
