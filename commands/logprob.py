@@ -1,7 +1,8 @@
 """Computes log-probs and entropies of stored completions.
 
-The policy gives `old_logp`, `entropy` and `max_prob`; a reference policy (`--ref-model`)
-gives `ref_logp` and, with `--ref-top-k`, its likeliest tokens: `ref_topk_ids` and `ref_topk_logp`.
+The policy gives `old_logp`, `entropy`, `max_prob` and, where `--columns` names it, `collision`; a
+reference policy (`--ref-model`) gives `ref_logp` and, with `--ref-top-k`, its likeliest tokens:
+`ref_topk_ids` and `ref_topk_logp`.
 
     rlvr logprob demo/rollouts
 """
@@ -43,7 +44,7 @@ def command(
         wanted = logprob.default_columns(has_reference=bool(ref_model), ref_top_k=ref_top_k)
     logprob.check(wanted, has_reference=bool(ref_model), ref_top_k=ref_top_k)
     reference = policies.resolve(ref_model) if ref_model else None
-    needs_policy = set(wanted) & set(logprob.POLICY_COLUMNS)
+    needs_policy = set(wanted) & set(logprob.OF_POLICY)
     policy, said = which.sampled(source, model) if needs_policy else (None, [])
     how = tokens | {"columns": wanted, "reference": reference, "ref_top_k": ref_top_k}
     if dry_run:

@@ -48,6 +48,11 @@ def top_k(hidden_NH: Tensor, head_VH: Tensor, k: int, **options: Any) -> tuple[T
     return likeliest
 
 
+def collision(hidden_NH: Tensor, head_VH: Tensor, **options: Any) -> Tensor:
+    """See `reference.collision`, which runs everywhere: no kernel has it."""
+    return reference.collision(hidden_NH, head_VH, **options)
+
+
 def sample(policy_BV: Tensor, seed_B: Tensor, position: int, **options: Any) -> Sample:
     """See `reference.sample`."""
     module = _module("triton_sample", policy_BV)

@@ -105,6 +105,33 @@ def top_k(
     return torch.cat(ids), torch.cat(logps)
 
 
+@torch.no_grad()
+def collision(
+    hidden_NH: Tensor,
+    head_VH: Tensor,
+    *,
+    bias_V: Tensor | None = None,
+    temperature: float = 1.0,
+    softcap: float | None = None,
+    vocabulary: int | None = None,
+) -> Tensor:
+    """The sum of the squared probabilities of each row's softmax: that two draws are one token.
+
+    In float32 or wider, computed in chunks of rows. NaN where a row has a NaN among its logits.
+    """
+    size = checks.logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)
+    head = _head(head_VH, bias_V, temperature, softcap, size)
+    parts = []
+    for cut in _cuts(len(hidden_NH), head.weight_VH):
+        logits_NV = chunks.logits(hidden_NH[cut], head)
+        for piece in chunks.pieces(len(logits_NV)):
+            part_NV = logits_NV[piece]
+            power_NV = (part_NV - part_NV.amax(-1, keepdim=True)).exp_()
+            total_N = power_NV.sum(-1)
+            parts.append(power_NV.square_().sum(-1) / total_N.square())
+    return torch.cat(parts)
+
+
 def _likeliest(value_NV: Tensor, k: int) -> Tensor:
     """The ids of the k largest values; torch.topk alone leaves the order of equals open."""
     least_N1 = value_NV.topk(k).values[:, -1:]

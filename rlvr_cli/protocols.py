@@ -243,6 +243,7 @@ class Row:
     ref_topk_ids: Any = None  # int32 array [T, K], likeliest first
     ref_topk_logp: Any = None  # float32 array [T, K], nats
     columns: dict[str, float] = field(default_factory=dict)
+    token_columns: dict[str, Floats] = field(default_factory=dict)  # [T] each
 
     @property
     def size(self) -> int:

@@ -25,6 +25,14 @@ LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
 
 
 @dataclass(frozen=True)
+class Part:
+    """A term of a reward that is a weighted sum."""
+
+    weight: float
+    reward_N: Tensor  # float64, without its weight; NaN where the term skips a completion
+
+
+@dataclass(frozen=True)
 class Step:
     """What an estimator may know of the N completions of a rollout batch."""
 
@@ -34,6 +42,7 @@ class Step:
     group_N: Tensor  # int64 in [0, groups)
     length_N: Tensor  # int64, tokens
     max_length: int  # tokens, the longest completion that sampling allows
+    parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum; none of any other
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
@@ -44,7 +53,19 @@ class Step:
             self.group_N[chosen_N],
             self.length_N[chosen_N],
             self.max_length,
+            tuple(Part(part.weight, part.reward_N[chosen_N]) for part in self.parts),
         )
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The K trained tokens of a whole rollout batch, row after row, before its first update."""
+
+    row_K: Tensor  # int64, the row of each token
+    group_K: Tensor  # int64 in [0, groups)
+    place_K: Tensor  # int64, from 0 in each completion
+    advantage_K: Tensor  # float64
+    stored: dict[str, Tensor]  # float64 [K], the columns of logprobs shards that `needs` names
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,13 @@ class TokenBatch:
     anchor_logp_BT: Tensor | None = None  # log of the policy's mass on the anchor set, gradient
     anchor_ref_logp_BT: Tensor | None = None  # log of the reference policy's mass on it
     columns: dict[str, Tensor] = field(default_factory=dict)  # per row, [B]
+    token_columns: dict[str, Tensor] = field(default_factory=dict)  # [B, T]
+
+    @property
+    def advantage_BT(self) -> Tensor:
+        """Each token's own advantage where the objective has one, else that of its row, [B, 1]."""
+        own = self.token_columns.get(ADVANTAGE)
+        return self.advantage_B[:, None] if own is None else own
 
 
 @dataclass(frozen=True)
@@ -74,6 +102,7 @@ class Totals:
 
 Cost = Callable[[TokenBatch], "Tensor"]  # [B, T]
 Flat = Callable[[TokenBatch, "Tensor"], "Tensor"]  # bool, [B, T]
+TokenRule = Callable[[Tokens], "Tensor"]  # [K]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
 
 
@@ -84,13 +113,16 @@ class Objective:
     `columns` names what `advantage` returns besides the advantage (a `keep` of its own leaves rows
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
-    policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
-    1, or the column that holds one), with `preserves_clipped` tokens beyond them keep a gradient;
-    `flat` says where a rule other than a clip leaves a token without one; `ratio` says over what
-    the importance ratio spans.
-    `group_relative` estimators need two rewards in a group and give 0 where all are equal;
-    `sign` is that of every advantage, 0 where both occur; `least_reward` is the lowest reward that
-    the estimator has a meaning for.
+    policy), `stored_NAME` (a column that the policy made before the update), or, for the
+    estimator, `correct` or `parts` (those of a reward that is a sum). `token_columns` are made of
+    the whole rollout batch before its first update, so that what they choose depends neither on
+    mini-batches nor on micro-batches; one named `advantage` is the tokens' own advantage. `clip`
+    gives the bounds (distances below and above 1, or the column that holds one), with
+    `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
+    clip leaves a token without one; `ratio` says over what the importance ratio spans.
+    `group_relative` estimators need `least_group` rewards in a group and give 0 where all are
+    equal; `sign` is that of every advantage, 0 where both occur; `least_reward` is the lowest
+    reward that the estimator has a meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -98,6 +130,7 @@ class Objective:
     surrogate: Callable[[TokenBatch, Tensor], Tensor]
     weight: Callable[[Tensor, Totals], Tensor]
     columns: tuple[str, ...] = ()
+    token_columns: tuple[tuple[str, TokenRule], ...] = ()
     needs: frozenset[str] = frozenset()
     top_k: int = 0
     ratio: Literal["token", "sequence", "none"] = "token"
@@ -106,6 +139,7 @@ class Objective:
     flat: Flat | None = None
     preserves_clipped: bool = False
     group_relative: bool = True
+    least_group: int = 2
     sign: int = 0
     least_reward: float = -math.inf
     longer_than: int = 0  # tokens; sampling must allow longer completions
@@ -213,6 +247,16 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
     }
 
 
+def token_values(objective: Objective, tokens: Tokens) -> dict[str, Tensor]:
+    """The token columns of an objective, [K] each; an advantage of tokens is seen by later ones."""
+    values: dict[str, Tensor] = {}
+    for name, rule in objective.token_columns:
+        values[name] = rule(tokens)
+        if name == ADVANTAGE:
+            tokens = replace(tokens, advantage_K=values[name])
+    return values
+
+
 def _scatter(value: Tensor, present_N: Tensor) -> Tensor:
     out_N = torch.full(present_N.shape, torch.nan, dtype=torch.float64)
     out_N[present_N] = value.to(torch.float64)
@@ -252,9 +296,9 @@ def _gain(objective: Objective, batch: TokenBatch, log_ratio_BT: Tensor) -> Tens
     """
     gain_BT = objective.surrogate(batch, log_ratio_BT)
     if objective.dual_clip is not None:
-        advantage_B1 = batch.advantage_B[:, None]
-        bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantage_B1)
-        gain_BT = torch.where(advantage_B1 < 0, bounded_BT, gain_BT)
+        advantage_BT = batch.advantage_BT
+        bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantage_BT)
+        gain_BT = torch.where(advantage_BT < 0, bounded_BT, gain_BT)
     for factor in objective.factors:
         gain_BT = gain_BT * factor(batch)
     return gain_BT
@@ -301,6 +345,5 @@ def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor
         return torch.zeros_like(batch.mask_BT)
     low, high = _bounds(objective, batch)
     ratio_BT = result.log_ratio_BT.double().clamp(-LIMIT, LIMIT).exp()
-    advantage_B1 = batch.advantage_B[:, None]
-    above_BT = (advantage_B1 > 0) & (ratio_BT > 1 + high)
-    return above_BT | ((advantage_B1 < 0) & (ratio_BT < 1 - low))
+    above_BT = (batch.advantage_BT > 0) & (ratio_BT > 1 + high)
+    return above_BT | ((batch.advantage_BT < 0) & (ratio_BT < 1 - low))

@@ -173,7 +173,7 @@ class _Layer:
         if not self._share(inner / "rollouts", branch):
             return
         self.laid.completions = Shards.open(folder / inner / "rollouts").rows
-        if _reference(branch.algo.text) == _reference(self.plan.config.train.algo):
+        if _read(branch.algo.text) == _read(self.plan.config.train.algo):
             self._share(inner / "logprobs", branch)
         if branch.verifier.is_own:
             self._share(inner / "scores", branch)
@@ -229,10 +229,10 @@ def _inner(kind: str, step: int) -> Path:
     return Path(kind) / run_folders.name(step)
 
 
-def _reference(algo: str) -> tuple[tuple[str, ...], int]:
-    """What an objective takes of the reference policy."""
+def _read(algo: str) -> tuple[tuple[str, ...], int]:
+    """What an objective reads of log-probs."""
     objective = objectives.build(algo)
-    return logprob.reference_columns(objective.needs), objective.top_k
+    return logprob.read_columns(objective.needs), objective.top_k
 
 
 def _again(record: Record, directory: RunDirectory) -> Record:

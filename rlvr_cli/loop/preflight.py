@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rlvr_cli import registry
 from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig, RunOptions, UpdateOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.memory_estimate import phases
@@ -17,7 +18,7 @@ from rlvr_cli.models import engine_choice, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.specs import grammar
-from rlvr_cli.stages import overlap, prompt_rewards, prompts, rollout
+from rlvr_cli.stages import logprob, overlap, prompt_rewards, prompts, rollout, room
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.parsing import thoughts
@@ -124,6 +125,33 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
         raise UsageError(
             f"a step of {per_step} prompts is too few for {size} processes",
             f"use --prompts-per-step {size}, or fewer processes",
+        )
+
+
+def check_objective(config: RunConfig, objective: Objective) -> None:
+    """Refuses an objective that needs other rewards, groups or checkpoints than the run has."""
+    train, count = config.train, config.rollout.num_generations
+    if "parts" in objective.needs and len(rewards.weights(train.verifier or "")) < 2:
+        raise UsageError(
+            f"{train.algo} normalises each reward of one weighted sum on its own, and --verifier "
+            f"{f'is {train.verifier}' if train.verifier else 'is not given'}",
+            "name a sum, as in `--verifier 0.9*math+0.1*format`",
+        )
+    if count < objective.least_group and objective.least_group > 2:
+        raise UsageError(
+            f"{train.algo} compares {objective.least_group} completions of a prompt or more, "
+            f"--num-generations is {count}",
+            f"use --num-generations {2 * objective.least_group - 2}",
+        )
+    divides = registry.parse("training", config.train_step.trainer)[1].get("zero") == 3
+    adapters = config.train_step.lora_rank > 0
+    steps = range(1, train.steps + 1)
+    saved = room.saves(train, steps, adapters=adapters)
+    if logprob.stored_columns(objective.needs) and divides and saved < train.steps:
+        raise UsageError(
+            f"{train.algo} reads log-probs of each step's policy, which with zero=3 are those of "
+            f"its checkpoint, and --save-every is {train.save_every}",
+            "use --save-every 1, or train with deepspeed:zero=2",
         )
 
 

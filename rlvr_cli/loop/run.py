@@ -112,9 +112,9 @@ class Run:
         with timer("score"):
             scores = self._scores(rollouts, step)
         logprobs = None
-        if columns := logprob.reference_columns(self.objective.needs):
+        if columns := logprob.read_columns(self.objective.needs):
             with timer("logprob"):
-                logprobs = self._reference_logprobs(rollouts, here / "logprobs", columns)
+                logprobs = self._logprobs(rollouts, here / "logprobs", columns)
         with timer("advantage"):
             advantages = self._advantages(scores, here / "advantages", is_stale=is_stale)
         self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
@@ -256,10 +256,12 @@ class Run:
             atomic.remove(out)
         distributed.barrier()
 
-    def _reference_logprobs(self, rollouts: Shards, out: Path, columns: tuple[str, ...]) -> Shards:
+    def _logprobs(self, rollouts: Shards, out: Path, columns: tuple[str, ...]) -> Shards:
+        """What the objective reads of the reference policy, and of the policy before its update."""
         self._discard_of_others(out, rollouts)
+        policy = self.policy.policy if logprob.stored_columns(self.objective.needs) else None
         logprobs = logprob.run(
-            rollouts, out, columns=columns, reference=self.policy.initial_policy,
+            rollouts, out, columns=columns, policy=policy, reference=self.policy.initial_policy,
             ref_top_k=self.objective.top_k, load=self.policy.load_or_reuse, share=self._share,
             micro_batch_tokens=self.config.train_step.micro_batch_tokens,
         )  # fmt: skip

@@ -101,6 +101,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     advantage.check_length(objective, config.rollout.max_new_tokens)
     initial_policy = policies.resolve(config.train.model)
     train_step.check(config.train_step, objective, initial_policy)
+    preflight.check_objective(config, objective)
     world = distributed.current()
     preflight.check_processes(config, world.size, decoupled=sampling.is_decoupled)
     if follows or config.train.ahead:

@@ -122,6 +122,19 @@ def with_top_k(
     return _stats(states, rows, temperature, False, 0), top_k
 
 
+def with_collision(
+    model: Any, rows: list[Row], *, temperature: float
+) -> tuple[CompletionStats, Tensor]:
+    """`completion_stats` and the sum of squared probabilities [B, T], from one forward pass."""
+    states = _states(model, rows)
+    with _kernel_errors():
+        collision_N = dispatch.collision(
+            states.hidden_NH, states.head.weight_VH, **states.head.options(temperature)
+        )
+    collision_BT = _scatter(collision_N, states.mask_BT)
+    return _stats(states, rows, temperature, False, 0), collision_BT
+
+
 class _States(NamedTuple):
     mask_BT: Tensor
     hidden_NH: Tensor  # what each completion token is predicted from

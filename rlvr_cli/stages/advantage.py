@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.algorithms import group_stats, objective as objectives
-from rlvr_cli.algorithms.objective import Objective, Step
+from rlvr_cli.algorithms.objective import Objective, Part, Step
 from rlvr_cli.algorithms.terms import weight
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.runtime.later import torch
@@ -21,6 +21,7 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards
+from rlvr_cli.verification.scoring import rewards
 
 
 def run(
@@ -120,7 +121,8 @@ def _estimate(
     allow_singletons: bool,
     drop_uninformative: bool,
 ) -> pa.Table:
-    columns, length_N = _columns(scores, rollouts)
+    weights = _weights(scores) if "parts" in objective.needs else {}
+    columns, length_N = _columns(scores, rollouts, tuple(weights))
     prompt_ids = columns["prompt_id"]
     code_N = _groups(columns, scores, rollouts, merge=merge)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
@@ -135,6 +137,10 @@ def _estimate(
         group_N=torch.from_numpy(code_N),
         length_N=torch.from_numpy(length_N),
         max_length=require_longest(objective, rollouts) or int(length_N.max(initial=0)),
+        parts=tuple(
+            Part(share, torch.from_numpy(columns[name].to_numpy().astype(np.float64)))
+            for name, share in weights.items()
+        ),
     )
     _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():
@@ -185,18 +191,37 @@ def _groups(
     return common.group_codes(keys)
 
 
-def _columns(scores: Shards, rollouts: Shards) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
-    """The key, reward and verdict of all rows, and the tokens of each completion."""
-    names = [*common.KEY, "reward", "correct"]
+def _weights(scores: Shards) -> dict[str, float]:
+    """The weight of each reward of a sum by the name of its column; an error if it is none."""
+    weights: dict[str, float] | None = None
+    for one in scores.inputs:
+        spec = one.params.get("verifier")
+        found = rewards.weights(str(spec)) if spec else {}
+        if len(found) < 2 or weights not in (None, found):
+            what = f"the verifier {spec}" if spec else "the verifier of each prompt"
+            raise DataError(
+                f"`{one.path}` was scored by {what}, and this objective normalises each reward of "
+                "one weighted sum on its own",
+                "score all with one sum, as in `--verifier 0.9*math+0.1*format`",
+            )
+        weights = found
+    return weights or {}
+
+
+def _columns(
+    scores: Shards, rollouts: Shards, parts: tuple[str, ...]
+) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
+    """The key, reward, its parts and verdict of all rows, and the tokens of each completion."""
+    names = [*common.KEY, "reward", "correct", *parts]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
     lengths: list[np.ndarray] = []
     for index in range(len(scores)):
-        part = common.zip_columns(index, rollouts, scores, only=("reward", "correct", "token_ids"))
+        part = common.zip_columns(index, rollouts, scores, only=(*names, "token_ids"))
         for name in names:
             chunks[name] += part[name].chunks
         length = pc.fill_null(pc.list_value_length(part["token_ids"]), 0)
         lengths.append(length.to_numpy().astype(np.int64))
-    types = schema.schema("scores")
+    types = schema.schema("scores", parts)
     return (
         {name: pa.chunked_array(chunks[name], types.field(name).type) for name in names},
         np.concatenate([np.empty(0, np.int64), *lengths]),
@@ -255,11 +280,15 @@ def _check_rewards(
             "`--algo rloo`",
         )
     size_N = group_stats.total(torch.ones_like(step.group_N), step.group_N)
-    small_N = step.present_N & (size_N < 2)
+    least = objective.least_group
+    small_N = step.present_N & (size_N < least)
     if objective.group_relative and not allow_singletons and bool(small_N.any()):
-        prompt_id = prompt_ids[int(small_N.nonzero()[0])].as_py()
+        row = int(small_N.nonzero()[0])
+        one = least == 2
         raise DataError(
-            f"prompt `{prompt_id}` has one completion, its group needs two",
+            f"prompt `{prompt_ids[row].as_py()}` has {'one' if one else int(size_N[row])} "
+            f"completion{'' if size_N[row] == 1 else 's'}, its group needs "
+            f"{'two' if one else least}",
             "sample more with `rlvr rollout -n`, or give it advantage 0 with --allow-singletons",
         )
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms import objective as objectives
+from rlvr_cli.algorithms.objective import Objective, Tokens
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.protocols import Row
+from rlvr_cli.protocols import Floats, Row
+from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common, logprob
 from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.schema import TOP_K
@@ -40,9 +43,9 @@ def read(
     """The kept rows with the columns that the objective and the old log-probs need."""
     by_sampler = _by_sampler(rollouts)
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
-    needed = logprob.reference_columns(objective.needs) + (
-        ("old_logp",) if old == "old_logp" else ()
-    )
+    needed = logprob.read_columns(objective.needs)
+    if old == "old_logp" and old not in needed:
+        needed = (*needed, old)
     _require_logprobs(logprobs, rollouts, needed, objective.top_k)
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
@@ -67,15 +70,16 @@ def read(
     table = pa.concat_tables(part for parts in kept for part in parts)
     known = table[by_sampler].is_valid().to_pylist()
     sampled = common.arrays(table[by_sampler])
+    inputs = [
+        merged.get(number, number)
+        for number, parts in enumerate(kept)
+        for part in parts
+        for _ in range(len(part))
+    ]
     return UpdateBatch(
-        _rows(table, objective, old),
+        _rows(table, objective, old, _token_columns(table, objective, inputs)),
         table["prompt_id"].to_pylist(),
-        [
-            merged.get(number, number)
-            for number, parts in enumerate(kept)
-            for part in parts
-            for _ in range(len(part))
-        ],
+        inputs,
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
 
@@ -158,7 +162,37 @@ def _require_behaviour(table: pa.Table, rollouts: Shards, hint: str) -> None:
         raise DataError(f"`{rollouts.path}` has completions without behaviour_logp", hint)
 
 
-def _rows(table: pa.Table, objective: Objective, old: str | None) -> list[Row]:
+def _token_columns(
+    table: pa.Table, objective: Objective, inputs: list[int]
+) -> list[dict[str, Floats]]:
+    """What an objective makes of the tokens of all rows together, row by row."""
+    lengths = pc.list_value_length(table["token_ids"]).to_numpy()
+    if not objective.token_columns or not len(lengths):
+        return [{} for _ in lengths]
+    groups = common.group_codes(list(zip(inputs, table["prompt_id"].to_pylist(), strict=True)))
+    ends = np.cumsum(lengths)
+    row_K = np.repeat(np.arange(len(lengths)), lengths)
+    tokens = Tokens(
+        row_K=torch.from_numpy(row_K),
+        group_K=torch.from_numpy(groups[row_K]),
+        place_K=torch.from_numpy(np.arange(len(row_K)) - (ends - lengths)[row_K]),
+        advantage_K=torch.from_numpy(table["advantage"].to_numpy()[row_K]),
+        stored={
+            name: torch.from_numpy(common.flat(table[name]).astype(np.float64))
+            for name in logprob.stored_columns(objective.needs)
+        },
+    )
+    values = objectives.token_values(objective, tokens)
+    split = {name: np.split(value_K.numpy(), ends[:-1]) for name, value_K in values.items()}
+    return [{name: rows[i] for name, rows in split.items()} for i in range(len(lengths))]
+
+
+def _rows(
+    table: pa.Table,
+    objective: Objective,
+    old: str | None,
+    token_columns: list[dict[str, Floats]],
+) -> list[Row]:
     def lists(name: str | None) -> Sequence[Any]:
         is_there = name in table.column_names
         return common.arrays(table[name]) if is_there else [None] * table.num_rows
@@ -177,9 +211,11 @@ def _rows(table: pa.Table, objective: Objective, old: str | None) -> list[Row]:
             ref_topk_ids=ref_topk_ids,
             ref_topk_logp=ref_topk_logp,
             columns={name: value for name, value in row.items() if value is not None},
+            token_columns=own,
         )
         for (
             row,
+            own,
             prompt_token_ids,
             token_ids,
             old_logp,
@@ -187,5 +223,5 @@ def _rows(table: pa.Table, objective: Objective, old: str | None) -> list[Row]:
             behaviour_logp,
             ref_topk_ids,
             ref_topk_logp,
-        ) in zip(plain, *map(lists, names), strict=True)
+        ) in zip(plain, token_columns, *map(lists, names), strict=True)
     ]

@@ -17,7 +17,7 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.shards import Shards
 
 KEY = ["prompt_id", "sample_index"]
-_NOUNS = {"entropy": "an entropy", "max_prob": "a probability"}
+_NOUNS = {"entropy": "an entropy", "max_prob": "a probability", "collision": "a probability"}
 
 
 def together(shards: Shards | None, out: Path) -> Shards | None:

@@ -25,8 +25,10 @@ from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
+COLLISION = "collision"
+OF_POLICY = (*POLICY_COLUMNS, COLLISION)  # the last where it is asked for
 REFERENCE_COLUMNS = ("ref_logp", *TOP_K)
-COLUMNS = (*POLICY_COLUMNS, *REFERENCE_COLUMNS)
+COLUMNS = (*OF_POLICY, *REFERENCE_COLUMNS)
 
 
 def run(
@@ -44,13 +46,14 @@ def run(
 ) -> Shards | None:
     """A logprobs directory with the columns asked for, at the temperature of the rollouts.
 
-    `policy` gives old_logp, entropy and max_prob, `reference` gives ref_logp and, for each token,
-    the ids and log-probs of the `ref_top_k` tokens that it finds likeliest there. `load` is called
-    once for each of them that a part needs and may know them in memory; without it they are loaded.
+    `policy` gives old_logp, entropy, max_prob and collision, `reference` gives ref_logp and, for
+    each token, the ids and log-probs of the `ref_top_k` tokens that it finds likeliest there.
+    `load` is called once for each of them that a part needs and may know them in memory; without
+    it they are loaded.
     """
     check(columns, has_reference=reference is not None, ref_top_k=ref_top_k)
     columns = tuple(name for name in COLUMNS if name in columns)
-    by_policy = policy if set(columns) & set(POLICY_COLUMNS) else None
+    by_policy = policy if set(columns) & set(OF_POLICY) else None
     by_reference = reference if set(columns) & set(REFERENCE_COLUMNS) else None
     if by_reference and ref_top_k:
         _check_vocabulary(by_reference, ref_top_k)
@@ -71,7 +74,7 @@ def run(
         part = rollouts.part(index)
         common.require_tokens(rollouts, part)
         columns_of_part = {name: part[name] for name in common.KEY}
-        for source, kind in ((by_policy, POLICY_COLUMNS), (by_reference, REFERENCE_COLUMNS)):
+        for source, kind in ((by_policy, OF_POLICY), (by_reference, REFERENCE_COLUMNS)):
             if source:
                 names = [name for name in columns if name in kind]
                 arrays = _evaluate(load(source).model, part, names, plan)
@@ -96,6 +99,16 @@ def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the reference policy that an objective with these needs reads."""
     columns = {"ref_logp": ("ref_logp",), "ref_topk": TOP_K}
     return tuple(name for need in columns if need in needs for name in columns[need])
+
+
+def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """The columns of the policy before its update that an objective with these needs reads."""
+    return tuple(name for name in OF_POLICY if f"stored_{name}" in needs)
+
+
+def read_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """Every column that an objective with these needs reads."""
+    return (*stored_columns(needs), *reference_columns(needs))
 
 
 def default_columns(*, has_reference: bool, ref_top_k: int) -> tuple[str, ...]:
@@ -164,15 +177,17 @@ def _values(
     from rlvr_cli.models import logprobs as forward
 
     temperature = params["temperature"]
-    likeliest: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     if set(names) & set(TOP_K):
         stats, top_k = forward.with_top_k(
             model, batch, params["ref_top_k"], temperature=temperature
         )
-        likeliest = dict(zip(TOP_K, top_k, strict=True))
+        others = dict(zip(TOP_K, top_k, strict=True))
+    elif COLLISION in names:
+        stats, others[COLLISION] = forward.with_collision(model, batch, temperature=temperature)
     else:
         stats = forward.completion_stats(model, batch, temperature=temperature)
-    return likeliest | {
+    return others | {
         "old_logp": stats.logp_BT,
         "ref_logp": stats.logp_BT,
         "entropy": stats.entropy_BT,

@@ -92,6 +92,9 @@ MEANING: dict[str, dict[str, str]] = {
         "ref_logp": f"log-prob under the reference policy, {_OF_A_POLICY}",
         "entropy": f"entropy of the policy's distribution over the next token, {_OF_A_POLICY}",
         "max_prob": f"the policy's largest probability, {_OF_A_POLICY}",
+        "collision": "the sum of the policy's squared probabilities of the next token, "
+        f"{_OF_A_POLICY}; the column is there only where `--columns` names it or the objective "
+        "reads it, as `otb` does",
         "ref_topk_ids": "ids of the tokens that the reference policy finds likeliest at each token",
         "ref_topk_logp": "their log-probs under the reference policy",
     },
@@ -188,6 +191,21 @@ EXTRA: dict[str, dict[str, Extra]] = {
             "share of the tokens with a negative advantage where the anchor alone makes the gain "
             "flat",
             "`apo`, `+anchor`",
+        ),
+        "cov_clipped": Extra(
+            "share of trained tokens that give no gain, as the covariance of their log-prob and "
+            "advantage is large",
+            "`+clip-cov`",
+        ),
+        "cov_penalised": Extra(
+            "share of trained tokens that are penalised, as the covariance of their log-prob and "
+            "advantage is the largest",
+            "`+kl-cov`",
+        ),
+        "top_entropy": Extra(
+            "share of trained tokens that give a gain, as their entropy before the update is the "
+            "highest",
+            "`+top-entropy`",
         ),
         "correction_cut": Extra(
             "share of trained tokens whose correction weight is cut at the cap", "`+is-correction`"

@@ -22,7 +22,7 @@ _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
 TOP_K = ("ref_topk_ids", "ref_topk_logp")
 INPUT = "input"
 _INPUT = _field(INPUT, pa.int32())
-_ON_DEMAND = ("policy_logp", INPUT)  # there only if `only` names it
+_ON_DEMAND = ("policy_logp", "collision", INPUT)  # there only if `only` names it
 _UNKNOWN_OF_IMPORTS = ("finish_reason",)
 
 _SCHEMAS = {
@@ -63,6 +63,7 @@ _SCHEMAS = {
         _field("ref_logp", _NATS, "nats", null=True),
         _field("entropy", _NATS, "nats", null=True),
         _field("max_prob", _NATS, "probability", null=True),
+        _field("collision", _NATS, "probability", null=True),
         _field(TOP_K[0], _list(_TOKENS), "the likeliest tokens, likeliest first", null=True),
         _field(TOP_K[1], _list(_NATS), "nats", null=True),
     ],

@@ -7,7 +7,7 @@ adds to the loss, and the gradient of that by the row's logp [T] (or by each lea
 Shapes: N completions, B rows of a micro-batch, T completion tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,19 +15,25 @@ import pytest
 import torch
 
 from rlvr_cli.algorithms import objective
-from rlvr_cli.algorithms.objective import Step, TokenBatch, Totals
+from rlvr_cli.algorithms.objective import Part, Step, TokenBatch, Tokens, Totals
 
 MOST_WITH_OPTIONS = 100  # batches for a spec that names options
 LONGEST = 40  # tokens
 SUM_LIMIT = 19.0  # nats; the log ratio of a completion stays within the clamp at 20
 LEAVES = ("logp", "entropy", "anchor_logp")
 FIELDS = (*LEAVES, "old_logp", "ref_logp", "behaviour_logp", "anchor_ref_logp")
+STORED = {"old_logp": "old_logp", "entropy": "old_entropy", "collision": "old_collision"}
+WEIGHTS = (0.7, -1.3)  # of the parts of a reward
 GARBAGE = 55.0  # stands in the padding
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """The completions an oracle sees; `rows` holds the tokens of each."""
+    """The completions an oracle sees; `rows` holds the tokens of each.
+
+    `parts` are two rewards of each, NaN where a completion is not judged, and `columns` what the
+    estimate of an oracle says of them.
+    """
 
     reward: np.ndarray
     correct: np.ndarray
@@ -35,11 +41,14 @@ class Rollouts:
     length: np.ndarray
     rows: list
     max_length: int
+    parts: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    columns: dict = field(default_factory=dict)
 
     def take(self, which_N) -> "Rollouts":
         rows = [row for row, taken in zip(self.rows, which_N, strict=True) if taken]
         columns = (self.reward, self.correct, self.group, self.length)
-        return Rollouts(*(column[which_N] for column in columns), rows, self.max_length)
+        parts = self.parts[which_N] if len(self.parts) else self.parts
+        return Rollouts(*(column[which_N] for column in columns), rows, self.max_length, parts)
 
     @property
     def tokens(self) -> int:
@@ -118,7 +127,14 @@ def random_rollouts(rng):
         row.log_ratio = row.logp - row.old_logp
     reward[~present] = 0.0
     max_length = LONGEST + int(rng.integers(0, 9))
-    return Rollouts(reward, correct, group, lengths, rows, max_length), present
+    for row in rows:
+        row.old_entropy = np.round(rng.exponential(size=row.length), rng.choice([1, 9]))
+        row.old_collision = np.exp(row.old_logp) ** 2 + rng.random(row.length) * 0.5
+    parts = np.stack(
+        [np.concatenate([random_rewards(rng, size) for size in sizes])[order] for _ in WEIGHTS], 1
+    )
+    parts[rng.random(parts.shape) < rng.choice([0, 0.1])] = np.nan
+    return Rollouts(reward, correct, group, lengths, rows, max_length, parts), present
 
 
 def random_micro_batches(rng, count):
@@ -153,10 +169,37 @@ def random_case(rng):
 def measured_advantages(goal, rollouts, present):
     columns = (rollouts.reward, present, rollouts.correct, rollouts.group, rollouts.length)
     tensors = (torch.from_numpy(np.ascontiguousarray(column)) for column in columns)
-    return objective.advantages(goal, Step(*tensors, max_length=rollouts.max_length))
+    parts = tuple(
+        Part(weight, torch.from_numpy(np.ascontiguousarray(reward)))
+        for weight, reward in zip(WEIGHTS, rollouts.parts.T, strict=bool(len(rollouts.parts)))
+    )
+    step = Step(*tensors, max_length=rollouts.max_length, parts=parts)
+    return objective.advantages(goal, step)
 
 
-def micro_batch(goal, case, made, rows):
+def token_columns(goal, case, made):
+    """What is made of the tokens of all kept rows together, [N, T] each."""
+    keep, rollouts = made["keep"].numpy(), case.rollouts
+    length = np.where(keep, rollouts.length, 0)
+    row_K = torch.from_numpy(np.repeat(np.arange(len(keep)), length))
+    kept = [row for row, is_kept in zip(rollouts.rows, keep, strict=True) if is_kept]
+    tokens = Tokens(
+        row_K=row_K,
+        group_K=torch.from_numpy(rollouts.group)[row_K],
+        place_K=torch.from_numpy(np.concatenate([np.arange(n) for n in length])),
+        advantage_K=made["advantage"][row_K],
+        stored={
+            name: torch.from_numpy(np.concatenate([np.empty(0), *(vars(r)[f] for r in kept)]))
+            for name, f in STORED.items()
+        },
+    )
+    where_NT = torch.from_numpy(np.arange(LONGEST) < length[:, None])
+    empty_NT = torch.full((len(keep), LONGEST), GARBAGE, dtype=torch.float64)
+    values = objective.token_values(goal, tokens)
+    return {name: empty_NT.masked_scatter(where_NT, value) for name, value in values.items()}
+
+
+def micro_batch(goal, case, made, tokens, rows):
     length_B = case.rollouts.length[rows]
     width = length_B.max(initial=1)
     rows_B = torch.from_numpy(rows)
@@ -166,6 +209,7 @@ def micro_batch(goal, case, made, rows):
         mask_BT=torch.from_numpy(np.arange(width) < length_B[:, None]),
         advantage_B=made["advantage"][rows_B],
         columns={name: made[name][rows_B] for name in goal.columns},
+        token_columns={name: value[rows_B, :width] for name, value in tokens.items()},
     )
 
 
@@ -174,10 +218,11 @@ def measured_loss(goal, case, made):
     keep = made["keep"].numpy()
     kept = case.rollouts.take(keep)
     totals = Totals(kept.tokens, kept.sequences, case.rollouts.max_length)
+    tokens = token_columns(goal, case, made)
     value, gradients = 0.0, {name: np.zeros((len(keep), LONGEST)) for name in LEAVES}
     for chosen in case.micro_batches:
         rows = chosen[keep[chosen]]
-        batch = micro_batch(goal, case, made, rows)
+        batch = micro_batch(goal, case, made, tokens, rows)
         part = objective.loss(goal, batch, totals).value
         leaves = [getattr(batch, f"{name}_BT") for name in LEAVES]
         slopes = torch.autograd.grad(part, leaves, allow_unused=True)
@@ -224,7 +269,7 @@ def check(goal, case, estimate, cost):
         return
     kept = _spread(keep, case.present, False)
     columns = {name: value[keep] for name, value in columns.items()}
-    costs, gradients = true_loss(cost, batch.take(keep), columns)
+    costs, gradients = true_loss(cost, replace(batch.take(keep), columns=columns), columns)
     value, made_gradients = measured_loss(goal, case, made)
     assert_close(value, costs.sum(), "loss", scale=np.abs(costs).sum())
     for name in LEAVES:
@@ -280,7 +325,7 @@ def advantages():
 def gains():
     """Minus the loss and its gradients by the leaves, of rows of tokens at these ratios."""
 
-    def run(spec, ratios, advantages, *, max_length=LONGEST, columns=None, **tokens):
+    def run(spec, ratios, advantages, *, max_length=LONGEST, columns=None, own=None, **tokens):
         ratio_BT = torch.tensor(ratios, dtype=torch.float64)
         ratio_BT = ratio_BT[:, None] if ratio_BT.ndim == 1 else ratio_BT
         fields = {name: torch.full_like(ratio_BT, -1.0) for name in FIELDS}
@@ -297,6 +342,10 @@ def gains():
             mask_BT=torch.ones_like(ratio_BT, dtype=torch.bool),
             advantage_B=torch.tensor(advantages, dtype=torch.float64),
             columns=columns,
+            token_columns={
+                n: torch.tensor(v, dtype=torch.float64).view_as(ratio_BT)
+                for n, v in (own or {}).items()
+            },
         )
         totals = Totals(ratio_BT.numel(), len(ratio_BT), max_length)
         value = -objective.loss(objective.build(spec), batch, totals).value

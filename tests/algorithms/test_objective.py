@@ -33,9 +33,9 @@ PUBLISHED_REFUSED = {
 def facts(folder, name):
     """What the test file of an objective or a modifier says of it, for the tests of all.
 
-    A modifier's may have `SHORT` (a spec that suits completions of a few tokens), `refuses`
-    (whether it refuses an objective) and `trained` (the tokens that get a gradient); an
-    objective's `undrifted` (weight and advantage where the policy has not moved).
+    It may have `SHORT` (a spec that suits completions of a few tokens, and groups of two); a
+    modifier's `refuses` (whether it refuses an objective) and `trained` (the tokens that get a
+    gradient); an objective's `undrifted` (weight and advantage where the policy has not moved).
     """
     path = Path(__file__).parent / folder / f"test_{name.replace('-', '_')}.py"
     if not path.exists():
@@ -57,9 +57,14 @@ def choices(folder, name):
 
 NAMES = registry.names("objectives")
 MODIFIERS = registry.names("modifiers")
-BASES = NAMES + [spec for name in NAMES for spec in choices("objectives", name)]
-PAIRS = {f"{base}+{modifier}": (base, modifier) for base in NAMES for modifier in MODIFIERS}
 OF_OBJECTIVES = {name: facts("objectives", name) for name in NAMES}
+SHORT = {name: OF_OBJECTIVES[name].get("SHORT", name) for name in NAMES}
+BASES = list(SHORT.values()) + [
+    spec.replace(name, SHORT[name], 1).replace(":", ",").replace(",", ":", 1)
+    for name in NAMES
+    for spec in choices("objectives", name)
+]
+PAIRS = {f"{base}+{modifier}": (base, modifier) for base in NAMES for modifier in MODIFIERS}
 OF_MODIFIERS = {name: facts("modifiers", name) for name in MODIFIERS}
 REFUSED = {
     pair
@@ -69,7 +74,7 @@ REFUSED = {
 SPECS = [
     *BASES,
     *(
-        f"{base}+{OF_MODIFIERS[modifier].get('SHORT', modifier)}"
+        f"{SHORT[base]}+{OF_MODIFIERS[modifier].get('SHORT', modifier)}"
         for pair, (base, modifier) in PAIRS.items()
         if pair not in REFUSED
     ),
@@ -113,6 +118,14 @@ def test_the_pairings_that_are_known_to_have_no_meaning_are_refused():
     assert REFUSED >= PUBLISHED_REFUSED
 
 
+def chosen(*shape):
+    """1 for a token and 0 for the others, every third one."""
+    return (torch.arange(math.prod(shape)) % 3 == 0).view(shape).double()
+
+
+OF_COLUMNS = {name: chosen for name in ("cov_clipped", "cov_penalised", "top_entropy")}
+
+
 def make_batch(goal, seed=0, *, drift=0.3, rows=7, width=6, dtype=torch.float64):
     """Random rows of 0 to `width` tokens, some within untrained, with garbage where masked."""
     rng = torch.Generator().manual_seed(seed)
@@ -142,6 +155,10 @@ def make_batch(goal, seed=0, *, drift=0.3, rows=7, width=6, dtype=torch.float64)
         anchor_logp_BT=masked(anchor_BT).requires_grad_(),
         anchor_ref_logp_BT=masked(anchor_BT + drift * normal(rows, width)),
         columns={name: 0.1 + normal(rows).abs().to(dtype) for name in goal.columns},
+        token_columns={
+            name: masked(OF_COLUMNS.get(name, normal)(rows, width))
+            for name, _ in goal.token_columns
+        },
     )
 
 
@@ -169,7 +186,8 @@ def transform(batch, change):
     """The batch with a change made to each of its tensors, [B] ones as well as [B, T]."""
     made = {k: change(v) for k, v in vars(batch).items() if isinstance(v, torch.Tensor)}
     columns = {name: change(value) for name, value in batch.columns.items()}
-    return dataclasses.replace(batch, **made, columns=columns)
+    own = {name: change(value) for name, value in batch.token_columns.items()}
+    return dataclasses.replace(batch, **made, columns=columns, token_columns=own)
 
 
 def assert_same(made, expected):

@@ -41,6 +41,18 @@ def test_the_statistics_are_those_of_the_softmax(sizes, temperature):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.3}, {"softcap": 1.5, "vocabulary": 50}])
+def test_the_collision_is_the_sum_of_squared_probabilities(monkeypatch, options):
+    hidden, head, bias, _ = problem(7, 16, 63)
+    monkeypatch.setattr(sizes, "CHUNK_ELEMENTS", 3 * 63)
+    made = reference.collision(hidden, head, bias_V=bias, **options)
+    logits = (hidden @ head.T + bias)[:, : options.get("vocabulary")]
+    if cap := options.get("softcap"):
+        logits = cap * (logits / cap).tanh()
+    expected = (logits / options.get("temperature", 1)).softmax(-1).square().sum(-1)
+    torch.testing.assert_close(made, expected, rtol=1e-12, atol=0)
+
+
 def test_a_hand_worked_token():
     # Logits log 1, log 2, log 5 at temperature 1: probabilities 1/8, 1/4, 5/8.
     head = tensor([[math.log(1)], [math.log(2)], [math.log(5)]], dtype=torch.float64)

@@ -14,7 +14,8 @@ every_recipe = pytest.mark.parametrize("name", PAPERS)
 
 # Family: model, steps, prompts a step, prompts a mini-batch, completions a prompt, longest
 # completion. Anchored Policy Optimization, Table 6; arXiv:2605.04066, 5.1; arXiv:2602.04620,
-# Table I; When Sharpening Becomes Collapse, 4.1; arXiv:2510.04028, C.2. A star marks what the
+# Table I; When Sharpening Becomes Collapse, 4.1; arXiv:2505.22617 and its authors' scripts of the 7B
+# model; arXiv:2510.04028, C.2. A star marks what the
 # paper does not state.
 FAMILIES = {
     "apo": ("Qwen/Qwen2.5-Math-7B", 240, 512, 32, 8, 2048 - 512),
@@ -22,6 +23,7 @@ FAMILIES = {
     "quatro": ("Qwen/Qwen2.5-Math-1.5B", "*", 256, 64, 8, 1024),
     "iac": ("Qwen/Qwen3-4B", 2000, 64, "*", 8, "*"),
     "iac-8b": ("Qwen/Qwen3-8B", 2000, 64, "*", 8, "*"),
+    "entropy": ("Qwen/Qwen2.5-7B", "*", 256, 32, 8, 8192),
     "two-stage": ("Qwen/Qwen2.5-Math-7B", "*", 1024, 256, 8, "*"),
 }
 
@@ -58,6 +60,20 @@ TABLE = {
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
     "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),
+    "clip-cov": (
+        "entropy",
+        {
+            "grpo": {"clip_low": 1, "clip_high": 1} | TOKENS,
+            "clip-cov": {"share": 2e-4, "low": 1, "high": 5},
+        },
+    ),
+    "kl-cov": (
+        "entropy",
+        {
+            "grpo": {"clip_low": 1, "clip_high": float("inf")} | TOKENS,
+            "kl-cov": {"share": 2e-3, "beta": 1},
+        },
+    ),
     "grpo-n": (
         "two-stage",
         {"grpo": CLIP | COMPLETIONS, "negative-only": {}, "kl": KL, "entropy": ENTROPY},
@@ -66,9 +82,9 @@ TABLE = {
     "two-stage-grpo": ("two-stage", {"grpo": CLIP | COMPLETIONS, "kl": KL, "entropy": ENTROPY}),
     "two-stage-gspo": ("two-stage", {"gspo": CLIP, "kl": KL, "entropy": ENTROPY}),
 }
-RATES = {"quatro-stress-rate": 1e-5}
+RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
 EPOCHS = {"quatro-stress-epochs": 5}
-WEIGHT_DECAY = {"quatro": 0.0}
+WEIGHT_DECAY = {"quatro": 0.0, "entropy": 0.0}
 
 
 def parts_of(spec):
@@ -95,7 +111,7 @@ def test_the_numbers_are_those_of_the_paper(name):
     assert update.learning_rate == RATES.get(name, 1e-6)
     assert update.epochs == EPOCHS.get(name, 1)
     assert update.weight_decay == WEIGHT_DECAY.get(family, 0.01)
-    assert (rollout.max_draws > 1) == ("dapo" in parts)
+    assert (rollout.max_draws > 1) == ("dapo" in parts or family == "entropy")
     given = parts_of(run.algo)
     assert list(given) == list(parts)
     for part, options in parts.items():

@@ -91,6 +91,18 @@ def test_likeliest_tokens_agree_with_the_other_columns(rollouts, builtin, tmp_pa
     assert np.array_equal(logp[row, place], common.flat(table["ref_logp"])[row])
 
 
+def test_the_collision_is_that_of_all_tokens(rollouts, builtin, tmp_path):
+    """With as many likeliest tokens as the vocabulary has."""
+    logprobs = make(rollouts, tmp_path / "made", builtin, ref_top_k=64)
+    table = logprobs.table()
+    logp = common.flat(table["ref_topk_logp"])
+    expected = np.exp(logp.astype(np.float64)) ** 2
+    made = common.flat(table["collision"])
+    assert np.abs(np.exp(logp).sum(1) - 1).max() < 0.05
+    np.testing.assert_allclose(made, expected.sum(1), rtol=1e-3)
+    assert (made <= common.flat(table["max_prob"]) + 1e-6).all()
+
+
 def test_the_summary_has_no_mean_of_ids(rollouts, builtin, tmp_path):
     logprobs = make(rollouts, tmp_path / "made", builtin)
     assert not {"ref_topk_ids", "ref_topk_logp"} & logprobs.summary.keys()

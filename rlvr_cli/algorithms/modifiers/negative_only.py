@@ -25,7 +25,7 @@ def build() -> Modifier:
             )
         return replace(
             objective,
-            factors=(*objective.factors, lambda batch: (batch.advantage_B < 0)[:, None]),
+            factors=(*objective.factors, lambda batch: batch.advantage_BT < 0),
         )
 
     return modify

@@ -62,7 +62,7 @@ def build(
         columns = {name: value_B[:, None] for name, value_B in batch.columns.items()}
         return surrogate.power_mean(
             log_ratio_BT,
-            batch.advantage_B[:, None],
+            batch.advantage_BT,
             batch.mask_BT,
             power_B1=columns["power"],
             low_B1=columns["clip_low"],

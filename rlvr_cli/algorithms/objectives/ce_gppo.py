@@ -45,7 +45,7 @@ def build(
         base,
         surrogate=lambda batch, log_ratio_BT: surrogate.preserving(
             log_ratio_BT,
-            batch.advantage_B[:, None],
+            batch.advantage_BT,
             low=clip_low,
             high=clip_high,
             beta1=beta1,

@@ -24,7 +24,7 @@ def build(*, cap: float = 5.0, eps: float = 1e-6, ddof: int = 1) -> Objective:
         },
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.capped(
-            log_ratio_BT, batch.logp_BT, batch.advantage_B[:, None], cap=cap
+            log_ratio_BT, batch.logp_BT, batch.advantage_BT, cap=cap
         ),
         weight=weight.token_mean,
     )

@@ -26,7 +26,7 @@ def build(*, clip: float = 0.4, eps: float = 1e-6, ddof: int = 1) -> Objective:
         },
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.geometric(
-            log_ratio_BT, batch.advantage_B[:, None], batch.mask_BT, clip=clip
+            log_ratio_BT, batch.advantage_BT, batch.mask_BT, clip=clip
         ),
         weight=weight.seq_mean_token_mean,
         ratio="sequence",

@@ -17,7 +17,7 @@ def build() -> Objective:
     return Objective(
         advantage=lambda step: {"advantage": advantage.mixed_share(step.reward_N, step.group_N)},
         log_ratio=lambda batch: ratio.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
-        surrogate=lambda batch, _: surrogate.log_prob(batch.logp_BT, batch.advantage_B[:, None]),
+        surrogate=lambda batch, _: surrogate.log_prob(batch.logp_BT, batch.advantage_BT),
         weight=weight.token_mean,
         ratio="none",
     )

@@ -37,7 +37,7 @@ def build(
         ),
         log_ratio=lambda batch: span(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.trust_region(
-            log_ratio_BT, batch.advantage_B[:, None], log_ratio=log_ratio, detach=detach
+            log_ratio_BT, batch.advantage_BT, log_ratio=log_ratio, detach=detach
         ),
         weight=weight.seq_mean_token_mean,
         columns=dual.COLUMNS,

@@ -28,7 +28,7 @@ def build(
         },
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.soft_gate(
-            log_ratio_BT, batch.advantage_B[:, None], tau_pos=tau_pos, tau_neg=tau_neg
+            log_ratio_BT, batch.advantage_BT, tau_pos=tau_pos, tau_neg=tau_neg
         ),
         weight=weight.seq_mean_token_mean,
     )

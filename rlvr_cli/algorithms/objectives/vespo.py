@@ -39,7 +39,7 @@ def build(
         surrogate=lambda batch, log_ratio_BT: surrogate.reshaped(
             log_ratio_BT,
             batch.logp_BT,
-            batch.advantage_B[:, None],
+            batch.advantage_BT,
             pos=(k_pos, lambda_pos),
             neg=(k_neg, lambda_neg),
         ),

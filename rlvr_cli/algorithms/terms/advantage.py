@@ -5,7 +5,8 @@ Estimators that compare the completions of a group give exactly 0 where its rewa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms import group_stats
 from rlvr_cli.runtime.later import torch
@@ -31,6 +32,49 @@ def group_mean(reward_N: Tensor, group_N: Tensor) -> Tensor:
     """
     off_N = reward_N - group_stats.mean(reward_N, group_N)
     return torch.where(_constant(reward_N, group_N), 0.0, off_N)
+
+
+def batch_norm(
+    reward_N: Tensor,
+    group_N: Tensor,
+    *,
+    of: Literal["rewards", "advantages"],
+    eps: float = 1e-6,
+    ddof: int = 1,
+) -> Tensor:
+    """Reward minus the group's mean, over one standard deviation of the whole batch.
+
+    A_i = (R_i - mean_j R_j) / (s + eps),  s of all rewards or of all R_i - mean_j R_j
+
+    (Lite PPO, arXiv:2508.08221, sec. 5; Magistral, arXiv:2506.10910, sec. 2.1)
+    """
+    off_N = group_mean(reward_N, group_N)
+    value_N = reward_N if of == "rewards" else off_N
+    return off_N / (group_stats.std(value_N, torch.zeros_like(group_N), ddof=ddof) + eps)
+
+
+def decoupled(
+    parts: Sequence[tuple[float, Tensor]],
+    group_N: Tensor,
+    *,
+    eps: float = 1e-4,
+    ddof: int = 1,
+) -> Tensor:
+    """The weighted sum of each reward's group-normalised advantage, standardised over the batch.
+
+        S_i = sum_n w_n (R_ni - mean_j R_nj) / (std_j R_nj + eps)
+        A_i = S_i / (std_j S_j + eps)
+
+    The deviation of S is over all completions of the batch. Its mean, which the paper takes off, is
+    0: the terms of each group sum to 0. `parts` are w_n and R_n; a NaN leaves its reward's
+    statistics and adds nothing. (GDPO, arXiv:2601.05242, sec. 3)
+    """
+    sum_N = torch.zeros(group_N.shape, dtype=torch.float64)
+    for share, reward_N in parts:
+        there_N = ~reward_N.isnan()
+        normed = group_norm(reward_N[there_N], group_N[there_N], eps=eps, ddof=ddof)
+        sum_N[there_N] += share * normed
+    return sum_N / (group_stats.std(sum_N, torch.zeros_like(group_N), ddof=ddof) + eps)
 
 
 def leave_one_out(reward_N: Tensor, group_N: Tensor) -> Tensor:

@@ -77,15 +77,15 @@ def anchored(base: Objective, anchor: Anchor) -> Objective:
         raise UsageError("this objective has an anchor of its own", "set that one's options")
 
     def gain(batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
-        advantage_B1 = batch.advantage_B[:, None]
+        advantage_BT = batch.advantage_BT
         r_BT = rectified(batch, log_ratio_BT, anchor)
-        pulled_BT = surrogate.pessimistic(r_BT, advantage_B1, low=low, high=high)
-        return torch.where(advantage_B1 < 0, pulled_BT, base.surrogate(batch, log_ratio_BT))
+        pulled_BT = surrogate.pessimistic(r_BT, advantage_BT, low=low, high=high)
+        return torch.where(advantage_BT < 0, pulled_BT, base.surrogate(batch, log_ratio_BT))
 
     def flat(batch: TokenBatch, log_ratio_BT: Tensor) -> tuple[Tensor, Tensor]:
         r_BT = rectified(batch, log_ratio_BT, anchor)
         pushed_BT = anchor.lam * ratio.clamp(log_ratio_BT).exp()
-        negative_BT = (batch.advantage_B[:, None] < 0).expand_as(batch.mask_BT)
+        negative_BT = (batch.advantage_BT < 0).expand_as(batch.mask_BT)
         return (r_BT < 1 - low) & (pushed_BT >= 1 - low), negative_BT
 
     needs = base.needs | ({"ref_topk"} if anchor.beta else set())

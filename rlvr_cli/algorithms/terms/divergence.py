@@ -46,7 +46,7 @@ def is_beyond(
     logp_BT = torch.where(batch.mask_BT, batch.logp_BT.detach(), 0.0)
     old_logp_BT = torch.where(batch.mask_BT, batch.old_logp_BT, 0.0)
     moved_BT = measure(logp_BT, old_logp_BT)
-    advantage_B1 = batch.advantage_B[:, None]
+    advantage_B1 = batch.advantage_BT
     up_BT = (advantage_B1 > 0) & (logp_BT > old_logp_BT) & (moved_BT > high)
     return up_BT | ((advantage_B1 < 0) & (logp_BT < old_logp_BT) & (moved_BT > low))
 
@@ -68,7 +68,7 @@ def masked(
 
     def gain(batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
         r_BT = ratio.clamp(log_ratio_BT).exp()
-        return torch.where(beyond(batch, log_ratio_BT), 0.0, r_BT * batch.advantage_B[:, None])
+        return torch.where(beyond(batch, log_ratio_BT), 0.0, r_BT * batch.advantage_BT)
 
     return Objective(
         advantage=advantage,

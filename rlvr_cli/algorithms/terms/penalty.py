@@ -55,6 +55,6 @@ def with_kl(
         cost_BT = beta * estimate(batch.logp_BT, batch.ref_logp_BT)
         if not errors:
             return cost_BT
-        return torch.where(batch.advantage_B[:, None] < 0, cost_BT, 0.0)
+        return torch.where(batch.advantage_BT < 0, cost_BT, 0.0)
 
     return objective.with_penalty(cost, "ref_logp")

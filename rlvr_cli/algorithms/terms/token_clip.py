@@ -27,7 +27,7 @@ def objective(
         advantage=advantage,
         log_ratio=lambda batch: ratio.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.clipped(
-            log_ratio_BT, batch.advantage_B[:, None], low=low, high=high
+            log_ratio_BT, batch.advantage_BT, low=low, high=high
         ),
         weight=weight,
         clip=(low, high),

@@ -112,4 +112,8 @@ def _token_batch(
             else None
         ),
         columns={name: column(name) for name in objective.columns},
+        token_columns={
+            name: per_token(row.token_columns[name] for row in rows)
+            for name, _ in objective.token_columns
+        },
     )

@@ -37,7 +37,12 @@ class Part:
 
     @property
     def column(self) -> str:
-        return f"reward_{self.name.replace('-', '_')}"
+        return _column(self.name)
+
+
+def _column(name: str, number: int = 1) -> str:
+    named = f"{name}-{number}" if number > 1 else name
+    return f"reward_{named.replace('-', '_')}"
 
 
 def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
@@ -97,6 +102,21 @@ def names() -> list[str]:
     """The verifiers that can be named alone: `custom` is what a file's function becomes."""
     others = ("custom", *joins.JOINS, joins.BY)
     return [name for name in registry.names(_FOLDER) if name not in others]
+
+
+def weights(text: str) -> dict[str, float]:
+    """The weight of each term of a sum of single verifiers by its column; {} for anything else.
+
+    Nothing is imported or run for it.
+    """
+    found: dict[str, float] = {}
+    names: list[str] = []
+    for weight, spec in _weighted(text):
+        if joins.held(spec):
+            return {}
+        names.append(_short_name(spec))
+        found[_column(names[-1], names.count(names[-1]))] = weight
+    return found
 
 
 def check(text: str) -> None:

@@ -13,7 +13,7 @@ def refuses(objective):
 
 def trained(batch):
     """The tokens that get a gradient from the surrogate."""
-    return batch.mask_BT & (batch.advantage_B[:, None] < 0)
+    return batch.mask_BT & (batch.advantage_BT < 0)
 
 
 def estimate(batch):

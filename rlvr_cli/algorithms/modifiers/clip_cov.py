@@ -1,0 +1,55 @@
+"""Clip-Cov: a few tokens that take entropy away fastest give no gradient (arXiv:2505.22617).
+
+Elsewhere: verl, its authors' code on verl.
+Use: Entropy falls early; a few tokens do it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch, Tokens
+from rlvr_cli.algorithms.terms import ranking
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHOSEN = "cov_clipped"
+
+
+def build(*, share: float = 2e-4, low: float = 1.0, high: float = 5.0, seed: int = 0) -> Modifier:
+    """The gain times 0 at tokens drawn from those of a covariance within low and high.
+
+        cov_k = (log pi_old(y_k) - mean_j log pi_old(y_j)) (A_k - mean_j A_j)
+        K_clip: floor(share K) of {k : low <= cov_k <= high}, by chance; one at least
+
+    K counts the tokens of the rollout batch, over which the means are. Counts and penalties stay
+    as they are. `seed` is that of the draw.
+    """
+    if not 0 < share <= 1:
+        raise ValueError("share must lie above 0 and at most at 1")
+    if not low < high:
+        raise ValueError("low must lie below high")
+
+    def rule(tokens: Tokens) -> Tensor:
+        covariance_K = ranking.covariance(tokens)
+        return ranking.drawn_within(covariance_K, low=low, high=high, share=share, seed=seed)
+
+    def factor(batch: TokenBatch) -> Tensor:
+        return 1 - batch.token_columns[CHOSEN]
+
+    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return batch.token_columns[CHOSEN] > 0, torch.ones_like(batch.mask_BT)
+
+    def modify(objective: Objective) -> Objective:
+        return replace(
+            objective,
+            needs=objective.needs | {"stored_old_logp"},
+            token_columns=(*objective.token_columns, (CHOSEN, rule)),
+            factors=(*objective.factors, factor),
+            shares=(*objective.shares, (CHOSEN, chosen)),
+        )
+
+    return modify

@@ -1,0 +1,49 @@
+"""Top entropy: gradient at the tokens of highest entropy alone (80/20, arXiv:2506.01939).
+
+Elsewhere: TRL (`top_entropy_quantile`).
+Use: Long chains of thought of larger models: the forking tokens alone are trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch, Tokens
+from rlvr_cli.algorithms.terms import ranking
+from rlvr_cli.runtime.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHOSEN = "top_entropy"
+
+
+def build(*, share: float = 0.2) -> Modifier:
+    """The gain times 1[H_k >= tau], tau the quantile 1 - share of the entropies of all tokens.
+
+    The entropies are those of the policy before the update, over the tokens of the rollout batch.
+    Counts and penalties stay as they are. (arXiv:2506.01939, sec. 5)
+    """
+    if not 0 < share <= 1:
+        raise ValueError("share must lie above 0 and at most at 1")
+
+    def rule(tokens: Tokens) -> Tensor:
+        return ranking.upper_quantile(tokens.stored["entropy"], share=share)
+
+    def factor(batch: TokenBatch) -> Tensor:
+        return batch.token_columns[CHOSEN]
+
+    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return batch.token_columns[CHOSEN] > 0, torch.ones_like(batch.mask_BT)
+
+    def modify(objective: Objective) -> Objective:
+        return replace(
+            objective,
+            needs=objective.needs | {"stored_entropy"},
+            token_columns=(*objective.token_columns, (CHOSEN, rule)),
+            factors=(*objective.factors, factor),
+            shares=(*objective.shares, (CHOSEN, chosen)),
+        )
+
+    return modify
