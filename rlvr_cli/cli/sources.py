@@ -29,12 +29,13 @@ def directories(
     if given and len(given) > 1 and "-" in given:
         raise UsageError("`-` is one of several directories", "name them all")
     paths = [source(one) for one in given] if given else [source(None)]
+    opened = joined.opened(paths, kind)
     if len(paths) > 1 and out is None:
         raise UsageError(
             f"{len(paths)} directories are given, and what is made of them lies beside none",
             f"say where it goes, as in `--out mixed/{beside}`",
         )
-    return joined.opened(paths, kind), out or paths[0].parent / beside
+    return opened, out or paths[0].parent / beside
 
 
 def moved_to(given: list[Path] | None, kind: str, source: Any) -> Path | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.errors import FAILED, UsageError, UserError
 from rlvr_cli.loop.following import Others
 from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.terminal import console
@@ -107,7 +107,7 @@ class _Child:
             )  # fmt: skip
 
     def look(self) -> None:
-        """Starts it again if a signal ended it; an error if it failed."""
+        """Starts it again if a signal ended it; an error, with its exit code, if it failed."""
         assert self.process
         code = self.process.poll()
         if code is None or code == 0:
@@ -117,9 +117,11 @@ class _Child:
             self.start()
             return
         said = [line for line in self.log.read_text(errors="replace").splitlines() if line]
-        raise UserError(
+        error = UserError(
             f"{self.name} ended with {code}: {' / '.join(said[-2:])[:300]}", f"see `{self.log}`"
         )
+        error.exit_code = max(code, FAILED)
+        raise error
 
     def end(self, number: int) -> None:
         if self.process and self.process.poll() is None:

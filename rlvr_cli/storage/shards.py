@@ -356,6 +356,11 @@ def _incomplete(path: Path) -> DataError:
         hint = manifests.made_again(path)
         text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
         return manifests.Damaged(text, hint)
+    if not listings and path.is_dir() and not any(path.iterdir()):
+        return DataError(f"`{path}` is an empty folder", "check the path")
+    if not listings and (inner := sorted(path.glob(f"*/{MANIFEST}"))):
+        hint = f"name a directory of those in it, as `{inner[0].parent}`"
+        return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     if not listings:
         data = path.is_file() or not (path / "config.toml").exists()
         made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"

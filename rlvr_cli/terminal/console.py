@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 10.0
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 _ORIGIN: ContextVar[dict[str, Any] | None] = ContextVar("origin", default=None)
+_URLS: dict[str, str] = {}  # of copies of what lies in stores, by their paths
 
 
 @functools.cache
@@ -72,8 +73,23 @@ def _write_json(path: Path | str | None, summary: dict[str, Any]) -> None:
     document(json.dumps(whole, allow_nan=False) + "\n")
 
 
+def call_by_url(path: Path, url: str) -> None:
+    """From now on messages name a path, and all below it, by the URL that it is a copy of."""
+    _URLS[str(path)] = url
+
+
+def forget_urls() -> None:
+    _URLS.clear()
+
+
+def _with_urls(text: str) -> str:
+    for path, url in _URLS.items():
+        text = text.replace(path, url)
+    return text
+
+
 def say(text: str) -> None:
-    stderr().print(text)
+    stderr().print(_with_urls(text))
 
 
 def draw(target: "Console", plot: str) -> None:
@@ -99,9 +115,8 @@ def error(message: str, hint: str) -> None:
 def _labelled(label: str, style: str, text: str) -> None:
     from rich.text import Text
 
-    stderr().print(
-        Text.assemble((label, style), " ", escape.redacted(escape.line(text.replace("\n", " "))))
-    )
+    text = escape.redacted(escape.line(_with_urls(text).replace("\n", " ")))
+    stderr().print(Text.assemble((label, style), " ", text))
 
 
 def result(path: Path | str, summary: dict[str, Any], *, as_json: bool) -> None:

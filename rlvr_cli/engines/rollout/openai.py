@@ -138,7 +138,9 @@ class OpenAIEngine:
         unproven = []
         for server in self._pool.servers:
             try:
-                is_proven = checks.meet(server, self._policy, model, load=load)
+                is_proven = checks.meet(
+                    server, self._policy, model, load=load, retries=self._pool.retries
+                )
             except Failed as error:
                 server.failed(error, most=0)
                 continue

@@ -142,6 +142,12 @@ def test_a_server_that_is_down_leaves_its_work_to_the_others(sampled, server):
     assert "rollout: http://127.0.0.1:9: Connection refused (3 tries); it is left out" in ran.err
 
 
+@pytest.mark.parametrize(("retries", "said"), [(0, "refused; it"), (1, "refused (2 tries); it")])
+def test_a_server_that_is_down_is_tried_as_often_as_was_said(retries, said, sampled, server):
+    ran, _ = sampled(DOWN, server, options=f"check=false,retries={retries}")
+    assert f"rollout: http://127.0.0.1:9: Connection {said} is left out" in ran.err
+
+
 def test_a_server_that_dies_meanwhile_leaves_its_work_to_the_others(sampled, server, other):
     _, expected = sampled(server, out="alone")
     other.change = lambda choice, body: setattr(other, "always", HANG_UP) or choice
