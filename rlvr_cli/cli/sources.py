@@ -7,7 +7,7 @@ from typing import Any
 from rlvr_cli.cli import placing
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import several, stdin
-from rlvr_cli.terminal import console, escape
+from rlvr_cli.terminal import console, escape, plural
 
 
 def source(given: str | None) -> Path:
@@ -67,7 +67,7 @@ def _only_path(lines: list[str], expected: str) -> Path:
     """The path on the one line of stdin, which is then an input of the command."""
     if len(lines) != 1:
         raise UsageError(
-            f"stdin holds {len(lines)} lines, {expected}",
+            f"stdin holds {plural.of(len(lines), 'line')}, {expected}",
             "look at what the command before printed on stderr",
         )
     console.reads(escape.redacted(lines[0]))

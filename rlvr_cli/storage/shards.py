@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, fetched, journal, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
+from rlvr_cli.terminal import plural
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
 
@@ -166,7 +167,8 @@ class Shards:
         table = _read_part(path, entry["sha256"], columns)
         if table.num_rows != entry["rows"]:
             raise DataError(
-                f"`{path}` holds {table.num_rows} rows, its {MANIFEST} says {entry['rows']}",
+                f"`{path}` holds {plural.of(table.num_rows, 'row')}, its {MANIFEST} says "
+                f"{entry['rows']}",
                 manifests.made_again(self.path),
             )
         return _with_columns(table, expected, path, self.kind)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlvr_cli.terminal import escape
+from rlvr_cli.terminal import escape, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,14 +203,6 @@ def remark(name: str, *remarks: str) -> None:
         say(f"{name}: {escape.line(text)}")
 
 
-class _Unknown:
-    def __format__(self, form: str) -> str:
-        return "unknown"
-
-
-_UNKNOWN = _Unknown()  # in place of a number, whatever its format
-
-
 def conclude(
     parts: Parts,
     out: Path,
@@ -240,7 +232,7 @@ def finish(
     if shards is None:
         words = "this share is done, other processes are making the parts that are left"
     else:
-        words = text.format(**{k: _UNKNOWN if v is None else v for k, v in summary.items()})
+        words = plural.filled(text, summary)
     new = parts.counts["written"] + parts.counts["rewritten"]
     if shards is None:
         say(f"{parts.name}: {words}")
@@ -273,7 +265,7 @@ def evaluation(
     target.print(tables.metrics_table(summary["metrics"], summary["standard_error"]))
     for source, by_source in summary["sources"].items():
         named = f"`{source}`" if source else "without a source"
-        target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True)
+        target.print(f"{named}, {plural.of(by_source['prompts'], 'prompt')}", soft_wrap=True)
         target.print(tables.metrics_table(by_source["metrics"]))
     if plot:
         draw(target, plot)
@@ -310,16 +302,16 @@ def evaluation(
 def _notes(summary: dict[str, Any]) -> str:
     """How many prompts and completions there were, and what is unusual about them."""
     low, high = summary["n"]
-    n = f"{low}" if low == high else f"{low} to {high}"
-    each = f"{n} completion{'' if n == '1' else 's'} each"
-    notes = f"{summary['prompts']} prompts, {each}, {summary['excluded']} excluded"
+    each = f"{plural.of(low, 'completion') if low == high else f'{low} to {high} completions'} each"
+    notes = f"{plural.of(summary['prompts'], 'prompt')}, {each}, {summary['excluded']} excluded"
     if ids := summary["left_out"]:
         few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
-        notes += f", {len(ids)} prompts {summary['left_out_for']} left out ({few})"
+        notes += f", {plural.of(len(ids), 'prompt')} {summary['left_out_for']} left out ({few})"
     if summary.get("equal_texts"):
         notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
     if summary["repeated"]:
-        notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
+        rows = plural.of(summary["repeated"], "row")
+        notes += f", {rows} with the prompt and sample index of another"
     return notes
 
 

@@ -227,7 +227,7 @@ def test_a_request_that_no_server_can_answer_ends_the_command(sampled, server, o
         ({"finish_reason": "stop", "token_ids": [5], "text": "2",
           "logprobs": {"token_logprobs": [LOGP]}}, "ended a completion by token 5, which does not"),
         ({"finish_reason": "length", "token_ids": [5], "text": "2",
-          "logprobs": {"token_logprobs": [LOGP]}}, "cuts completions at 1 tokens, and --max-new-"),
+          "logprobs": {"token_logprobs": [LOGP]}}, "cuts completions at 1 token, and --max-new-"),
     ],
 )  # fmt: skip
 def test_what_is_no_sample_of_the_policy_is_refused(sampled, server, change, said):
