@@ -82,7 +82,7 @@ def _gpus(side: str, text: str | None) -> tuple[str, ...]:
 
 
 @dataclass
-class _Child:
+class Child:
     """One process that follows the run, and what it says, which goes to a log."""
 
     name: str
@@ -147,10 +147,10 @@ def started(run: Path, places: Places) -> Iterator[Others]:
     threads = max(1, cores.available() // (len(places.samplers) + 1))
     logs, follow = run / LOGS, ["--follow", str(run)]
     children = [
-        _Child(f"sampler {i}", ["rollout", *follow], gpu, logs / f"sampler-{i}.log", threads)
+        Child(f"sampler {i}", ["rollout", *follow], gpu, logs / f"sampler-{i}.log", threads)
         for i, gpu in enumerate(places.samplers)
     ]
-    children.append(_Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
+    children.append(Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
     try:
         for child in children:
             child.start()
@@ -159,12 +159,12 @@ def started(run: Path, places: Places) -> Iterator[Others]:
         _end(children)
 
 
-def _look(children: list[_Child]) -> None:
+def _look(children: list[Child]) -> None:
     for child in children:
         child.look()
 
 
-def _end(children: list[_Child]) -> None:
+def _end(children: list[Child]) -> None:
     for child in children:
         child.end(signal.SIGTERM)
     deadline = time.monotonic() + _STOPPED_S
