@@ -1,6 +1,6 @@
 """Whether noise 2 and merged products of the graph engine are right on a GPU, and what they save.
 
-    python -P benchmarks/decoding_anew.py [--only checks draws attention steps variants]
+    python benchmarks/decoding_anew.py [--only checks draws attention steps variants]
 
 Within eight minutes, with no files but the checkout. Old and new in one process, on
 Qwen2.5-1.5B's shape with random weights. One JSON line a measurement; the last one lists the
@@ -22,11 +22,11 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable
 
 import torch
 import triton
 import triton.language as tl
+from graph_timing import replay_ms
 from torch import Tensor
 
 from rlvr_cli.kernels import (
@@ -183,26 +183,6 @@ def check_tail() -> None:
 
 
 # ---------------------------------------------------------------- draws
-
-
-def replay_ms(methods: list[Callable[[], object]]) -> float:
-    """Median of a call within a CUDA graph of several, each over values of its own."""
-    for method in methods:
-        method()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for method in methods:
-            method()
-    times = []
-    for _ in range(15):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        graph.replay()
-        last.record()
-        last.synchronize()
-        times.append(first.elapsed_time(last) / len(methods))
-    return round(sorted(times)[7], 4)
 
 
 def draws() -> None:

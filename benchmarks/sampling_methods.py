@@ -1,6 +1,6 @@
 """Milliseconds of drawing a token of each row: the project's kernel beside others that read less.
 
-    python -P benchmarks/sampling_methods.py
+    python benchmarks/sampling_methods.py
 
 `one pass` finds logsumexp and winner together, in float32, with 64 bits of noise a token; `search`
 is top-p and top-k by thresholds. First each method's tokens are compared with float64's, and the
@@ -18,6 +18,7 @@ from collections.abc import Callable
 import torch
 import triton
 import triton.language as tl
+from graph_timing import replay_ms
 from torch import Tensor
 
 from rlvr_cli.kernels.reference import seeds_at
@@ -353,25 +354,6 @@ def check() -> None:
     tail_kernel[(programs,)](counts, BLOCK=block, STEPS=steps)
     draws = programs * block * steps
     say(tail=counts.tolist(), expected=[draws / 2**power for power in (16, 20, 24, 28)])
-
-
-def replay_ms(methods: list[Callable[[], object]]) -> float:
-    """Median of a call within a CUDA graph of several, each over logits of its own."""
-    for method in methods:
-        method()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for method in methods:
-            method()
-    times = []
-    for _ in range(15):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        graph.replay()
-        last.record()
-        last.synchronize()
-        times.append(first.elapsed_time(last) / len(methods))
-    return round(sorted(times)[7], 3)
 
 
 def measure(rows: int, kind: str, size: int = 151936) -> None:

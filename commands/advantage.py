@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli.cli import options, resumed, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 def command(
@@ -48,12 +48,12 @@ def command(
     )
     if dry_run:
         resumed.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
-        return console.say(f"advantage: {source.rows} rows by {spec}, into `{out}`")
+        return console.say(f"advantage: {plural.of(source.rows, 'row')} by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         shards = advantage.run(source, out, algo=spec, rollouts=where, share=Share.parse(shard),
                                on_part=parts, **flags)  # fmt: skip
     text = (
         "{informative} of {groups} groups carry signal ({informative_share:.0%}), "
-        "{missing} rewards missing, {floored} groups at a floor, {kept} rows kept"
+        "{missing:reward} missing, {floored:group} at a floor, {kept:row} kept"
     )
     console.conclude(parts, out, shards, text, as_json=json)

@@ -8,7 +8,9 @@ an error and exit code 3.
 
 from rlvr_cli.cli import options, sources
 from rlvr_cli.errors import DataError
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
+
+_SAID = "{kind}, {rows:row}, {parts:part}"
 
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
@@ -23,12 +25,12 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
         if damaged:
             raise DataError(str(damaged[0]), damaged[0].hint)
         if not json:
-            console.say("`{path}` is as it was written: {directories} directories".format(**facts))
+            made = plural.of(facts["directories"], "directory", "directories")
+            console.say(f"`{facts['path']}` is as it was written: {made}")
             console.remark("branched from", *checking.origins_of(where))
         return console.result(where, facts, as_json=json)
     facts = checking.directory(where)
     if not json:
-        text = "`{}` is complete: {kind}, {rows} rows, {parts} parts"
-        console.say(text.format(where, **facts))
+        console.say(f"`{where}` is complete: {plural.filled(_SAID, facts)}")
         console.facts(facts)
     console.result(where, facts, as_json=json)

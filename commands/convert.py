@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from rlvr_cli.cli import options
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 def command(
@@ -38,7 +38,8 @@ def command(
     summary = convert.run(model, out, dtype, repo=push, private=private)
     merged = ", adapters merged" if summary["merged"] else ""
     console.say(
-        f"convert: {summary['parameters']:,} parameters of `{summary['source']}`{merged}, in "
+        f"convert: {plural.of(summary['parameters'], 'parameter')} of "
+        f"`{summary['source']}`{merged}, in "
         f"{dtype} ({summary['bytes'] / 1e6:,.1f} MB), completions end at {summary['eos']}"
     )
     if push:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli.cli import options, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 def command(
@@ -29,5 +29,5 @@ def command(
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)
     rows = exchange.send_out(shards, out, format)
-    console.say(f"export: {rows} rows of `{shards.path}` -> `{out}`")
+    console.say(f"export: {plural.of(rows, 'row')} of `{shards.path}` -> `{out}`")
     console.result(out, {"rows": rows}, as_json=json)

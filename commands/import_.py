@@ -15,7 +15,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import options, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 @options.takes(columns=config.Columns)
@@ -40,7 +40,9 @@ def command(
         on_read=lambda read: console.remark("import", *console.reading(read)),
     )  # fmt: skip
     for shards in written:
-        console.say(f"import: `{shards.path}` holds {shards.rows} {shards.kind}")
+        console.say(
+            f"import: `{shards.path}` holds {plural.of(shards.rows, shards.kind.removesuffix('s'))}"
+        )
     if not parts.counts["written"]:
         console.say("import: nothing left to do, everything is already there")
     console.remark("import", *importing.remarks(written[1]))

@@ -55,4 +55,4 @@ def command(
     with console.Parts("logprob", len(source)) as parts:
         shards = common.together(logprob.run(source, out, policy=policy, on_part=parts,
                                              share=launch.share(shard), **how), out)  # fmt: skip
-    console.conclude(parts, out, shards, "{tokens} tokens", as_json=json, rate="tokens")
+    console.conclude(parts, out, shards, "{tokens:token}", as_json=json, rate="tokens")

@@ -14,7 +14,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import options, resumed, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 @options.takes(given=config.MemoryOptions)
@@ -39,11 +39,13 @@ def command(
     memory = memory_models.of(source, memory_model)
     if dry_run:
         begun.rehearse(memory_step.run, source, out, memory, chosen, **tokens)
-        return console.say(f"memory-step: `{memory.name}` on {source.rows} rows, into `{out}`")
+        return console.say(
+            f"memory-step: `{memory.name}` on {plural.of(source.rows, 'row')}, into `{out}`"
+        )
     if memory_model is None:
         why = f"`{source.path}` was sampled with it"
         console.say(f"memory-step: no --memory-model given, taking `{memory.name}`: {why}")
     with console.Parts("memory-step", 1) as parts:
         shards = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
-    text = "{updates} updates on {tokens} tokens, {loss:.4g} nats a token before the first"
+    text = "{updates:update} on {tokens:token}, {loss:.4g} nats a token before the first"
     console.conclude(parts, out, shards, text, as_json=json)

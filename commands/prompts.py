@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli.cli import lists, options
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 def command(
@@ -53,7 +53,7 @@ def command(
     chosen = difficulty.chosen(chosen, *kept)
     console.remark("prompts", *chosen.remarks)
     if dry_run:
-        named = f"{len(chosen.rows)} prompts of `{'`, `'.join(sources)}`"
+        named = f"{plural.of(len(chosen.rows), 'prompt')} of `{'`, `'.join(sources)}`"
         return console.say(f"prompts: {named} would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
         shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)

@@ -1,6 +1,8 @@
 """Serves a policy by vLLM, one server a GPU, for rollouts on this machine or on others.
 
-It prints the `--engine openai:url=...` that samples from the servers. They give token ids and the
+The policy is named: a model, a checkpoint, a run, which stands for its newest checkpoint, or
+`builtin`, the tiny one of the demo. Each server answers as OpenAI's do, below /v1. The command
+prints the `--engine openai:url=...` that samples from them. They give token ids and the
 log-probs of what is sampled from, say by a digest which policy they have, and take the weights of
 another checkpoint without a restart where a rollout asks with `load=true`. Each server has a port
 of its own, from --port on.
@@ -17,7 +19,9 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="the policy: a model directory, or `builtin`")],
+    model: Annotated[
+        str, typer.Argument(help="a model directory or hub name, a checkpoint, a run, or `builtin`")
+    ],
     nproc: Annotated[int, typer.Option(min=1, help="servers, one a GPU")] = 1,
     port: Annotated[int, typer.Option(min=1, max=65535, help="of the first server")] = 8000,
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines ask")] = "127.0.0.1",

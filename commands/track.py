@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli.cli import options
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
         return once or not following.is_running(run)
 
     done = sending.send(run, to, is_over=is_over, name=name, most_samples=samples)
-    console.say(f"track: {done.sent} steps sent, {done.known} were there already")
+    console.say(f"track: {plural.of(done.sent, 'step')} sent, {done.known} were there already")
     console.remark("track", *done.remarks())
     if not once and not following.is_complete(run, done.last):
         console.say(f"track: the run does not run now, it is at step {done.last}")

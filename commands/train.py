@@ -13,10 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rlvr_cli import config, run_config
+from rlvr_cli import config
 from rlvr_cli.cli import launch, options
 from rlvr_cli.loop import follow_options
-from rlvr_cli.terminal import console
 
 
 @options.takes(
@@ -42,19 +41,14 @@ def command(
     json: options.Json = False,
     places: Any = None,
 ) -> None:
-    from rlvr_cli.loop import display, setup
+    from rlvr_cli.loop import display
     from rlvr_cli.tracking import beside
 
     beside.check(track)
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     files, given["memory_step"] = [configuration] if configuration else [], memory_step
     out, chosen = display.configuration(out, files, given, recipe)
-    if not dry_run:
-        launch.spawn(places.take(nproc) if places else nproc)
-    if run_config.is_builtin(chosen):
-        console.say("train: the built-in tiny policy on the built-in task `expression`")
     if dry_run:
-        setup.rehearse(setup.check(out, chosen, follows=bool(places)))
-        console.remark("train", f"this run would lie in `{out}`", *setup.settled(chosen)[1])
-        return console.document(chosen.to_toml())
+        return display.rehearse(out, chosen, follows=bool(places), as_json=json)
+    launch.spawn(places.take(nproc) if places else nproc)
     display.train(out, chosen, track=track, as_json=json, places=places)

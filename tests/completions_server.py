@@ -4,8 +4,10 @@ Its model draws digits and operators from the prompt and the seed alone, so that
 shape say the same. `chat_server.py` has what it does beside that: faults, keys, delays.
 """
 
+import contextlib
 import random
 import runpy
+import threading
 from pathlib import Path
 
 _chat = runpy.run_path(str(Path(__file__).with_name("chat_server.py")))
@@ -31,6 +33,17 @@ class Completions(_chat["Chat"]):
         self.text, self.shape, self.models = text, shape, [MODEL]
         self.change = lambda choice, body: choice
         self.prompt_tokens = None  # that it says it was sent
+
+
+@contextlib.contextmanager
+def running(*given):
+    """A server that answers meanwhile; what it is `given` is that of Completions."""
+    with Completions(*given) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 class _Handler(_chat["_Handler"]):

@@ -296,15 +296,20 @@ def check(run: Path, steps: int) -> None:
     lines = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     if lines != [*range(steps + 1)]:
         raise Broken(f"metrics.jsonl has the steps {lines}")
+    said = run.with_name(f"{run.name}.check")
     for manifest in sorted(run.glob(f"*/*/*/{MANIFEST}")):
         child = os.fork()
         if child == 0:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
+            output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
             os._exit(app.run(["check", str(manifest.parent)]))
         if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-            raise Broken(f"`rlvr check {manifest.parent}` is not content: it ends with {code}")
+            raise Broken(
+                f"`rlvr check {manifest.parent}` is not content: it ends with {code}: "
+                f"{said.read_text(errors='replace')[-2000:]}"
+            )
+    said.unlink(missing_ok=True)
 
 
 def _smi(*words: str) -> str:

@@ -140,6 +140,14 @@ def test_what_a_dry_run_prints_is_a_file_for_the_same_run(rlvr, tmp_path):
     assert f"this run would lie in `{tmp_path / 'run'}`" in first.err
 
 
+def test_a_new_run_says_first_that_it_trains_what_is_built_in(rlvr, refused, tmp_path):
+    ran = rlvr("train", "--out", tmp_path / "run", "--dry-run")
+    what = "the built-in tiny policy on the built-in task `expression`"
+    assert ran.err.startswith(f"train: `{tmp_path / 'run'}` is a new run of {what}; --model and")
+    said = refused(2, "train", "--out", tmp_path / "run", "--dry-run", "--json")
+    assert "--dry-run prints a TOML file, and --json was given" in said
+
+
 def test_help_of_a_run_has_its_options_in_groups(rlvr):
     out = rlvr("train", "--help").out
     groups = [name for name in config.GROUPS[1:] if name != config.READING]

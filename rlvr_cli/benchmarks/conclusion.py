@@ -9,7 +9,7 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.report import page, sources
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.shards import MANIFEST
-from rlvr_cli.terminal import console, tables
+from rlvr_cli.terminal import console, plural, tables
 
 _WIDTH = 140  # of the table in a pipe
 
@@ -52,7 +52,9 @@ def say(out: Path, measured: list[Measured]) -> None:
             counted = f"{one.figures['prompts'] - lost} of {one.figures['prompts']} prompts"
             console.say(f"{one.name}: over {counted}, as no completion of the others has a verdict")
         if count := one.figures["excluded"]:
-            console.say(f"{one.name}: {count} completions of the prompts counted have no verdict")
+            console.say(
+                f"{one.name}: no verdict on {plural.of(count, 'completion')} of these prompts"
+            )
     others = sorted(
         path.parent
         for path in out.absolute().parent.glob(f"*/{measured[0].name}/scores/{MANIFEST}")

@@ -11,6 +11,7 @@ from rlvr_cli.interop import readers
 from rlvr_cli.stages import prompts as stage
 from rlvr_cli.stages.reading import Source
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.terminal import plural
 
 
 def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> dict[str, Path]:
@@ -55,7 +56,8 @@ def prepare(definition: Definition, out: Path, place: Path | None, limit: int | 
     if definition.prompts and len(rows) not in definition.prompts:
         counts = " or ".join(map(str, definition.prompts))
         raise DataError(
-            f"`{found.params['source']}` has {len(rows)} prompts, `{definition.name}` has {counts}",
+            f"`{found.params['source']}` has {plural.of(len(rows), 'prompt')}, "
+            f"`{definition.name}` has {counts}",
             f"{_how_to_get(definition)}; or copy its definition and leave out "
             f"`prompts`: {FOLDER / definition.name}.toml",
         )

@@ -34,6 +34,7 @@ def placed(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> Any:
+        console.forget_urls()
         for option, value in values.items():
             if option in TEXTS or not isinstance(value, str | Path | list):
                 continue
@@ -71,13 +72,23 @@ def _place(name: str, option: str, value: Any) -> Any:
 
     path, sent = cache.local(url, weights=name not in _READS_NO_WEIGHTS)
     what = f"fetched {sent.bytes / 1e6:,.3g} MB of" if sent else "unchanged since it was fetched:"
-    console.remark(name or "rlvr", f"{what} `{escape.redacted(url)}`, read in `{path}`")
+    shown = escape.redacted(url)
+    console.remark(name or "rlvr", f"{what} `{shown}`, read in `{path}`")
+    console.call_by_url(path, shown)
+    if path.name == shown.rpartition("/")[2]:  # what would lie beside it
+        console.call_by_url(path.parent, shown.rpartition("/")[0])
     return type(value)(path) if isinstance(value, Path) else str(path)
 
 
 def _refused(name: str, option: str, url: str) -> UsageError:
     flag = f"--{option.replace('_', '-')}"
     if option == "folder":
+        scheme, _, place = url.partition("://")
+        if scheme.lower() in ("file", "local"):
+            return UsageError(
+                f"`{url}` is the URL of a place on this machine",
+                f"name the place itself: `rlvr {name} {shlex.quote(place)} URL`",
+            )
         return UsageError(f"`{url}` is in a store already", "name a directory on this machine")
     if option != "out":
         return UsageError(

@@ -7,7 +7,7 @@ from typing import Any
 from rlvr_cli.cli import placing
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import several, stdin
-from rlvr_cli.terminal import console, escape
+from rlvr_cli.terminal import console, escape, plural
 
 
 def source(given: str | None) -> Path:
@@ -29,12 +29,13 @@ def directories(
     if given and len(given) > 1 and "-" in given:
         raise UsageError("`-` is one of several directories", "name them all")
     paths = [source(one) for one in given] if given else [source(None)]
+    opened = joined.opened(paths, kind)
     if len(paths) > 1 and out is None:
         raise UsageError(
             f"{len(paths)} directories are given, and what is made of them lies beside none",
             f"say where it goes, as in `--out mixed/{beside}`",
         )
-    return joined.opened(paths, kind), out or paths[0].parent / beside
+    return opened, out or paths[0].parent / beside
 
 
 def moved_to(given: list[Path] | None, kind: str, source: Any) -> Path | None:
@@ -66,7 +67,7 @@ def _only_path(lines: list[str], expected: str) -> Path:
     """The path on the one line of stdin, which is then an input of the command."""
     if len(lines) != 1:
         raise UsageError(
-            f"stdin holds {len(lines)} lines, {expected}",
+            f"stdin holds {plural.of(len(lines), 'line')}, {expected}",
             "look at what the command before printed on stderr",
         )
     console.reads(escape.redacted(lines[0]))

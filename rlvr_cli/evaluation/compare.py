@@ -3,6 +3,7 @@
 Shapes: P prompts, K values of k.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from rlvr_cli.evaluation.sides import Side, load, paired
 from rlvr_cli.evaluation.tallies import Tally, drawn
 from rlvr_cli.interop.names import refuse_columns
 from rlvr_cli.storage import run_folders
+from rlvr_cli.terminal import plural
 
 MOST_KS = 4096
 AT_EQUAL_N = (
@@ -164,11 +166,19 @@ def contrasts(
     loaded = [load(path, equality, columns, by=pair_by, min_n=min_n) for path in paths]
     sides, remarks = paired(loaded, pair_by)
     enough.require_ks(np.min([side.tally.n_P for side in sides], axis=0), ks)
+    remarks = [*_repeated(loaded), *remarks]
     remarks += [text for side in loaded if (text := enough.short(side.tally, str(side.path)))]
     contrasts = [_contrast(sides[0], other, ks) for other in sides[1:]]
     metrics = judged([one.metrics for one in contrasts])
     contrasts = [replace(one, metrics=own) for one, own in zip(contrasts, metrics, strict=True)]
     return sides, contrasts, remarks
+
+
+def _repeated(sides: Sequence[Side]) -> list[str]:
+    """What to say of each side that was given more than once."""
+    names = Counter(side.name for side in sides)
+    return [f"`{name}` is given twice: it is compared with itself"
+            for name, times in names.items() if times > 1]  # fmt: skip
 
 
 def summary(
@@ -198,7 +208,8 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
         for side, equal in ((first, a), (second, b))
     )
     title = (
-        f"{len(before.prompt_id)} prompts, Pass@k up to k = {chosen_ks[-1]}, mean [95% interval]"
+        f"{plural.of(len(before.prompt_id), 'prompt')}, Pass@k up to k = "
+        f"{chosen_ks[-1]}, mean [95% interval]"
     )
     curves = [
         contrast.curve(side.tally.n_P, side.tally.correct_P, min(largest, MOST_KS))

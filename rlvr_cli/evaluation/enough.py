@@ -61,7 +61,8 @@ def short(tallied: Tally, name: str) -> str:
     """Which prompts were left out for `--min-n`, the first few by name; nothing if none were."""
     if tallied.least < 2 or not (ids := tallied.left_out):
         return ""
-    return counted_few(f"prompts of `{name}` {left_out_for(tallied)} left out", ids)
+    prompts = "prompt" if len(ids) == 1 else "prompts"
+    return counted_few(f"{prompts} of `{name}` {left_out_for(tallied)} left out", ids)
 
 
 def left_out_for(tallied: Tally) -> str:

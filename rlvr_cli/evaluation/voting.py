@@ -17,6 +17,7 @@ from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.protocols import Equality, Isolated, Verdict, Verifier
 from rlvr_cli.stages import score
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import plural
 from rlvr_cli.verification.scoring import equality, joins, rewards
 from rlvr_cli.verification.scoring.scorer import Question
 
@@ -224,10 +225,6 @@ def remark(facts: dict[str, Any], equality: str | None) -> str:
     return "" if equality == "none" else "maj@k: not measured: there are no extracted answers"
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
 def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
     """How wrong answers were compared for a metric, in one line."""
     why = f": {facts['why']}" if facts["why"] else ""
@@ -238,8 +235,8 @@ def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
     names = " and ".join(f"`{_name(spec)}`" for spec in facts["equality"].split(" "))
     line = (
         f"{metric}: wrong answers are compared by {names}: {facts['answers']:,} different ones "
-        f"form {_count(facts['classes'], 'class', 'classes')}, by "
-        f"{_count(facts['comparisons'], 'comparison', 'comparisons')}"
+        f"form {plural.of(facts['classes'], 'class', 'classes')}, by "
+        f"{plural.of(facts['comparisons'], 'comparison')}"
     )
     if facts["unreadable"]:
         line += f"; it cannot read {facts['unreadable']:,}, which equal only their own text"

@@ -91,7 +91,7 @@ class Stream:
                 yield batch
         if not has_rows:
             raise self._where.nothing(self.path, self.header) or readers.no_rows(self.path)
-        self._require(self.path, self.header)
+        self._require_given(self.path, self.header)
 
     def require_completions(self) -> None:
         """An error if what was read has no completions."""
@@ -244,7 +244,7 @@ class Stream:
         source_rows: list[dict[str, Any]] = []
         row_N: list[int] = []
         if "id" not in self.has:
-            self._require(Path(readers.shown(self._file)), list(part[0][1]))
+            self._require_ids(Path(readers.shown(self._file)), part)
         for number, row in part:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
             if "completion" in values:
@@ -365,23 +365,36 @@ class Stream:
             return None
         return self._samples.add(code_N, batch.sample, row_N)
 
-    def _require(self, where: Path, names: list[str]) -> None:
+    def _require_given(self, where: Path, names: list[str]) -> None:
+        """An error where a column that was named is not there, or holds nothing."""
         header = ", ".join(map(str, names))
         for name, given in self._given.items():
             if given and name not in self.has:
+                if given in names:
+                    raise DataError(
+                        f"`{where}` has a column `{given}`, and no value in it",
+                        f"fill it, or name another one with {_flag(name)}",
+                    )
                 own = ", ".join(name for name in self._own if name not in names)
                 raise DataError(
                     f"`{where}` has no column `{given}`; it has {header}"
                     + (f"; its completions have {own}" if own else ""),
                     f"name one of them with {_flag(name)}",
                 )
-        if "id" not in self.has:
-            text = next((name for name in KNOWN["prompt"] if name in names), "")
-            text = text and f", or the text: --id-column {text}"
-            raise DataError(
-                f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has {header}",
-                f"name the right one with --id-column{text}",
-            )
+
+    def _require_ids(self, where: Path, part: list[tuple[int, dict[str, Any]]]) -> None:
+        """The error of rows that have no id, with the text of prompts in its place if all have."""
+        names = list(map(str, part[0][1]))
+        self._require_given(where, names)
+        text = next((name for name in KNOWN["prompt"] if name in names), "")
+        without = next((number for number, row in part if row.get(text) is None), None)
+        is_null = f", and no `{text}` in row {without}" if text and without else ""
+        or_text = f", or the text: --id-column {text}" if text and not without else ""
+        raise DataError(
+            f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has "
+            f"{', '.join(names)}{is_null}",
+            f"name what tells its prompts apart with --id-column{or_text}",
+        )
 
 
 def _flag(name: str) -> str:

@@ -20,7 +20,7 @@ from rlvr_cli.runtime.pool import side_by_side
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.writer import write_all_shards
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 from rlvr_cli.terminal.braille_plot import wants_colour
 
 _NUMBERS = ("mean", "low", "high", "above", "below")
@@ -71,7 +71,8 @@ def make(
     written = picture.write(out, figures, trajectories, kinds)
     reused = f" ({parts.counts['kept']} reused)" if parts.counts["kept"] else ""
     console.say(
-        f"lab {name}: {len(runs)} runs{reused}, {len(written)} files, {parts.seconds:.1f} s"
+        f"lab {name}: {plural.of(len(runs), 'run')}{reused}, "
+        f"{plural.of(len(written), 'file')}, {parts.seconds:.1f} s"
     )
     if formats is None and not kinds:
         console.say(f"lab {name}: figures as SVG and PNG need matplotlib: {picture.HINT}")

@@ -16,6 +16,7 @@ from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.terminal import plural
 
 _MOST_TRIED = 4  # checkpoints nearby that are read to see whether they are whole
 
@@ -59,7 +60,8 @@ def require_more_steps(run: Path, at: int, steps: int) -> None:
     """An error where a branch would have nothing left to train."""
     if steps <= at:
         raise UsageError(
-            f"a branch of step {at} of `{run}` has {steps} steps in all: none would be left",
+            f"a branch of step {at} of `{run}` has {plural.of(steps, 'step')} in all: "
+            "none would be left",
             f"say how many it is to have, as in `--steps {at + 20}`",
         )
 

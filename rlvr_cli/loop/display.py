@@ -13,7 +13,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop import by_source, launching, setup
+from rlvr_cli.loop import by_source, launching, preflight, setup
 from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -23,7 +23,7 @@ from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import rollout_remarks, unanswered
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
-from rlvr_cli.terminal import console, escape, tables
+from rlvr_cli.terminal import console, escape, plural, tables
 from rlvr_cli.tracking import beside
 
 
@@ -80,6 +80,29 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
 
 
+def rehearse(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> None:
+    """Prints the configuration of a run that would begin or go on, as a TOML file."""
+    if as_json:
+        raise UsageError(
+            "--dry-run prints a TOML file, and --json was given",
+            "leave --json out: `rlvr train --config FILE` reads what is printed",
+        )
+    _say_builtin(out, config)
+    setup.rehearse(setup.check(out, config, follows=follows))
+    console.remark("train", f"this run would lie in `{out}`", *setup.settled(config)[1])
+    console.document(config.to_toml())
+
+
+def _say_builtin(out: Path, config: RunConfig) -> None:
+    """Says that a run trains what is built in, and of a new one how it would train another."""
+    if not run_config.is_builtin(config):
+        return
+    what = f"the built-in tiny policy on the built-in task `{preflight.BUILTIN_TASK}`"
+    if RunDirectory(out).begun() is None:
+        what = f"`{out}` is a new run of {what}; --model and --prompts name others"
+    console.say(f"train: {what}")
+
+
 def follow(out: Path, file: Path | None, *, as_json: bool) -> None:
     """Trains a run whose steps other processes sample and score; with a `file` it is a new one."""
     if file is None and RunDirectory(out).begun() is None:
@@ -110,6 +133,7 @@ def train(
         console.remark("train", *said)
         with launching.started(out, places) as others:
             return train(out, config, track=track, as_json=as_json, others=others)
+    _say_builtin(out, config)
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
     setup.require_places(out, config)
@@ -137,9 +161,11 @@ def train(
     if done < config.train.steps:
         console.say(f"train: stopped after step {done} of {config.train.steps}")
     elif not trained:
-        console.say(f"train: nothing left to do, `{out}` has all {config.train.steps} steps")
+        console.say(
+            f"train: nothing left to do, `{out}` has all {plural.of(config.train.steps, 'step')}"
+        )
     else:
-        console.say(f"train: {len(trained)} steps in {seconds:.1f} s")
+        console.say(f"train: {plural.of(len(trained), 'step')} in {seconds:.1f} s")
         if not any(record.get("tokens") for record in trained):
             console.say(
                 "warning: no completion had a reward to learn from: the policy is as it was"

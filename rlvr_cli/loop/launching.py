@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.errors import FAILED, UsageError, UserError
 from rlvr_cli.loop.following import Others
 from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.terminal import console
@@ -82,7 +82,7 @@ def _gpus(side: str, text: str | None) -> tuple[str, ...]:
 
 
 @dataclass
-class _Child:
+class Child:
     """One process that follows the run, and what it says, which goes to a log."""
 
     name: str
@@ -107,7 +107,7 @@ class _Child:
             )  # fmt: skip
 
     def look(self) -> None:
-        """Starts it again if a signal ended it; an error if it failed."""
+        """Starts it again if a signal ended it; an error, with its exit code, if it failed."""
         assert self.process
         code = self.process.poll()
         if code is None or code == 0:
@@ -117,9 +117,11 @@ class _Child:
             self.start()
             return
         said = [line for line in self.log.read_text(errors="replace").splitlines() if line]
-        raise UserError(
+        error = UserError(
             f"{self.name} ended with {code}: {' / '.join(said[-2:])[:300]}", f"see `{self.log}`"
         )
+        error.exit_code = max(code, FAILED)
+        raise error
 
     def end(self, number: int) -> None:
         if self.process and self.process.poll() is None:
@@ -145,10 +147,10 @@ def started(run: Path, places: Places) -> Iterator[Others]:
     threads = max(1, cores.available() // (len(places.samplers) + 1))
     logs, follow = run / LOGS, ["--follow", str(run)]
     children = [
-        _Child(f"sampler {i}", ["rollout", *follow], gpu, logs / f"sampler-{i}.log", threads)
+        Child(f"sampler {i}", ["rollout", *follow], gpu, logs / f"sampler-{i}.log", threads)
         for i, gpu in enumerate(places.samplers)
     ]
-    children.append(_Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
+    children.append(Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
     try:
         for child in children:
             child.start()
@@ -157,12 +159,12 @@ def started(run: Path, places: Places) -> Iterator[Others]:
         _end(children)
 
 
-def _look(children: list[_Child]) -> None:
+def _look(children: list[Child]) -> None:
     for child in children:
         child.look()
 
 
-def _end(children: list[_Child]) -> None:
+def _end(children: list[Child]) -> None:
     for child in children:
         child.end(signal.SIGTERM)
     deadline = time.monotonic() + _STOPPED_S

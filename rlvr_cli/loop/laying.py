@@ -24,7 +24,7 @@ from rlvr_cli.stages.dynamic import DRAWS
 from rlvr_cli.storage import atomic, branch_origins, fetched, locks, metrics_log, run_folders
 from rlvr_cli.storage.branch_origins import Origin
 from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 _TEMPORARY = "_tmp-branches"
 _STAGES = (*OF_A_STEP, "logprobs", "memory")
@@ -271,18 +271,24 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
     said = []
     if laid.made:
         each = (laid.shared_bytes + laid.copied_bytes) / len(laid.made) / 1e6
-        text = f"{_counted(laid.made)} with {each:,.1f} MB of `{plan.run}` up to step {plan.at}"
+        text = (
+            f"{plural.of(len(laid.made), 'run')} with {each:,.1f} MB of `{plan.run}` "
+            f"up to step {plan.at}"
+        )
         if laid.completions:
-            text += f", and with the {laid.completions:,} completions of step {plan.at + 1}"
+            text += (
+                f", and with the {plural.of(laid.completions, 'completion')} of step {plan.at + 1}"
+            )
         how = f"{laid.copied_bytes / 1e6:,.1f} MB were copied" if laid.copied_bytes else "shared"
         said.append(f"{text}: {how}")
     if laid.lacking:
+        lacking = plural.of(len(laid.lacking), "directory", "directories")
         said.append(
-            f"warning: {len(laid.lacking)} directories of `{plan.run}` are damaged or gone, as "
+            f"warning: {lacking} of `{plan.run}` damaged or gone, as "
             f"`{next(iter(laid.lacking))}`: the branches lack them too"
         )
     if laid.scored:
-        said.append(f"{laid.scored:,} stored completions were scored again, evaluations too")
+        said.append(f"scored again: {plural.of(laid.scored, 'stored completion')}, evaluations too")
     if laid.made and not laid.completions:
         said.append(
             f"`{plan.run}` holds no completions of step {plan.at + 1} that they could share: each "
@@ -290,10 +296,6 @@ def remarks(plan: Plan, laid: Laid) -> list[str]:
         )
     said += [f"`{branch.path}` was there already" for branch in laid.kept]
     return said
-
-
-def _counted(branches: list[Branch]) -> str:
-    return "1 run" if len(branches) == 1 else f"{len(branches)} runs"
 
 
 def summary(plan: Plan, laid: Laid) -> dict[str, Any]:

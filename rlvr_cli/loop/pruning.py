@@ -50,8 +50,10 @@ def _holds(update: Path) -> bool:
 
 def _doom(folder: Path) -> None:
     """Takes a folder away at once; to remove its files takes a while."""
+    doomed = folder.with_name(f"{_DOOMED}{folder.name}")
     if folder.exists():
-        folder.rename(folder.with_name(f"{_DOOMED}{folder.name}"))
+        atomic.remove(doomed)  # of a process that was killed meanwhile
+        folder.rename(doomed)
 
 
 def _keep_weights(update: Path) -> None:

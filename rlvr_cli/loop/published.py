@@ -134,6 +134,7 @@ def _complete(run: Path, step: int, after: Policy) -> None:
 def prune(run: Path, steps: range) -> None:
     """Removes the weights of these steps; the manifests stay."""
     for here in (folder(run, step) for step in steps):
+        atomic.remove(here / _DOOMED)  # of a process that was killed meanwhile
         with contextlib.suppress(FileNotFoundError):
             (here / WEIGHTS).rename(here / _DOOMED)
         for gone in (here / _DOOMED, *here.glob("_tmp-*")):

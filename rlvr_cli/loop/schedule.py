@@ -15,6 +15,7 @@ from rlvr_cli.config import RunOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, run_folders
 from rlvr_cli.storage.shards import begun_paths, is_begun
+from rlvr_cli.terminal import plural
 
 _UPDATE = "update"  # the stage that gives a step's policy
 
@@ -98,7 +99,8 @@ def given(options: RunOptions) -> dict[int, int] | None:
         given[step] = sampled
     if (most := max((t - 1 - v for t, v in given.items()), default=0)) > ahead:
         raise UsageError(
-            f"steps of `{run}` were sampled {most} updates ahead, and --ahead is {ahead}",
+            f"steps of `{run}` were sampled {plural.of(most, 'update')} ahead, and "
+            f"--ahead is {ahead}",
             f"use --ahead {most}",
         )
     return given

@@ -285,7 +285,7 @@ def load(setup: Setup, inputs: Inputs, last_step: int, others: Others | None = N
         config, policy, chat.parts_with_raw(inputs.prompts), model=model, size=setup.world.size,
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
-    room = rooms.of_run(config, policy, model)
+    room = rooms.of_run(config, policy, model, publishes=others is not None)
     if setup.world.is_main_process:
         adapters = config.train_step.lora_rank > 0
         room.check(directory.path, config.train, last_step, adapters=adapters)

@@ -20,6 +20,7 @@ from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import ScoredRows
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import plural
 
 ALL_KS = 32  # up to this many completions every k is drawn, beyond it about this many
 
@@ -166,7 +167,7 @@ def notes(subject: Subject) -> list[str]:
         all_of_them = len(tallied.left_out) + len(tallied.prompt_id)
         remarks.append(
             f"Left out because they have too few verdicts: {len(tallied.left_out):,} of "
-            f"{all_of_them:,} prompts, {few}."
+            f"{plural.of(all_of_them, 'prompt')}, {few}."
         )
     low, high = int(tallied.n_P.min()), int(tallied.n_P.max())
     if low != high:

@@ -11,7 +11,7 @@ from rlvr_cli.report import glossary
 from rlvr_cli.report.comparing import SubjectPair
 from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
-from rlvr_cli.terminal import tables
+from rlvr_cli.terminal import plural, tables
 
 _CLEAR = (verdicts.BETTER, verdicts.WORSE, verdicts.CHANGED)
 
@@ -121,7 +121,7 @@ def _alone(subject: Subject, named: bool) -> tuple[str, str]:
     each = f"{n.min()}" if n.min() == n.max() else f"{n.min()} to {n.max()}"
     text = f"{subject.name}: " if named else ""
     text += f"Pass@1 is {tables.interval('pass@1', cells['pass@1'])} over "
-    text += f"{_count(len(n), 'prompt')} with {each} completions each."
+    text += f"{plural.of(len(n), 'prompt')} with {each} completions each."
     if k == 1:
         return text, ""
     ways = tables.interval("ucc@", cells[f"ucc@{k}"])
@@ -140,7 +140,7 @@ def _compared(pair: SubjectPair) -> tuple[str, str]:
         rest.append(crossing)
     where = (
         f"From {pair.first.title} to {pair.second.title}, over "
-        f"{_count(len(pair.prompts), 'prompt')}"
+        f"{plural.of(len(pair.prompts), 'prompt')}"
     )
     return f"{where}: {first}.", ". ".join(rest) + "." if rest else ""
 
@@ -168,7 +168,3 @@ def _change(pair: SubjectPair, name: str) -> str:
     change = difference(pair, name)
     moved = f"{label(name)} {before} → {after}"
     return f"{moved}, that is {change.mean} {change.ends}, {change.verdict}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -65,6 +65,17 @@ def _resolved(host: str, port: int) -> list[tuple]:  # type: ignore[type-arg]
         return []
 
 
+def unknown(host: str) -> str | None:
+    """Why a name is that of no host; None where it is known, or where nobody can say now."""
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        return None if error.errno == socket.EAI_AGAIN else str(error.strerror)
+    except UnicodeError as error:
+        return str(error.__cause__ or error)
+    return None
+
+
 def default_source() -> str | None:
     """The address from which this machine speaks to the world, or else its only one."""
     if own := source("192.0.2.1", 1) or source("2001:db8::1", 1):  # of documentation

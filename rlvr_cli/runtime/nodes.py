@@ -32,6 +32,7 @@ _LINGER_S = 2.5  # for the others to read why a run fails, of the node that has 
 _ANSWER_S = timedelta(seconds=5)
 _SAYS_AFTER_S = 5.0
 _DONE = "done"
+_OF_KUBERNETES = "KUBERNETES_SERVICE_HOST"  # set in every pod
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Nodes:
 
     def meet(self) -> "Store":
         """The store in which all nodes met; from then on each watches the others."""
+        self._require_known_host()
         start = time.monotonic()
         self._says_at = start + _SAYS_AFTER_S
         while True:
@@ -109,6 +111,21 @@ class Nodes:
         for work in (self._beat_on, self._look_on):
             threading.Thread(target=work, args=(watching,), daemon=True).start()
         return store
+
+    def _require_known_host(self) -> None:
+        """An error where no host has the name; in Kubernetes it may get one once its pod is there.
+
+        The first node needs no name for itself.
+        """
+        if self._rank == 0 or _OF_KUBERNETES in os.environ:
+            return
+        if why := network.unknown(self.host):
+            raise UsageError(
+                f"the nodes are to meet at `{self.host}`, and this machine knows no such host: "
+                f"{why}",
+                "write a name that it knows, or an address, as in "
+                f"--rdzv-endpoint 10.0.0.1:{self.port}",
+            )
 
     def _wait(self, start: float, why: str) -> None:
         now, limit_s = time.monotonic(), distributed.timeout_s()

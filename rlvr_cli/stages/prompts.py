@@ -19,6 +19,7 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, is_begun
 from rlvr_cli.storage.writer import OnPart, write_shards
+from rlvr_cli.terminal import plural
 from rlvr_cli.verification.scoring import joins, rewards
 
 PROMPTS_PER_PART = 1024
@@ -120,7 +121,7 @@ def _kept(
     """The rows after the first `skip`, at most `limit` of them."""
     if skip and skip >= len(rows):
         raise UsageError(
-            f"--skip is {skip}, and `{source}` has {len(rows)} rows", "leave out fewer"
+            f"--skip is {skip}, and `{source}` has {plural.of(len(rows), 'row')}", "leave out fewer"
         )
     return rows[skip : skip + limit if limit else None]
 
@@ -129,7 +130,10 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
     """The source with prompts that the policy may see, and with what was changed to be so."""
     rows, dropped = [], 0
     shapes = Counter(row["shape"] for row in source.rows if row.get("shape"))
-    said = [*source.remarks, *(f"{count} prompts read from {sh}" for sh, count in shapes.items())]
+    said = [
+        *source.remarks,
+        *(f"{plural.of(count, 'prompt')} read from {sh}" for sh, count in shapes.items()),
+    ]
     for row in source.rows:
         prompt = messages.stored(row["messages"], row["prompt_id"])
         if not drop:
@@ -141,7 +145,7 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
         rows.append(row)
     if not drop:
         return replace(source, remarks=tuple(said))
-    said.append(f"the assistant's turn at the end of {dropped} prompts was left out")
+    said.append(f"the assistant's turn at the end of {plural.of(dropped, 'prompt')} was left out")
     params = source.params | {"drop_answer_turn": True}
     return replace(source, rows=rows, params=params, remarks=tuple(said))
 

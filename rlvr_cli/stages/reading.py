@@ -14,6 +14,7 @@ from rlvr_cli.interop.names import id_text
 from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.escape import brief
 
 NO_GOLD = "none"  # the name of the answer column of prompts without golds
@@ -77,7 +78,9 @@ def from_file(
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
     if chosen and (lacking := sum(row["verifier"] is None for row in made)):
-        remarks.append(f"{lacking} prompts have no verifier: name one with --verifier")
+        remarks.append(
+            f"{plural.of(lacking, 'prompt')} without a verifier: name one with --verifier"
+        )
     if unusable:
         remarks.append(f"left out {_counted(unusable)}")
     if drop_unusable:

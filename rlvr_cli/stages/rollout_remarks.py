@@ -10,10 +10,11 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.served import ServedEncoder
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.terminal import plural
 
-_SUMMARY = "{completions} completions, {tokens} tokens, {cut} cut at the limit, {skipped} skipped"
-_OF_TEXT = "{completions} completions, {cut} cut at the limit, {skipped} skipped"
-_OF_DRAWS = ", {prompts} of {wanted} groups, from {drawn} in {draws} draws"
+_SUMMARY = "{completions:completion}, {tokens:token}, {cut} cut at the limit, {skipped} skipped"
+_OF_TEXT = "{completions:completion}, {cut} cut at the limit, {skipped} skipped"
+_OF_DRAWS = ", {prompts} of {wanted} groups, from {drawn} in {draws:draw}"
 _MANY_CUT = 0.1  # of the completions
 
 
@@ -79,9 +80,9 @@ def rehearsed(
 ) -> str:
     """What would be sampled, and the first selected prompt, exactly as the policy sees it."""
     draws = f", in {options.max_draws} draws at most," if options.max_draws > 1 else ""
-    made = f"{options.num_generations} completions of `{policy.name}`{draws}"
+    made = f"{plural.of(options.num_generations, 'completion')} of `{policy.name}`{draws}"
     count, preview = len(selection.of(prompts)), _preview(options, policy, prompts, selection)
-    return f"{count} prompts x {made} would go to `{out}`\n{preview}"
+    return f"{plural.of(count, 'prompt')} x {made} would go to `{out}`\n{preview}"
 
 
 def _preview(options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection) -> str:

@@ -1,5 +1,6 @@
-"""The room on disk that checkpoints take, known before one is begun."""
+"""The room on disk that checkpoints and published weights take, known before a run begins."""
 
+import itertools
 import os
 import warnings
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ def of_checkpoint(policy: Policy, options: UpdateOptions = UpdateOptions()) -> i
 
 
 def _of_weights(policy: Policy, options: UpdateOptions) -> int:
-    """The bytes that `--keep-weights` leaves of a checkpoint."""
+    """The bytes of weights alone: what `--keep-weights` leaves, and what samplers read."""
     shape = shape_of(policy, options)
     if options.lora_rank:
         return _WEIGHT * shape.trained + _small_files(policy)
@@ -48,7 +49,8 @@ def require(policy: Policy, out: Path, options: UpdateOptions = UpdateOptions())
 class Room:
     """The bytes of a run's checkpoint and of its weights alone, and how many of them stay.
 
-    With evaluations the best one stays beside the newest `keep`.
+    With evaluations the best one stays beside the newest `keep`. Where other processes sample,
+    the weights of `published` policies lie there for them, those being written included.
     """
 
     checkpoint: int
@@ -56,6 +58,7 @@ class Room:
     keep: int
     keep_weights: int
     evaluates: bool
+    published: int = 0
 
     @property
     def whole(self) -> int:
@@ -66,7 +69,7 @@ class Room:
         """The bytes that are held at most by the time that so many were made."""
         whole = min(made, self.whole)
         alone = min(made - whole, self.keep_weights + 1 if self.keep_weights else 0)
-        return whole * self.checkpoint + alone * self.weights
+        return whole * self.checkpoint + (alone + self.published) * self.weights
 
     def check(self, path: Path, train: RunOptions, last: int, *, adapters: bool) -> None:
         """Refuses a run that has no room for its next checkpoint; warns of too little for all.
@@ -77,14 +80,19 @@ class Room:
         free = disk.free(path)
         if not left or free is None:
             return
-        whole, held = _held(path)
-        freed = max(0, held - min(whole, self.keep) * self.checkpoint)
-        disk.require(path, self.checkpoint, "a checkpoint", spare=freed)
+        whole, published, held = _held(path)
+        stay = min(whole, self.keep) * self.checkpoint
+        stay += min(published, self.published - 1) * self.weights
+        with_weights = " with the weights for samplers" if self.published else ""
+        size = self.checkpoint + (self.weights if self.published else 0)
+        disk.require(path, size, f"a checkpoint{with_weights}", spare=max(0, held - stay))
         most = self.most(whole + left)
         if most > free + held:
+            of_samplers = f" and {disk.gb(self.weights)} for samplers" if self.published else ""
             warnings.warn(
-                f"the checkpoints of this run will take up to {disk.gb(most)}, each of them "
-                f"{disk.gb(self.checkpoint)}, and `{path}` has {disk.gb(free + held)} for them: "
+                f"the checkpoints of this run{with_weights} will take up to {disk.gb(most)}, each "
+                f"{disk.gb(self.checkpoint)}{of_samplers}, and `{path}` has "
+                f"{disk.gb(free + held)} for them: "
                 f"{self._remedy(whole + left, free + held)}",
                 Advice,
                 stacklevel=2,
@@ -108,15 +116,23 @@ class Room:
         disk.require(path, self.checkpoint, f"the checkpoint of step {step}", hint)
 
 
-def of_run(config: RunConfig, policy: Policy, memory: Policy | None = None) -> Room:
-    """What the checkpoints of a run take; with DLC those of its memory model too."""
+def of_run(
+    config: RunConfig, policy: Policy, memory: Policy | None = None, *, publishes: bool = False
+) -> Room:
+    """What the checkpoints of a run take; with DLC those of its memory model too.
+
+    One that `publishes` its policies has samplers read them (loop/published.py): the newest and
+    `ahead` before it, while the next is written. The last step of a run publishes none.
+    """
     train, options = config.train, config.train_step
+    published = max(0, min(train.ahead + 2, train.steps - 1)) if publishes else 0
     return Room(
         of_checkpoint(policy, options) + (of_checkpoint(memory) if memory else 0),
-        _of_weights(policy, options) if train.keep_weights else 0,
+        _of_weights(policy, options),
         train.keep,
         train.keep_weights,
         train.eval_every > 0,
+        published,
     )
 
 
@@ -132,19 +148,23 @@ def saves(train: RunOptions, steps: Iterable[int], *, adapters: bool) -> int:
     )
 
 
-def _held(path: Path) -> tuple[int, int]:
-    """How many checkpoints a run has that are whole, and the bytes of all that it has of them."""
+def _held(path: Path) -> tuple[int, int, int]:
+    """How many checkpoints and published policies a run has that are whole, and the bytes of all.
+
+    These are of what it has of them, weights that were kept of checkpoints included.
+    """
     steps = run_folders.steps(path, "steps").values()
-    whole = [step / "update" / CHECKPOINT for step in steps]
-    whole = [folder for folder in whole if folder.exists()]
-    others = (
-        step / name for step in steps for name in (f"memory/{CHECKPOINT}", f"update/{WEIGHTS}")
+    names = (
+        f"update/{CHECKPOINT}",
+        f"policy/{WEIGHTS}",
+        f"memory/{CHECKPOINT}",
+        f"update/{WEIGHTS}",
     )
-    folders = [*whole, *(folder for folder in others if folder.exists())]
+    whole, published, *others = ([s / n for s in steps if (s / n).exists()] for n in names)
     sizes = (
         os.path.getsize(Path(root) / name)
-        for folder in folders
+        for folder in itertools.chain(whole, published, *others)
         for root, _, names in os.walk(folder)
         for name in names
     )
-    return len(whole), sum(sizes)
+    return len(whole), len(published), sum(sizes)

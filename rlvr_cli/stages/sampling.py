@@ -19,7 +19,7 @@ from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParam
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.partial_completions import PartialCompletions
 from rlvr_cli.storage.writer import DeferredTable, Work
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
 
@@ -205,7 +205,8 @@ def _encode(
         )
     if overlong == "error":
         raise DataError(
-            f"prompt `{prompt['prompt_id']}` has {len(token_ids)} tokens, the policy's context "
+            f"prompt `{prompt['prompt_id']}` has {plural.of(len(token_ids), 'token')}, "
+            "the policy's context "
             f"leaves room for {room}",
             "use `--overlong skip` or `--overlong truncate`, or fewer --max-new-tokens",
         )

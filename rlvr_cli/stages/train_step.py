@@ -29,7 +29,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
-    "{updates} updates on {tokens} tokens, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
+    "{updates:update} on {tokens:token}, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
     "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
 )
 _OF_MANY = "deepspeed:zero=2"

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.storage import atomic, fetched, journal, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
+from rlvr_cli.terminal import plural
 
 __all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
 
@@ -166,7 +167,8 @@ class Shards:
         table = _read_part(path, entry["sha256"], columns)
         if table.num_rows != entry["rows"]:
             raise DataError(
-                f"`{path}` holds {table.num_rows} rows, its {MANIFEST} says {entry['rows']}",
+                f"`{path}` holds {plural.of(table.num_rows, 'row')}, its {MANIFEST} says "
+                f"{entry['rows']}",
                 manifests.made_again(self.path),
             )
         return _with_columns(table, expected, path, self.kind)
@@ -356,6 +358,11 @@ def _incomplete(path: Path) -> DataError:
         hint = manifests.made_again(path)
         text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
         return manifests.Damaged(text, hint)
+    if not listings and path.is_dir() and not any(path.iterdir()):
+        return DataError(f"`{path}` is an empty folder", "check the path")
+    if not listings and (inner := sorted(path.glob(f"*/{MANIFEST}"))):
+        hint = f"name a directory of those in it, as `{inner[0].parent}`"
+        return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     if not listings:
         data = path.is_file() or not (path / "config.toml").exists()
         made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"

@@ -21,6 +21,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.stores import listing as listings
 from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing, Tree
 from rlvr_cli.stores.store import Found, Store
+from rlvr_cli.terminal import plural
 
 OnBytes = Callable[[int], None]
 
@@ -35,10 +36,10 @@ class Sent:
     digest: str
 
     def said(self, verb: str) -> str:
-        kept = f"{self.kept} files were there" if self.kept else ""
+        kept = f"{plural.of(self.kept, 'file')} there already" if self.kept else ""
         if not self.files:
             return f"nothing left to do, all {kept}"
-        went = f"{verb} {self.files} files of {self.bytes / 1e6:,.3g} MB"
+        went = f"{verb} {plural.of(self.files, 'file')} of {self.bytes / 1e6:,.3g} MB"
         return f"{went}, {kept}" if kept else went
 
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlvr_cli.terminal import escape
+from rlvr_cli.terminal import escape, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 10.0
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 _ORIGIN: ContextVar[dict[str, Any] | None] = ContextVar("origin", default=None)
+_URLS: dict[str, str] = {}  # of copies of what lies in stores, by their paths
 
 
 @functools.cache
@@ -72,8 +73,23 @@ def _write_json(path: Path | str | None, summary: dict[str, Any]) -> None:
     document(json.dumps(whole, allow_nan=False) + "\n")
 
 
+def call_by_url(path: Path, url: str) -> None:
+    """From now on messages name a path, and all below it, by the URL that it is a copy of."""
+    _URLS[str(path)] = url
+
+
+def forget_urls() -> None:
+    _URLS.clear()
+
+
+def _with_urls(text: str) -> str:
+    for path, url in _URLS.items():
+        text = text.replace(path, url)
+    return text
+
+
 def say(text: str) -> None:
-    stderr().print(text)
+    stderr().print(_with_urls(text))
 
 
 def draw(target: "Console", plot: str) -> None:
@@ -99,9 +115,8 @@ def error(message: str, hint: str) -> None:
 def _labelled(label: str, style: str, text: str) -> None:
     from rich.text import Text
 
-    stderr().print(
-        Text.assemble((label, style), " ", escape.redacted(escape.line(text.replace("\n", " "))))
-    )
+    text = escape.redacted(escape.line(_with_urls(text).replace("\n", " ")))
+    stderr().print(Text.assemble((label, style), " ", text))
 
 
 def result(path: Path | str, summary: dict[str, Any], *, as_json: bool) -> None:
@@ -188,14 +203,6 @@ def remark(name: str, *remarks: str) -> None:
         say(f"{name}: {escape.line(text)}")
 
 
-class _Unknown:
-    def __format__(self, form: str) -> str:
-        return "unknown"
-
-
-_UNKNOWN = _Unknown()  # in place of a number, whatever its format
-
-
 def conclude(
     parts: Parts,
     out: Path,
@@ -225,7 +232,7 @@ def finish(
     if shards is None:
         words = "this share is done, other processes are making the parts that are left"
     else:
-        words = text.format(**{k: _UNKNOWN if v is None else v for k, v in summary.items()})
+        words = plural.filled(text, summary)
     new = parts.counts["written"] + parts.counts["rewritten"]
     if shards is None:
         say(f"{parts.name}: {words}")
@@ -258,7 +265,7 @@ def evaluation(
     target.print(tables.metrics_table(summary["metrics"], summary["standard_error"]))
     for source, by_source in summary["sources"].items():
         named = f"`{source}`" if source else "without a source"
-        target.print(f"{named}, {by_source['prompts']} prompts", soft_wrap=True)
+        target.print(f"{named}, {plural.of(by_source['prompts'], 'prompt')}", soft_wrap=True)
         target.print(tables.metrics_table(by_source["metrics"]))
     if plot:
         draw(target, plot)
@@ -295,16 +302,16 @@ def evaluation(
 def _notes(summary: dict[str, Any]) -> str:
     """How many prompts and completions there were, and what is unusual about them."""
     low, high = summary["n"]
-    n = f"{low}" if low == high else f"{low} to {high}"
-    each = f"{n} completion{'' if n == '1' else 's'} each"
-    notes = f"{summary['prompts']} prompts, {each}, {summary['excluded']} excluded"
+    each = f"{plural.of(low, 'completion') if low == high else f'{low} to {high} completions'} each"
+    notes = f"{plural.of(summary['prompts'], 'prompt')}, {each}, {summary['excluded']} excluded"
     if ids := summary["left_out"]:
         few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
-        notes += f", {len(ids)} prompts {summary['left_out_for']} left out ({few})"
+        notes += f", {plural.of(len(ids), 'prompt')} {summary['left_out_for']} left out ({few})"
     if summary.get("equal_texts"):
         notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
     if summary["repeated"]:
-        notes += f", {summary['repeated']} rows repeat the prompt and sample index of another"
+        rows = plural.of(summary["repeated"], "row")
+        notes += f", {rows} with the prompt and sample index of another"
     return notes
 
 

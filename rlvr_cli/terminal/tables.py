@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.braille_plot import line_plot, wants_colour
 
 Interval = Sequence[float | None]
@@ -189,7 +190,8 @@ def power_lines(power: Mapping[str, Any]) -> Iterator[str]:
     shown = ["nothing" if s is None else f"{100 * s:.1f}" for s in own["shows"]]
     at = ", ".join(f"{correlation:g}" for correlation in power["correlations"])
     yield (
-        f"{own['prompts']} prompts with {own['n']} completions show {', '.join(shown)} points at "
+        f"{plural.of(own['prompts'], 'prompt')} with {own['n']} completions show "
+        f"{', '.join(shown)} points at "
         f"correlation {at}"
     )
 

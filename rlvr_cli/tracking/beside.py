@@ -18,7 +18,7 @@ from typing import IO
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError
 from rlvr_cli.runtime import distributed, signals
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 from rlvr_cli.tracking import sending
 
 LOG = "track.log"
@@ -105,7 +105,7 @@ def main(path: str, spec: str, parent: int) -> None:
     threading.Thread(target=_watch, args=(run, parent), daemon=True).start()
     try:
         done = sending.send(Path(path), spec, is_over=run.is_set)
-        console.say(f"track: {done.sent} steps sent, the last is step {done.last}")
+        console.say(f"track: {plural.of(done.sent, 'step')} sent, the last is step {done.last}")
         for remark in done.remarks():
             console.say(f"track: {remark}")
         ending.code = 0

@@ -12,6 +12,7 @@ from rlvr_cli.errors import UserError, first_line
 from rlvr_cli.protocols import Tracked, TrackedRun, Tracker
 from rlvr_cli.specs import user_code
 from rlvr_cli.storage import branch_origins
+from rlvr_cli.terminal import plural
 from rlvr_cli.tracking import figures, following, samples, sent as sent_steps
 from rlvr_cli.tracking.sent import Sent
 
@@ -32,7 +33,8 @@ class Summary:
     def remarks(self) -> Iterator[str]:
         if self.changed:
             yield (
-                f"{len(self.changed)} steps have other figures than those that were sent, the "
+                f"{plural.of(len(self.changed), 'step')} with other figures than those "
+                "that were sent, the "
                 f"first is step {min(self.changed)}: the tracker keeps the earlier ones, and "
                 "`--name` with another name sends the run anew"
             )
@@ -40,7 +42,8 @@ class Summary:
             yield f"left out, as they are no numbers: {', '.join(sorted(self.left_out))}"
         if self.without_samples:
             step, why = next(iter(self.without_samples.items()))
-            yield f"{len(self.without_samples)} evaluations without samples; step {step}: {why}"
+            count = plural.of(len(self.without_samples), "evaluation")
+            yield f"{count} without samples; step {step}: {why}"
 
 
 def send(

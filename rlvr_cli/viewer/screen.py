@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.escape import clipped, shown
 from rlvr_cli.viewer.index import RIGHT, UNKNOWN, WRONG, Detail, Index
 from rlvr_cli.viewer.pieces import SCALES
@@ -52,7 +53,7 @@ def count(index: Index, prompt: int) -> str:
 def title(selection: Selection, width: int, where: str, state: str) -> Text:
     """The first line: place, filter and order, and which files."""
     prompts, rows = len(selection.shown), selection.completions
-    text = f" prompt {selection.line + 1:,} of {prompts:,}, {rows:,} completions"
+    text = f" prompt {selection.line + 1:,} of {prompts:,}, {plural.of(rows, 'completion')}"
     if state:
         text += f" {state}"
     if words := selection.filter.words():
@@ -113,11 +114,11 @@ def facts(index: Index, row: int, detail: Detail, passing: np.ndarray, width: in
 
 def _size(detail: Detail) -> str:
     if detail.token_ids is not None:
-        return f"{len(detail.token_ids):,} tokens"
+        return plural.of(len(detail.token_ids), "token")
     if detail.completion is None:
         return "no text"
     size = len(detail.completion)
-    return f"{size:,} character{'' if size == 1 else 's'}"
+    return plural.of(size, "character")
 
 
 def siblings(

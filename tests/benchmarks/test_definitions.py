@@ -214,7 +214,7 @@ def test_a_wrong_count_is_refused_by_name_with_how_to_get_the_data(snapshot, ref
     err = refused(
         3, "bench", "gpqa-diamond", "--model", "builtin", "--data", f"gpqa-diamond={folder}"
     )
-    assert "has 1 prompts, `gpqa-diamond` has 198" in err
+    assert "has 1 prompt, `gpqa-diamond` has 198" in err
     assert "`hf download Idavidrein/gpqa --repo-type dataset --local-dir gpqa-diamond`" in err
     assert "`--data gpqa-diamond=gpqa-diamond`" in err and "accept its terms" in err
 

@@ -87,6 +87,26 @@ def test_a_spec_and_a_text_are_left_as_they_are():
     assert seen == {**texts, "count": 3, "prompts": Path("a/b"), "model": None}
 
 
+def test_messages_name_the_url_that_was_given_and_not_its_copy(rlvr, tmp_path):
+    made = tmp_path / "made" / "prompts"
+    assert rlvr("prompts", "task:expression", "--limit", 2, "--out", made).code == 0
+    first, again = (rlvr("eval-passk", f"file://{made}") for _ in range(2))
+    for ran in (first, again):
+        assert ran.code == 3 and f"error: `file://{made}` holds prompts, scores were" in ran.err
+        assert ran.err.count("/rlvr/stores/") == 1  # where it is read
+    copy = ran.err.partition("read in `")[2].partition("`")[0]
+    assert (
+        f"error: `{copy}` holds prompts" in rlvr("eval-passk", copy).err
+    )  # which was given as a path
+
+
+def test_what_is_sent_from_a_url_of_this_machine_is_named_by_its_path(refused):
+    said = refused(2, "push", "file:///a/run", "s3://bucket/run")
+    assert "`file:///a/run` is the URL of a place on this machine" in said
+    assert "`rlvr push /a/run URL`" in said
+    assert "is in a store already" in refused(2, "push", "s3://b/run", "s3://bucket/run")
+
+
 def test_stages_read_from_a_store_what_they_would_read_here(bucket, chain, rlvr, tmp_path):
     push.push(push.read(chain), at(bucket.url("chain")))
     with contextlib.chdir(tmp_path):

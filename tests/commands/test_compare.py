@@ -284,7 +284,7 @@ def test_k_is_a_list_and_too_large_a_one_names_what_works(rlvr, refused, jsonl):
     assert "leave out the 1 of 5 prompts with fewer: --min-n 4" in err
     ran = rlvr("compare", one, two, "--k", "4", "--min-n", "4")
     assert ran.out.startswith("4 prompts") and "pass@4" in ran.out
-    assert f"1 prompts of `{two}` with fewer than 4 verdicts left out (4)" in ran.out
+    assert f"1 prompt of `{two}` with fewer than 4 verdicts left out (4)" in ran.out
 
 
 def test_a_short_prompt_that_is_left_out_makes_no_n_unequal(rlvr, jsonl):
@@ -393,6 +393,9 @@ def test_other_steps_stand_in_the_headline(rlvr, trained, tmp_path):
     summary = json.loads(rlvr("compare", early, trained, "--json").out)
     assert summary["steps"] == [1, 2] and summary["unlike"] == [line]
     assert json.loads(rlvr("compare", trained, trained, "--json").out)["unlike"] == []
+    assert f"`{trained}` is given twice: it is compared with itself" in rlvr(
+        "compare", trained, trained
+    ).out.replace("\n", " ")
 
 
 def test_a_run_has_the_figures_that_train_logged(rlvr, trained):

@@ -75,7 +75,7 @@ def test_a_prompt_with_an_empty_list_is_not_lost(refused, jsonl):
 
 def test_a_prompt_without_any_verdict_is_left_out_and_named(rlvr, jsonl):
     source = jsonl({"id": "a", "correct": None}, {"id": "b", "correct": True})
-    assert "1 prompts without any verdict left out" in rlvr("eval-passk", source).out
+    assert "1 prompt without any verdict left out" in rlvr("eval-passk", source).out
     summary = json.loads(rlvr("eval-passk", source, "--json").out)
     assert (summary["left_out"], summary["prompts"], summary["metrics"]["pass@1"][0]) == (
         ["a"],
@@ -117,7 +117,7 @@ def test_one_short_prompt_forbids_no_larger_k(rlvr, refused, jsonl):
     err = refused(3, "eval-passk", source, "--k", "1,8")
     assert "use `--k` up to 2, or leave out the 1 of 5 prompts with fewer: --min-n 8" in err
     ran = rlvr("eval-passk", source, "--k", "1,8", "--min-n", "8")
-    assert ran.code == 0 and "1 prompts with fewer than 8 verdicts left out (2)" in ran.out
+    assert ran.code == 0 and "1 prompt with fewer than 8 verdicts left out (2)" in ran.out
     summary = json.loads(rlvr("eval-passk", source, "--min-n", "3", "--json").out)
     assert list(summary["metrics"])[:4] == ["pass@1", "pass@2", "pass@4", "pass@8"]
     assert (summary["prompts"], summary["left_out"]) == (4, ["2"])
@@ -186,7 +186,7 @@ def test_each_source_has_its_own_figures(rlvr, jsonl, tmp_path):
     rows = [{"id": 0, "correct": c, "source": s} for s, c in
             (("aime", True), ("aime", False), ("gsm8k", True), ("gsm8k", True))]  # fmt: skip
     ran = rlvr("eval-passk", jsonl(*rows), "--k", "2")
-    assert "`aime`, 1 prompts" in ran.out and "`gsm8k`, 1 prompts" in ran.out
+    assert "`aime`, 1 prompt\n" in ran.out and "`gsm8k`, 1 prompt\n" in ran.out
     words = ("--json", "--out", tmp_path / "made", "--k", "1")
     summary = json.loads(rlvr("eval-passk", jsonl(*rows), *words).out)
     assert summary["metrics"]["pass@1"][0] == 0.75
@@ -246,7 +246,7 @@ def test_unequal_numbers_are_said_and_bound_the_default_k(rlvr, jsonl):
 def test_rows_that_repeat_a_sample_are_said(rlvr, jsonl):
     rows = [{"id": "a", "sample_index": i, "correct": True} for i in (0, 0, 1)]
     ran = rlvr("eval-passk", jsonl(*rows), "--repeats", "keep")
-    assert "1 rows repeat the prompt and sample index" in ran.out
+    assert "1 row with the prompt and sample index" in ran.out
 
 
 def test_the_plot_goes_where_the_table_goes(rlvr, known):

@@ -10,6 +10,18 @@ from rlvr_cli.viewer import screen
 from rlvr_cli.viewer.directories import DirectoryIndex
 
 
+def test_prompts_that_are_null_are_not_proposed_as_ids(refused, tmp_path):
+    rows = [{"prompt": "a", "completion": "4"}, {"prompt": None, "completion": "5"}]
+    for name, first in (("half", 0), ("none", 1)):
+        text = "".join(json.dumps(row) + "\n" for row in rows[first:])
+        (tmp_path / f"{name}.jsonl").write_text(text)
+        said = refused(3, "import", tmp_path / f"{name}.jsonl", "--out", tmp_path / "out")
+        assert f"no `prompt` in row {2 - first}" in said and "--id-column prompt" not in said
+    named = ["--id-column", "prompt", "--out", tmp_path / "out"]
+    said = refused(3, "import", tmp_path / "none.jsonl", *named)
+    assert "has a column `prompt`, and no value in it" in said
+
+
 def test_a_file_becomes_prompts_rollouts_and_scores(rlvr, known, tmp_path):
     out = tmp_path / "made"
     ran = rlvr("import", known / "rows.jsonl", "--out", out)

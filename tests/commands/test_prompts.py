@@ -440,7 +440,7 @@ def test_the_first_rows_and_the_rest_are_all_rows_and_share_none(
 def test_leaving_out_all_rows_is_refused(refused, jsonl, tmp_path):
     data = jsonl({"question": "4=", "answer": "4"})
     said = refused(2, "prompts", data, "--skip", 1, "--out", tmp_path / "made")
-    assert "--skip is 1" in said and "has 1 rows" in said and not (tmp_path / "made").exists()
+    assert "--skip is 1" in said and "has 1 row" in said and not (tmp_path / "made").exists()
 
 
 def test_a_gold_that_is_stored_as_messages_is_their_text(rlvr, jsonl, tmp_path):

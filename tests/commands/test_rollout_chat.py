@@ -140,7 +140,7 @@ def test_an_answer_in_a_stored_chat_is_refused_and_prompts_made_anew_lose_it(
     err = refused(3, "prompts", source, "--out", tmp_path / "made")
     assert "ends with the assistant's turn" in err and "--drop-answer-turn" in err
     ran = rlvr("prompts", source, "--out", tmp_path / "made", "--drop-answer-turn")
-    assert ran.code == 0 and "the end of 1 prompts was left out" in ran.err
+    assert ran.code == 0 and "the end of 1 prompt was left out" in ran.err
     (row,) = pq.read_table(tmp_path / "made").to_pylist()
     assert json.loads(row["messages"]) == turns[:1] and row["answer"] == "36"
 
@@ -165,7 +165,7 @@ def test_sharegpt_is_read_with_a_remark(rlvr, jsonl, tmp_path):
     turns = [{"from": "human", "value": "24="}, {"from": "gpt", "value": "4!"}]
     source = jsonl({"conversations": turns, "answer": "24"})
     ran = rlvr("prompts", source, "--out", tmp_path / "made", "--drop-answer-turn")
-    assert ran.code == 0 and "1 prompts read from ShareGPT's from and value" in ran.err, ran.err
+    assert ran.code == 0 and "1 prompt read from ShareGPT's from and value" in ran.err, ran.err
     (row,) = pq.read_table(tmp_path / "made").to_pylist()
     assert json.loads(row["messages"]) == [{"role": "user", "content": "24="}]
 

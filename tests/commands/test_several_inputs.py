@@ -25,6 +25,12 @@ def hint_of(said):
     return shlex.split(said.partition("hint: ")[2].partition("`rlvr ")[2].partition("`")[0])
 
 
+def test_of_several_one_that_cannot_be_read_is_named_before_where_they_go(refused, tmp_path):
+    (tmp_path / "a").mkdir()
+    said = refused(3, "score", tmp_path / "a", tmp_path / "b")
+    assert f"`{tmp_path / 'a'}` is an empty folder" in said and "--out" not in said
+
+
 @pytest.fixture(scope="session")
 def inputs(chain, tmp_path_factory):
     """a: the chain's completions; b: other completions of its prompts; both: scores of both."""

@@ -30,7 +30,7 @@ def test_a_policy_is_written_and_stdout_is_the_path(rlvr, trained, tmp_path):
     assert (ran.code, ran.out) == (0, f"{out}\n")
     said, done = ran.err.splitlines()
     assert f"`{trained / 'rollouts'}` was imported" in said and "had sampled them" in said
-    assert done.startswith("train-step: 1 updates on 28 tokens, loss ")
+    assert done.startswith("train-step: 1 update on 28 tokens, loss ")
     (row,) = pq.read_table(out / "part-00000.parquet").to_pylist()
     assert (row["sequences"], row["tokens"], row["clip_fraction"]) == (8, 28, 0)
     assert row["ratio_min"] == pytest.approx(1, abs=1e-6) and row["grad_norm"] > 0

@@ -154,4 +154,4 @@ def test_one_short_prompt_forbids_no_larger_k(rlvr, refused, jsonl):
     err = refused(3, "ucc", jsonl(*rows), "--k", "4")
     assert "`ucc@4` needs 4" in err and "the 1 of 3 prompts with fewer: --min-n 4" in err
     ran = rlvr("ucc", jsonl(*rows), "--k", "4", "--min-n", "4")
-    assert ran.code == 0 and "1 prompts with fewer than 4 verdicts left out (0)" in ran.out
+    assert ran.code == 0 and "1 prompt with fewer than 4 verdicts left out (0)" in ran.out

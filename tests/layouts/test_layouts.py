@@ -132,7 +132,7 @@ def test_messages_that_end_with_an_answer_are_read_up_to_it(samples, rlvr, jsonl
     row["messages"].append({"role": "assistant", "content": "It is 42."})
     path = jsonl(row, row | {"dataset": "tulu"}, name="gsm.jsonl")
     ran = rlvr("prompts", path, "--out", tmp_path / "made")
-    assert ran.code == 0 and "1 prompts have no verifier" in ran.err
+    assert ran.code == 0 and "1 prompt without a verifier" in ran.err
     rows = pq.read_table(tmp_path / "made").to_pylist()
     assert all("It is 42" not in r["messages"] for r in rows)
     assert [r["verifier"] for r in rows] == ["math:unanchored=true", None]
@@ -178,7 +178,7 @@ def test_prompts_of_a_layout_that_have_no_verifier_are_counted(rlvr, samples, js
     (row,) = samples.DAPO.to_pylist()
     path = jsonl(row, row | {"data_source": "voc", "ability": "voc"}, name="voc.jsonl")
     ran = rlvr("prompts", path, "--out", tmp_path / "made")
-    assert "1 prompts have no verifier: name one with --verifier" in ran.err
+    assert "1 prompt without a verifier: name one with --verifier" in ran.err
 
 
 def test_gsm8k_with_boxed_solutions_that_datasets_saved_is_read(rlvr, refused, tmp_path):

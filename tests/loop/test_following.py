@@ -11,8 +11,8 @@ import pytest
 
 from rlvr_cli import fixtures, run_config
 from rlvr_cli.cli import app
-from rlvr_cli.errors import UsageError
-from rlvr_cli.loop import published, schedule, setup, waiting
+from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.loop import launching, published, schedule, setup, waiting
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.models.policy import Policy
@@ -235,6 +235,22 @@ def test_a_sampler_that_comes_before_the_trainer_waits_and_says_for_what(tmp_pat
     assert f"rlvr train-step --follow {tmp_path / 'run'} --config FILE" in early.said()
     os.kill(early.process.pid, signal.SIGKILL)
     early.wait()
+
+
+def test_a_run_ends_with_the_exit_code_of_what_failed_for_it(rlvr, jsonl, tmp_path):
+    (tmp_path / "fails.py").write_text("def reward(completion):\n    raise ValueError('no')\n")
+    row = {"id": "a", "prompt": "1+1=", "completion": "2", "answer": "2"}
+    assert rlvr("import", jsonl(row), "--out", tmp_path / "made").code == 0
+    words = ["--verifier", f"{tmp_path / 'fails.py'}:reward", "--max-error-rate", "0"]
+    score = ["score", str(tmp_path / "made" / "rollouts"), *words]
+    child = launching.Child("the scorer", score, None, tmp_path / "scorer.log", 1)
+    child.start()
+    assert child.process.wait() == 4
+    with pytest.raises(
+        UserError, match=r"the scorer ended with 4: .*the verifier failed"
+    ) as caught:
+        child.look()
+    assert caught.value.exit_code == 4
 
 
 def test_gpus_are_divided_between_samplers_and_the_trainer(monkeypatch):

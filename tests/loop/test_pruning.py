@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from rlvr_cli.cli import app
 from rlvr_cli.errors import DataError, UserError
-from rlvr_cli.loop import pruning
+from rlvr_cli.loop import pruning, published
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.models import checkpoints, policy
 from rlvr_cli.stages import convert
@@ -117,6 +117,24 @@ def test_what_a_kill_leaves_is_finished_by_the_next_step(full, tmp_path, moment)
         assert policy.resolve(str(update)).path == update / "_weights"
     prune(full, 2, 1)
     assert content(full) == content(undisturbed)
+
+
+def test_what_a_killed_process_left_of_a_removal_is_in_nobodys_way(tmp_path):
+    """The step was made again meanwhile, and is removed a second time."""
+    for folder in ("policy/_weights", "policy/_pruned", "update/_checkpoint"):
+        (tmp_path / "steps" / "000001" / folder).mkdir(parents=True)
+    left = (
+        tmp_path / "steps/000001/update/_pruned_checkpoint",
+        tmp_path / "steps/000001/policy/_pruned",
+    )
+    for folder in left:
+        folder.mkdir(exist_ok=True)
+        (folder / "model.safetensors").touch()
+    published.prune(tmp_path, range(1, 2))
+    assert not list((tmp_path / "steps" / "000001" / "policy").iterdir())
+    shutil.copytree(tmp_path / "steps" / "000001", tmp_path / "steps" / "000002")
+    prune(tmp_path, keep=1)
+    assert not list((tmp_path / "steps" / "000001" / "update").iterdir())
 
 
 def test_weights_that_cannot_be_written_leave_the_checkpoint(full):

@@ -207,7 +207,7 @@ def test_a_schedule_is_read_from_the_plans_of_another_run(tmp_path):
     with pytest.raises(UsageError, match="no rollouts of step 4") as refused:
         schedule.given(RunOptions(schedule_of=str(run), steps=4, ahead=1))
     assert refused.value.hint == "use --steps 3"
-    with pytest.raises(UsageError, match="were sampled 1 updates ahead") as refused:
+    with pytest.raises(UsageError, match="were sampled 1 update ahead") as refused:
         schedule.given(RunOptions(schedule_of=str(run), steps=3))
     assert refused.value.hint == "use --ahead 1"
 

@@ -89,6 +89,17 @@ def test_nodes_need_a_place_to_meet_and_ranks_below_their_number(monkeypatch):
         Asked(2, 2, "node1:29500").own_rank()
 
 
+def test_a_place_to_meet_whose_host_nobody_knows_is_refused_and_not_waited_for(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(UsageError, match=r"`no\.\.host`, and this machine knows no") as refused:
+        nodes.Nodes(Asked(2, 1, "no..host:29500"), 1).meet()
+    assert "--rdzv-endpoint 10.0.0.1:29500" in refused.value.hint
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")  # where pods get their names later
+    monkeypatch.setenv("RLVR_TIMEOUT_S", "1")
+    with pytest.raises(UserError, match=r"did not meet at `no\.\.host:29500` within 1 s"):
+        nodes.Nodes(Asked(2, 1, "no..host:29500"), 1).meet()
+
+
 def test_a_service_that_answers_nothing_where_the_nodes_meet_is_not_waited_for_without_a_word(
     monkeypatch,
 ):

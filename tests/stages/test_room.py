@@ -1,5 +1,6 @@
 """The room on disk that checkpoints take, and what is said where it is not there."""
 
+import dataclasses
 import json
 
 import pytest
@@ -42,6 +43,38 @@ def test_of_a_run_the_newest_and_the_best_and_the_one_that_is_written_are_counte
     assert needs.most(99) == 4 * needs.checkpoint + 4 * needs.weights
     with_memory = room.of_run(chosen, BUILTIN, BUILTIN)
     assert with_memory.checkpoint == 2 * needs.checkpoint and with_memory.weights == needs.weights
+
+
+def test_the_policies_that_samplers_read_are_counted_while_the_next_is_written():
+    chosen = config.RunConfig(train=RunOptions(steps=9, ahead=2, keep=1, eval_every=0))
+    alone, needs = (room.of_run(chosen, BUILTIN, publishes=p) for p in (False, True))
+    assert (alone.published, needs.published) == (0, 4)
+    assert needs.most(1) - alone.most(1) == 4 * needs.weights
+    short = dataclasses.replace(chosen, train=RunOptions(steps=2, ahead=2))
+    assert room.of_run(short, BUILTIN, publishes=True).published == 1  # the last step has none
+
+
+@pytest.mark.filterwarnings("error")
+def test_published_policies_that_go_are_room_that_a_run_has(tmp_path):
+    """Sparse files stand for large weights."""
+    free = disk.free(tmp_path)
+    for step in range(1, 5):
+        folder = tmp_path / f"steps/{step:06d}/policy/_weights"
+        folder.mkdir(parents=True)
+        with open(folder / "model.safetensors", "wb") as file:
+            file.truncate(2 * free)
+    needs = room.Room(1, 2 * free, 1, 0, evaluates=False, published=3)
+    needs.check(tmp_path, RunOptions(steps=9), 4, adapters=False)
+
+
+def test_too_little_for_the_policies_of_samplers_is_refused_or_said(tmp_path):
+    free, train = disk.free(tmp_path), RunOptions(steps=9, save_every=1)
+    large = room.Room(1, 2 * free, 1, 0, evaluates=False, published=2)
+    with pytest.raises(UserError, match="a checkpoint with the weights for samplers takes"):
+        large.check(tmp_path, train, 0, adapters=False)
+    many = room.Room(1, int(free / 1.5), 1, 0, evaluates=False, published=2)
+    with pytest.warns(Advice, match="GB for samplers.* a larger disk with --out"):
+        many.check(tmp_path, train, 0, adapters=False)
 
 
 def test_the_steps_that_save_are_those_of_save_every_of_evaluations_and_the_last():

@@ -66,4 +66,4 @@ def test_training_is_warned_of_where_nearly_no_completion_has_an_answer(scored):
 
 def test_a_mean_of_no_rewards_is_unknown(scored):
     _, _, err = scored(ROWS[5])
-    assert "1 completions, mean reward unknown, 1 without" in err
+    assert "1 completion, mean reward unknown, 1 without" in err

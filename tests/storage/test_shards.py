@@ -535,8 +535,15 @@ def test_a_first_part_without_any_reward_does_not_lock_the_type(tmp_path):
 def test_missing_and_foreign_directories_are_told_apart(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         Shards.open(tmp_path / "absent")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="is an empty folder"):
+        Shards.open(tmp_path / "empty")
     with pytest.raises(DataError, match="is not a shard directory"):
         Shards.open(tmp_path)
+    made = write_shards(tmp_path / "made", plan(), rows)
+    with pytest.raises(DataError, match="is not a shard directory") as caught:
+        Shards.open(tmp_path)
+    assert f"as `{made.path}`" in caught.value.hint
 
 
 CHILD = """

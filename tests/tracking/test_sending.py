@@ -88,7 +88,7 @@ def test_steps_that_a_resumed_run_repeats_are_not_sent_again(rlvr, run, own, kep
     assert rlvr("track", run, "--to", own).code == 0
     write(run, [*lines, {**lines[2], "step": 3}])
     ran = rlvr("track", run, "--to", own)
-    assert "1 steps sent, 3 were there" in ran.err and "it is at step 3" in ran.err
+    assert "1 step sent, 3 were there" in ran.err and "it is at step 3" in ran.err
     assert steps(kept("step")) == [0, 1, 2, 3]
 
 
@@ -99,7 +99,7 @@ def test_steps_that_were_repeated_with_other_figures_are_counted(rlvr, run, own,
     lines[2]["seconds"] = {"rollout": 99.0}
     write(run, lines)
     err = rlvr("track", run, "--to", own).err
-    assert "1 steps have other figures" in err and "the first is step 1" in err
+    assert "1 step with other figures" in err and "the first is step 1" in err
     assert steps(kept("step")) == [0, 1, 2]
 
 
@@ -107,7 +107,7 @@ def test_evaluations_whose_shards_are_gone_are_sent_without_samples(rlvr, run, o
     part = run / "eval" / "000001" / "scores" / "part-00000.parquet"
     part.write_bytes(b"cut")
     err = rlvr("track", run, "--to", own).err
-    assert "1 evaluations without samples; step 1: " in err and "checksum" in err
+    assert "1 evaluation without samples; step 1: " in err and "checksum" in err
     assert [len(entry["samples"]) for entry in kept("step")] == [4, 0, 4]
 
 

@@ -21,17 +21,19 @@ from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.verification.remote.client import Client, Failed, Refused
 
 _PROMPTS, _TOKENS = 4, 16  # of a comparison
+_RETRIES = 2  # of a server that is met; one that is away is left to the others
 # Nats, of the mean over tokens. A bfloat16 server differs by 0.02 to 0.1 from a float32 one, other
 # weights of the same size by 1 or more.
 _TOLERANCE = 0.25
 
 
-def meet(server: Server, policy: Policy, model: str, *, load: bool) -> bool:
+def meet(server: Server, policy: Policy, model: str, *, load: bool, retries: int) -> bool:
     """Learns what a server calls the policy, and whether that proves that it has it.
 
-    With `load` a server of `rlvr serve` takes the policy, where it has another one.
+    With `load` a server of `rlvr serve` takes the policy, where it has another one. It is asked
+    again at most `retries` times.
     """
-    with Client(replace_retries(server)) as connection:
+    with Client(replace(server.endpoint, retries=min(_RETRIES, retries))) as connection:
         listed = _models(connection)
         server.is_neutral = any(entry.get("owned_by") in OWN_DEFAULTS for entry in listed)
         own = [name for entry in listed if names.is_of_serve(name := str(entry.get("id")))]
@@ -45,10 +47,6 @@ def meet(server: Server, policy: Policy, model: str, *, load: bool) -> bool:
             return True
         server.model = _guessed(listed, policy, server)
         return False
-
-
-def replace_retries(server: Server) -> Any:
-    return replace(server.endpoint, retries=2)
 
 
 def _models(connection: Client) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ class Pool:
     """Servers that share requests; `in_flight` at once to each, `retries` in a row in vain."""
 
     def __init__(self, servers: list[Server], *, in_flight: int, retries: int) -> None:
-        self.all, self._in_flight, self._retries = servers, in_flight, retries
+        self.all, self._in_flight, self.retries = servers, in_flight, retries
 
     @property
     def servers(self) -> list[Server]:
@@ -63,7 +63,7 @@ class Pool:
         `ask` raises Failed where the server gave no answer that it can use; any other error ends
         all.
         """
-        work = _Work(count, self._retries)
+        work = _Work(count, self.retries)
         for server in self.servers:
             for _ in range(min(self._in_flight, count)):
                 words = (self.all, server, ask, work)

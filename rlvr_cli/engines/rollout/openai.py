@@ -13,7 +13,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 from rlvr_cli.verification.remote import client
 from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
 
@@ -138,7 +138,9 @@ class OpenAIEngine:
         unproven = []
         for server in self._pool.servers:
             try:
-                is_proven = checks.meet(server, self._policy, model, load=load)
+                is_proven = checks.meet(
+                    server, self._policy, model, load=load, retries=self._pool.retries
+                )
             except Failed as error:
                 server.failed(error, most=0)
                 continue
@@ -241,7 +243,7 @@ class OpenAIEngine:
         token_ids, size = completion.token_ids, len(completion.token_ids)
         if completion.finish_reason == "length" and size < sampling.max_new_tokens:
             raise DataError(
-                f"{host} cuts completions at {size} tokens, and --max-new-tokens is "
+                f"{host} cuts completions at {plural.of(size, 'token')}, and --max-new-tokens is "
                 f"{sampling.max_new_tokens}",
                 "give the server a longer context, or sample fewer tokens",
             )

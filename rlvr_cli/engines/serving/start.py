@@ -18,7 +18,7 @@ from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 
 _LOOK_S, _END_S = 0.2, 2.0
 _FLAGS = {
@@ -115,7 +115,9 @@ def watch(servers: list[subprocess.Popen[bytes]], urls: list[str]) -> None:
         for url, process in list(left.items()):
             if (code := process.poll()) is not None:
                 del left[url]
-                console.say(f"serve: {url} ended with code {code}; {len(left)} servers are left")
+                console.say(
+                    f"serve: {url} ended with code {code}; {plural.of(len(left), 'server')} left"
+                )
     raise UserError("no server is left", "its own words stand above; start them again")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rlvr_cli.protocols import Group, GroupVerifier, Isolated, Limits, Remote, Verdict, Verifier
 from rlvr_cli.runtime import cores
 from rlvr_cli.specs import grammar
+from rlvr_cli.terminal import plural
 from rlvr_cli.verification.remote import asking
 from rlvr_cli.verification.scoring.cache import Cache
 from rlvr_cli.verification.workers.pool import Answer, Pool, Task
@@ -88,7 +89,8 @@ class Scorer:
             said.append(f"continued without `{self.cache.path}`: {self.cache.trouble}")
         for spec, used in self.used.items():
             said.append(
-                f"`{grammar.read(spec).name}` took {used['requests']:,} requests, of which "
+                f"`{grammar.read(spec).name}` took "
+                f"{plural.of(used['requests'], 'request')}, of which "
                 f"{used['retries']:,} were retries, {used['prompt_tokens']:,} prompt tokens and "
                 f"{used['completion_tokens']:,} completion tokens"
             )

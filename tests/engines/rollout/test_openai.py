@@ -3,8 +3,6 @@
 import json
 import math
 import runpy
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -18,21 +16,13 @@ from rlvr_cli.models import policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
 _server = runpy.run_path(str(Path(__file__).parents[2] / "completions_server.py"))
-HANG_UP, LOGP, MODEL, SHAPES = (_server[name] for name in ("HANG_UP", "LOGP", "MODEL", "SHAPES"))
+HANG_UP, LOGP, MODEL, SHAPES, running = (
+    _server[name] for name in ("HANG_UP", "LOGP", "MODEL", "SHAPES", "running")
+)
 DOWN = "http://127.0.0.1:9/v1"
 BUSY = (429, {"Retry-After": 0}, {"error": {"message": "slow down"}})
 BROKEN = (500, {}, {"error": {"message": "CUDA error"}})
 QUICK = "check=false,retries=3"
-
-
-@contextmanager
-def _running(*given):
-    with _server["Completions"](*given) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -47,13 +37,13 @@ def text(tokenizer):
 
 @pytest.fixture
 def server(text):
-    with _running(text) as server:
+    with running(text) as server:
         yield server
 
 
 @pytest.fixture
 def other(text):
-    with _running(text) as server:
+    with running(text) as server:
         yield server
 
 
@@ -88,7 +78,7 @@ def test_a_server_of_any_shape_gives_the_same_rows(sampled, text, server):
     assert set(expected["finish_reason"].to_pylist()) == {"stop", "length"}
     assert len(set(expected["seed"].to_pylist())) == 12
     for shape in SHAPES[1:]:
-        with _running(text, shape) as another:
+        with running(text, shape) as another:
             ran, table = sampled(another, out=shape)
             assert ran.code == 0, ran.err
             assert table.equals(expected)
@@ -140,6 +130,12 @@ def test_a_server_that_is_down_leaves_its_work_to_the_others(sampled, server):
     ran, table = sampled(DOWN, server)
     assert table.num_rows == len(server.seen) == 12
     assert "rollout: http://127.0.0.1:9: Connection refused (3 tries); it is left out" in ran.err
+
+
+@pytest.mark.parametrize(("retries", "said"), [(0, "refused; it"), (1, "refused (2 tries); it")])
+def test_a_server_that_is_down_is_tried_as_often_as_was_said(retries, said, sampled, server):
+    ran, _ = sampled(DOWN, server, options=f"check=false,retries={retries}")
+    assert f"rollout: http://127.0.0.1:9: Connection {said} is left out" in ran.err
 
 
 def test_a_server_that_dies_meanwhile_leaves_its_work_to_the_others(sampled, server, other):
@@ -221,7 +217,7 @@ def test_a_request_that_no_server_can_answer_ends_the_command(sampled, server, o
         ({"finish_reason": "stop", "token_ids": [5], "text": "2",
           "logprobs": {"token_logprobs": [LOGP]}}, "ended a completion by token 5, which does not"),
         ({"finish_reason": "length", "token_ids": [5], "text": "2",
-          "logprobs": {"token_logprobs": [LOGP]}}, "cuts completions at 1 tokens, and --max-new-"),
+          "logprobs": {"token_logprobs": [LOGP]}}, "cuts completions at 1 token, and --max-new-"),
     ],
 )  # fmt: skip
 def test_what_is_no_sample_of_the_policy_is_refused(sampled, server, change, said):
@@ -232,7 +228,7 @@ def test_what_is_no_sample_of_the_policy_is_refused(sampled, server, change, sai
 
 
 def test_a_server_that_adds_a_token_to_the_prompt_is_refused(sampled, text):
-    with _running(text, "llamacpp") as server:
+    with running(text, "llamacpp") as server:
         server.prompt_tokens = 77
         ran, _ = sampled(server)
     assert "sampled from 77, others than these" in ran.err

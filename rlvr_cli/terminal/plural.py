@@ -1,0 +1,27 @@
+"""Numbers with the name of what they count, which is singular where it is one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def of(number: int, one: str, many: str = "") -> str:
+    """As in `1 row` and `2,000 rows`; `many` is the plural where that is not `one` and an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def filled(template: str, facts: Mapping[str, Any]) -> str:
+    """A template with facts in it: `{rows:row}` counts rows, and what is None is unknown."""
+    return template.format(**{name: _Fact(value) for name, value in facts.items()})
+
+
+class _Fact:
+    """A value in a template, whose format may be the name of what it counts."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __format__(self, form: str) -> str:
+        counts = len(form) > 1 and form.isalpha()
+        if self._value is None:
+            return f"unknown {form}s" if counts else "unknown"
+        return of(self._value, form) if counts else format(self._value, form)
