@@ -446,6 +446,14 @@ def test_a_token_with_noise_in_float32_is_the_one_of_the_definition_in_float64(o
     assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, drawn, strict=True))
 
 
+def test_zeros_of_both_signs_are_equals_of_which_top_k_keeps_all():
+    policy = torch.full((6, 40), -0.0)
+    policy[:, 0], policy[:, 1] = 1.0, 0.0
+    noise = torch.arange(6), torch.zeros(6, dtype=torch.int64)
+    drawn = triton_draw.draw(policy, *noise, top_k=2)
+    assert torch.equal(drawn.token_B, drawing.draw(policy.double(), *noise, top_k=2).token_B)
+
+
 def test_a_row_with_a_nan_has_a_nan_for_its_log_prob_and_a_token_of_the_vocabulary():
     policy, _, *noise = rows_to_draw(530)
     policy[2, 300] = torch.nan
