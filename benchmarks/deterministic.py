@@ -2,10 +2,10 @@
 
     python -P benchmarks/deterministic.py [--only kernels bits speed]
 
-Within four minutes, with no files but the checkout, on Qwen2.5-1.5B's shape with random weights.
-One JSON line a measurement; the last one lists the requirements that are not met, and the exit
-code is 1 if there are any. What does not fit into --budget-s is left out and named. Without a GPU,
-small, each row by itself: that the script runs, and the bits.
+In about four minutes (estimated), with no files but the checkout, on Qwen2.5-1.5B's shape with
+random weights. One JSON line a measurement; the last one lists the requirements that are not met,
+and the exit code is 1 if there are any. What does not fit into --budget-s is left out and named.
+Without a GPU, small, each row by itself: that the script runs, and the bits.
 
 kernels  bits of rows within few and many, by both tiles; microseconds beside cuBLAS'
 bits     completions by 1, 64 and 512 rows, refilled, and resumed after an interruption; and how
