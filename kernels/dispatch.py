@@ -74,6 +74,11 @@ def attend(query_BHD: Tensor, *values: Tensor, **options: Any) -> Tensor:
     return attended_BHD
 
 
+def kernels(name: str) -> ModuleType:
+    """A file of kernels without a reference, where `reason_against` has none against them."""
+    return importlib.import_module(f"rlvr_cli.kernels.{name}")
+
+
 def choice() -> str:
     chosen = os.environ.get(VARIABLE, "auto")
     if chosen not in _CHOICES:
@@ -118,7 +123,7 @@ def _module(name: str, value: Tensor, k: int = 0, *, plain: ModuleType = referen
             raise Unsupported(f"{VARIABLE} is triton, but {reason}")
         _say(reason)
         return plain
-    return importlib.import_module(f"rlvr_cli.kernels.{name}")
+    return kernels(name)
 
 
 @functools.cache

@@ -24,8 +24,8 @@ def logits_of(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def ordered(value):  # type: ignore[no-untyped-def]
-    """Integers in the order of float32 values."""
-    bits = value.to(tl.int32, bitcast=True)
+    """Integers in the order of float32 values; of zeros of both signs the same."""
+    bits = (value + 0.0).to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 

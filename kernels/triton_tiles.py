@@ -38,7 +38,7 @@ _DTYPES = {
 _INTERPRETED = Tiles(16, 32, 16, 2, 1, 1)
 _SHALLOW = Tiles(128, 128, 64, 32, 4, 3)  # its epilogue weighs more: two blocks run in parallel
 _FLOAT32 = Tiles(64, 128, 16, 8, 8, 2)
-_AMPERE = Tiles(128, 128, 32, 8, 8, 3)
+AMPERE = Tiles(128, 128, 32, 8, 8, 3)
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def choose(hidden_NH: Tensor) -> Tiles:
     if hidden_NH.dtype == torch.float32:
         return _FLOAT32
     if _generation(hidden_NH.device) not in (9, 10):
-        return _AMPERE  # fits the shared memory of every card since
+        return AMPERE  # fits the shared memory of every card since
     return _SHALLOW if hidden_NH.shape[1] <= 2048 else Tiles()
 
 

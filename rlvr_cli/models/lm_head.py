@@ -3,6 +3,7 @@
 Shapes: N tokens, H hidden, V vocabulary.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -31,13 +32,18 @@ class OutputHead(NamedTuple):
             return logits_NV
         return self.softcap * (logits_NV / self.softcap).tanh()
 
-    def wide_logits(self, hidden_NH: Any) -> Any:
-        """The logits in float32; on a GPU products of halves are not rounded to halves again."""
+    def wide_logits(self, hidden_NH: Any, product: Callable[..., Any] | None = None) -> Any:
+        """The logits in float32; on a GPU products of halves are not rounded to halves again.
+
+        `product` is what multiplies by the head, in float32.
+        """
         import torch
 
-        if hidden_NH.dtype == torch.float32:
+        if product is not None:
+            logits_NV = product(hidden_NH, self.weight_VH)
+        elif hidden_NH.dtype == torch.float32:
             return self.logits(hidden_NH)
-        if hidden_NH.is_cuda:
+        elif hidden_NH.is_cuda:
             logits_NV = torch.mm(hidden_NH, self.weight_VH.mT, out_dtype=torch.float32)
         else:
             logits_NV = torch.nn.functional.linear(hidden_NH.float(), self.weight_VH.float())

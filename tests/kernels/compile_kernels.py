@@ -22,14 +22,16 @@ from rlvr_cli.kernels import (
     attention,
     triton_attention,
     triton_backward,
+    triton_causal,
     triton_checks,
     triton_draw,
     triton_forward,
+    triton_invariant,
     triton_sample,
     triton_upstream,
 )
 from rlvr_cli.kernels.drawing import APART
-from rlvr_cli.kernels.triton_tiles import _AMPERE, _FLOAT32, _SHALLOW, Tiles
+from rlvr_cli.kernels.triton_tiles import _FLOAT32, _SHALLOW, AMPERE, Tiles
 
 DTYPES = {"bf16": tl.bfloat16, "fp16": tl.float16, "fp32": tl.float32}
 INTEGERS = "N V K W first groups steps position stride top_k"
@@ -125,7 +127,7 @@ def others(k: int, cap: bool) -> None:
 def main() -> None:
     everything = "all" in sys.argv
     tma = CAPABILITY >= 90
-    small, large = (_SHALLOW, Tiles()) if tma else (_AMPERE, _AMPERE)
+    small, large = (_SHALLOW, Tiles()) if tma else (AMPERE, AMPERE)
     for full in (True, False) if everything else (True,):
         products("bf16", small, tma, full, 1536)
         products("bf16", large, tma, full, 3584)
@@ -149,7 +151,10 @@ def main() -> None:
         compile_one(f"sample, memory {way}", kernel, logits, sizes | flags, num_warps=16)
         draws(way)
     attention_of("bf16", full=True)
+    invariant("bf16", True)
     if everything:
+        invariant("bf16", False)
+        invariant("fp32", False)
         attention_of("bf16", full=False)
         attention_of("fp32", full=False)
 
@@ -164,6 +169,35 @@ def draws(full: bool) -> None:
     compile_one(f"share, {name}", triton_draw.share_kernel, {}, sizes | share, num_warps=4)
     compile_one(f"shares, {name}", triton_draw.join_kernel, {}, sizes | {"SPLITS": 4}, num_warps=1)
     compile_one(f"search, {name}", triton_draw.search_kernel, {}, sizes | search, num_warps=8)
+
+
+def invariant(dtype: str, full: bool) -> None:
+    """The kernels whose bits do not depend on the number of rows."""
+    tma = full and CAPABILITY >= 90
+    chosen = list(triton_invariant.TILES.values()) if CAPABILITY >= 90 else [AMPERE]
+    for tiles in chosen if dtype == "bf16" else [_FLOAT32]:
+        heights = {"x": tiles.rows, "w": tiles.columns}
+        types = {
+            name: f"tensordesc<{dtype}[{height}, {tiles.depth}]>" if tma else f"*{dtype}"
+            for name, height in heights.items()
+        }
+        sizes = {"H": 1536, "BM": tiles.rows, "BN": tiles.columns, "BK": tiles.depth}
+        flags = {"GROUP": tiles.group, "TMA": tma, "BIAS": full, "CAP": False, "WIDEN": False}
+        types |= {"bias": f"*{dtype}", "out": f"*{dtype}", "stride_o": "i32"}
+        name = f"product {dtype}{' tma' if tma else ''} {tiles.rows}"
+        compile_one(name, triton_invariant.product_kernel, types, sizes | flags,
+                    num_warps=tiles.warps, num_stages=tiles.stages)  # fmt: skip
+    if full:
+        sizes = {"H": 1536, "BLOCK": 1024}
+        compile_one("mean square", triton_invariant.mean_square_kernel, {"x": f"*{dtype}"}, sizes)
+    strides = [f"{name}_{of}" for name in "qkv" for of in ("row", "head", "at")]
+    types = dict.fromkeys(strides, "i32") | {"softcap": "fp32", "window": "i32", "S": "i32"}
+    types |= dict.fromkeys(("query", "key", "value", "out"), f"*{dtype}")
+    block = 64 if dtype == "bf16" else 32
+    sizes = {"H": 12, "G": 6, "D": 128, "DP": 128, "BLOCK": block}
+    flags = {"WINDOW": full, "CAP": full, "WIDEN": False}
+    compile_one(f"causal {dtype}{' window cap' if full else ''}", triton_causal.causal_kernel,
+                types, sizes | flags, num_warps=4, num_stages=2)  # fmt: skip
 
 
 def attention_of(dtype: str, full: bool) -> None:

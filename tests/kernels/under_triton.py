@@ -21,22 +21,34 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for deterministic algorithm
 # ruff: noqa: E402
 import triton
 import triton.language as tl
-from transformers import AutoModelForCausalLM, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GPTNeoXConfig,
+    Olmo2Config,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
 
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.rollout import _batch
+from rlvr_cli.engines.rollout._decoder import Decoder
 from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.training import local
+from rlvr_cli.errors import UsageError
 from rlvr_cli.kernels import (
     attention,
     dispatch,
     drawing,
     reference,
     triton_attention,
+    triton_causal,
     triton_draw,
     triton_gradients,
+    triton_invariant,
     triton_noise,
     triton_sample,
     triton_search,
@@ -446,6 +458,14 @@ def test_a_token_with_noise_in_float32_is_the_one_of_the_definition_in_float64(o
     assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, drawn, strict=True))
 
 
+def test_zeros_of_both_signs_are_equals_of_which_top_k_keeps_all():
+    policy = torch.full((6, 40), -0.0)
+    policy[:, 0], policy[:, 1] = 1.0, 0.0
+    noise = torch.arange(6), torch.zeros(6, dtype=torch.int64)
+    drawn = triton_draw.draw(policy, *noise, top_k=2)
+    assert torch.equal(drawn.token_B, drawing.draw(policy.double(), *noise, top_k=2).token_B)
+
+
 def test_a_row_with_a_nan_has_a_nan_for_its_log_prob_and_a_token_of_the_vocabulary():
     policy, _, *noise = rows_to_draw(530)
     policy[2, 300] = torch.nan
@@ -625,3 +645,148 @@ def small_models():
             for weight in model.parameters():
                 weight.add_(torch.randn_like(weight) * 0.2)
         yield model.to(DEVICE)
+
+
+@pytest.mark.parametrize("dtype, wide", [(torch.float32, False), (torch.bfloat16, False),
+                                         (torch.bfloat16, True)])  # fmt: skip
+def test_an_invariant_product_is_that_of_float64_with_a_rows_bits_whatever_is_beside_it(
+    dtype, wide
+):
+    (hidden, weight, bias), *_ = problem(19, 25, 40, 0, dtype=dtype)
+    bias = None if wide else bias
+    made = triton_invariant.product(hidden, weight, bias, wide=wide)
+    truth = torch.nn.functional.linear(
+        hidden.double(), weight.double(), None if wide else bias.double()
+    )
+    assert made.dtype == (torch.float32 if wide else dtype)
+    tolerance = 1e-6 if made.dtype == torch.float32 else 8e-3
+    torch.testing.assert_close(made.double(), truth, rtol=tolerance, atol=tolerance)
+    for rows in (tensor([18]), tensor([5, 18, 0])):
+        assert torch.equal(triton_invariant.product(hidden[rows], weight, bias, wide=wide),
+                           made[rows])  # fmt: skip
+    parts = hidden.repeat_interleave(2, 0)[::2]  # rows of a wider tensor
+    assert torch.equal(triton_invariant.product(parts, weight, bias, wide=wide), made)
+
+
+def test_an_invariant_mean_square_is_that_of_float64_with_a_rows_bits_whatever_is_beside_it():
+    values = problem(7, 1100, 3, 0, dtype=torch.bfloat16)[0][0].view(7, 1, 1100)
+    made = triton_invariant.mean_square(values)
+    truth = values.double().pow(2).mean(-1, keepdim=True)
+    torch.testing.assert_close(made.double(), truth, rtol=1e-6, atol=0)
+    assert made.shape == (7, 1, 1)
+    assert torch.equal(triton_invariant.mean_square(values[4:5]), made[4:5])
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance, heads, kinds, size, window, softcap",
+    [
+        (torch.float32, 1e-6, 3, 1, 24, 5, 0.0),
+        (torch.bfloat16, 2e-2, 2, 1, 16, 0, 0.0),
+        (torch.bfloat16, 2e-2, 2, 2, 16, 18, 3.0),
+    ],
+)
+def test_the_attention_of_a_prompt_is_that_of_float64_whatever_is_beside_it(
+    dtype, tolerance, heads, kinds, size, window, softcap
+):
+    rng = torch.Generator("cpu").manual_seed(heads)
+    shapes = [(2, 37, n, size) for n in (heads, kinds, kinds)]
+    values = [
+        torch.randn(s, generator=rng, device="cpu").to(DEVICE, dtype).transpose(1, 2)
+        for s in shapes
+    ]
+    options = {"scale": size**-0.5, "window": window, "softcap": softcap}
+    made = triton_causal.causal(*values, **options)
+    query, key, value = (v.double() for v in values)
+    key, value = (v.repeat_interleave(heads // kinds, 1) for v in (key, value))
+    score = query @ key.mT * size**-0.5
+    score = (score / softcap).tanh() * softcap if softcap else score
+    at = torch.arange(37)
+    seen = (at <= at[:, None]) & (at > at[:, None] - (window or 37))
+    truth = score.masked_fill(~seen, -math.inf).softmax(-1) @ value
+    torch.testing.assert_close(made.double(), truth.transpose(1, 2), rtol=tolerance, atol=tolerance)
+    short = triton_causal.causal(*(v[1:2, :, :19] for v in values), **options)
+    assert torch.equal(short, made[1:2, :19])
+
+
+SMALL = {
+    "vocab_size": 32, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+    "max_position_embeddings": 64, "pad_token_id": None,
+}  # fmt: skip
+FAMILIES = {"norms of heads": Qwen3Config(**SMALL)}
+if DEVICE == "cuda":  # the interpreter takes ten seconds for each
+    FAMILIES |= {
+        "biases": Qwen2Config(**SMALL),
+        "windows, capped": Gemma2Config(
+            **SMALL, sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=3.0
+        ),
+        "norms after": Olmo2Config(**SMALL),
+    }
+
+
+def random_model(config, dtype=torch.float32):
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    return model.to(DEVICE, dtype)
+
+
+@pytest.fixture
+def by_triton(monkeypatch):
+    torch.use_deterministic_algorithms(False)
+    torch.set_default_device(None)
+    monkeypatch.setenv(dispatch.VARIABLE, "triton")
+
+
+def sampled(engine, requests, limits, sampling):
+    by_index = dict(engine.generate(requests, sampling, limits))
+    return [by_index[i] for i in range(len(requests))]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_deterministic_completion_has_the_same_bits_for_any_rows_and_after_an_interruption(
+    loaded, by_triton, family
+):
+    """By the kernels. On a CPU sizes are those of whole vectors: torch's tails have other bits."""
+    own = dataclasses.replace(loaded, model=random_model(FAMILIES[family]), eos_ids=(-1,))
+    requests = [Request([20 + n, *range(5 * n % 7)], n) for n in range(3)]
+    limits, sampling = [2, 1, 2], SamplingParams(2, 1.5)
+    fuse = DEVICE == "cuda"
+    every = GraphEngine(own, 4, fuse=fuse, deterministic=True)
+    together = sampled(every, requests, limits, sampling)
+    refilled = GraphEngine(own, 2, least_rows=1, fuse=fuse, merge=not fuse, deterministic=True)
+    assert sampled(refilled, requests, limits, sampling) == together
+    alone = GraphEngine(own, 1, least_rows=1, fuse=fuse, deterministic=True)  # left after a kill
+    assert sampled(alone, requests[2:], limits[2:], sampling) == together[2:]
+    own.model.set_attn_implementation("eager")  # sdpa leaves the cap of scores out
+    for request, completion in zip(requests, together, strict=True):
+        token_ids = tensor([[*request.prompt_token_ids, *completion.token_ids]]).to(DEVICE)
+        with torch.no_grad():
+            logp_SV = (own.model(token_ids).logits[0] / 1.5).log_softmax(-1)
+        first = len(request.prompt_token_ids)
+        logp_T = logp_SV[first - 1 : -1].gather(-1, token_ids[0, first:, None])[:, 0]
+        assert completion.behaviour_logp == pytest.approx(logp_T.tolist(), abs=1e-4)
+
+
+REFUSED = {
+    "native_layer_norm": GPTNeoXConfig(
+        vocab_size=96, hidden_size=64, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64,
+    ),
+    "mm": Qwen3MoeConfig(
+        **SMALL, num_experts=2, num_experts_per_tok=1, moe_intermediate_size=32,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_model_that_adds_up_otherwise_is_refused_as_deterministic_with_the_operation(
+    by_triton, name
+):
+    model = random_model(REFUSED[name])
+    kinds = [type(module) for module in model.modules()]
+    with pytest.raises(UsageError, match=name):
+        Decoder(model, 2, 64, deterministic=True)
+    assert [type(module) for module in model.modules()] == kinds

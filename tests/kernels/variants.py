@@ -15,7 +15,14 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
 from triton.runtime import jit
 
-from rlvr_cli.kernels import triton_draw, triton_sample, triton_stats, triton_tiles
+from rlvr_cli.kernels import (
+    triton_causal,
+    triton_draw,
+    triton_invariant,
+    triton_sample,
+    triton_stats,
+    triton_tiles,
+)
 
 CARD = GPUTarget("cuda", 90, 32)
 VARIANTS: dict[str, set[str]] = collections.defaultdict(set)
@@ -40,6 +47,19 @@ def update(count: int, k: int, stash_bytes: int) -> None:
     triton_stats.top_k(hidden_NH.detach(), head_VH.detach(), 2)
 
 
+def sampled(rows: int) -> None:
+    """What the graph engine computes for so many rows, or for a prompt of so many tokens."""
+    hidden_NH = torch.zeros(rows, 64).bfloat16()
+    triton_invariant.product(hidden_NH, torch.zeros(320, 64).bfloat16())
+    triton_invariant.mean_square(hidden_NH)
+    prompts = [torch.zeros(rows % 3 + 1, rows, heads, 16).transpose(1, 2) for heads in (4, 2, 2)]
+    triton_causal.causal(*prompts, scale=1.0)
+    rows_B = torch.zeros(rows, dtype=torch.int64)
+    for top_k in (0, 5):
+        triton_draw.draw(torch.zeros(rows, 320), rows_B, rows_B, top_k=top_k)
+    triton_sample.sample(torch.zeros(rows, 320), rows_B, rows)
+
+
 def main() -> None:
     jit.JITFunction.run = record
     triton_tiles._generation = lambda device: CARD.arch // 10
@@ -47,10 +67,7 @@ def main() -> None:
     for count in [int(word) for word in sys.argv[1:]] or (64, 65, 66, 67, 80, 33, 40_000):
         for stash_bytes in (1 << 40, 0):
             update(count, 3, stash_bytes)
-        rows_B = torch.zeros(count % 97 + 2, dtype=torch.int64)
-        for top_k in (0, 5):
-            triton_draw.draw(torch.zeros(len(rows_B), 320), rows_B, rows_B, top_k=top_k)
-        triton_sample.sample(torch.zeros(len(rows_B), 320), rows_B, count)
+        sampled(count % 97 + 1)
     for name, variants in sorted(VARIANTS.items()):
         print(f"{name}: {len(variants)}")
 

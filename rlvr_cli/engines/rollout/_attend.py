@@ -67,9 +67,27 @@ def _(query_BHD: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
 
 
-def causal(heads: Heads) -> Tensor:
-    """The attention of full prompts, [P, S, H, D]; padding at the right is never attended to."""
+@torch.library.custom_op("rlvr::causal", mutates_args=())
+def _causal(
+    query_PHSD: Tensor, key_PKSD: Tensor, value_PKSD: Tensor,
+    scale: float, window: int, softcap: float,
+) -> Tensor:  # fmt: skip
+    """`kernels.triton_causal.causal`, as one operation."""
+    attended_PSHD: Tensor = dispatch.kernels("triton_causal").causal(
+        query_PHSD, key_PKSD, value_PKSD, scale=scale, window=window, softcap=softcap
+    )
+    return attended_PSHD
+
+
+def causal(heads: Heads, *, by_kernel: bool = False) -> Tensor:
+    """The attention of full prompts, [P, S, H, D]; padding at the right is never attended to.
+
+    By a kernel whose bits for a prompt do not depend on the others.
+    """
     query_PHSD, key_PKSD, value_PKSD, scale, window, softcap = heads
+    if by_kernel:
+        attended_PSHD: Tensor = _causal(*heads)
+        return attended_PSHD
     length = query_PHSD.shape[2]
     position_S = torch.arange(length, device=query_PHSD.device)
     seen_SS = position_S[:, None] >= position_S

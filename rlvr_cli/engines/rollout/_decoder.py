@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlvr_cli.engines.rollout._attend import INSTEAD, Cached, Heads, attending, causal
 from rlvr_cli.engines.rollout._fused import fused
+from rlvr_cli.engines.rollout._invariant import Invariant, by_kernels, linear, wide_linear
 from rlvr_cli.engines.rollout._merged import groups_of, merged
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import engine_choice, lm_head
@@ -24,18 +25,25 @@ class Decoder:
     """A model with the keys and values of `rows` sequences of at most `length` tokens.
 
     With `fuse`, torch.compile makes one kernel of what eager torch makes several of. With `merge`,
-    layers of the same input are one product, and the tiles of attention depend on the rows.
+    layers of the same input are one product, and the tiles of attention depend on the rows. With
+    `deterministic` no bits do: by kernels, or if `by_rows` as each row is computed by itself.
     """
 
     def __init__(
-        self, model: Any, rows: int, length: int, *, fuse: bool = False, merge: bool = False
-    ) -> None:
+        self, model: Any, rows: int, length: int, *,
+        fuse: bool = False, merge: bool = False, deterministic: bool = False,
+    ) -> None:  # fmt: skip
         _check(model)
         self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
-        self.merge, self._groups = merge, groups_of(model) if merge else []
+        self._groups = groups_of(model) if merge else []
+        self.deterministic = deterministic
+        self.tiles_by_rows = merge and not deterministic
+        self.by_rows = deterministic and not by_kernels(model)
+        self.invariant = Invariant(model) if deterministic and not self.by_rows else None
         self.device = next(model.parameters()).device
         self._cache: dict[int, tuple[Tensor, Tensor]] = {}
-        with attending(model):  # lets its layers allocate their caches
+        checked = self.invariant.checked() if self.invariant else contextlib.nullcontext()
+        with attending(model), checked:  # lets its layers allocate their caches
             self._prefill([(0,)], [[0]])
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
@@ -64,10 +72,14 @@ class Decoder:
         distinct = sorted(filter(None, members), key=len, reverse=True)
         start = 0
         while start < len(distinct):
-            count = max(1, _PREFILL_TOKENS // len(distinct[start]))
+            count = 1 if self.by_rows else max(1, _PREFILL_TOKENS // len(distinct[start]))
             chunk = distinct[start : start + count]
-            self._prefill(chunk, [members[prompt] for prompt in chunk])
+            with self._layers():
+                self._prefill(chunk, [members[prompt] for prompt in chunk])
             start += count
+
+    def _layers(self) -> contextlib.AbstractContextManager[None]:
+        return self.invariant.layers() if self.invariant else contextlib.nullcontext()
 
     @torch.no_grad()
     def _prefill(self, prompts: list[tuple[int, ...]], rows: list[list[int]]) -> None:
@@ -79,16 +91,19 @@ class Decoder:
         prompts_of = _PromptTokens(self, row_R, to_device(source, self.device))
         _forward(self.model, to_device(padded, self.device), position_PS, prompts_of)
 
-    def logits(self, token_B: Tensor, position_B: Tensor) -> Tensor:
+    def logits(self, token_B: Tensor, position_B: Tensor, first: int = 0) -> Tensor:
         """The next-token logits [B, V] after `token_B`, which is written to `position_B`.
 
-        For the first rows, as many as there are tokens.
+        For the rows from `first` on, as many as there are tokens.
         """
         compiling = fused(self.model) if self._fuse else contextlib.nullcontext()
-        with compiling, merged(self._groups):
-            caches = _NewTokens(self, position_B)
+        product = linear if self.invariant else torch.nn.functional.linear
+        with compiling, merged(self._groups, product), self._layers():
+            caches = _NewTokens(self, position_B, first)
             hidden_B1H = _forward(self.model, token_B[:, None], position_B[:, None], caches)
-        logits_BV: Tensor = lm_head.of(self.model).wide_logits(hidden_B1H[:, 0])
+        logits_BV: Tensor = lm_head.of(self.model).wide_logits(
+            hidden_B1H[:, 0], wide_linear if self.invariant else None
+        )
         return logits_BV
 
     def move(self, source_R: Tensor, row_R: Tensor, length: int) -> None:
@@ -117,13 +132,13 @@ def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> 
 class _NewTokens:
     """A new token of each row at its own position."""
 
-    def __init__(self, decoder: Decoder, position_B: Tensor) -> None:
+    def __init__(self, decoder: Decoder, position_B: Tensor, first: int) -> None:
         self._decoder, self._position_B = decoder, position_B
+        self._rows = slice(first, first + len(position_B))
 
     def of(self, layer: int) -> Cached:
-        count = len(self._position_B)
-        keys_BKLD, values_BKLD = (cache[:count] for cache in self._decoder.layer(layer))
-        return Cached(keys_BKLD, values_BKLD, self._position_B, self._decoder.merge)
+        keys_BKLD, values_BKLD = (cache[self._rows] for cache in self._decoder.layer(layer))
+        return Cached(keys_BKLD, values_BKLD, self._position_B, self._decoder.tiles_by_rows)
 
     def attend(self, layer: int, new: Heads) -> Tensor:
         return self.of(layer).attend(layer, new)
@@ -137,7 +152,7 @@ class _PromptTokens:
 
     def attend(self, layer: int, prompts: Heads) -> Tensor:
         self._decoder.put(layer, prompts, self._row_R, self._source_R)
-        return causal(prompts)
+        return causal(prompts, by_kernel=self._decoder.invariant is not None)
 
 
 def _check(model: Any) -> None:

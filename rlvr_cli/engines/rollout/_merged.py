@@ -4,7 +4,7 @@ One product of more columns fills a GPU better than three, and reads its input o
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ class Group:
         has_bias = layers[0].bias is not None
         self.bias = _stacked([layer.bias for layer in layers]) if has_bias else None
         self.sizes = [len(layer.weight) for layer in layers]
+        self.product: Callable[..., Tensor] = torch.nn.functional.linear
         self.input: Tensor | None = None
         self.outputs: tuple[Tensor, ...] = ()
 
@@ -85,7 +86,7 @@ class _Member(torch.nn.Linear):
         """Computes for the whole group unless another layer of it has, for the same input."""
         group = self.group
         if group.input is not input:
-            joint = torch.nn.functional.linear(input, group.weight, group.bias)
+            joint = group.product(input, group.weight, group.bias)
             group.input, group.outputs = input, torch.split(joint, group.sizes, -1)
         part = group.outputs[self.index]
         if self.index == len(group.sizes) - 1:
@@ -94,9 +95,12 @@ class _Member(torch.nn.Linear):
 
 
 @contextlib.contextmanager
-def merged(groups: list[Group]) -> Iterator[None]:
-    """Within the context the first layer of a group computes for all of them."""
+def merged(
+    groups: list[Group], product: Callable[..., Tensor] = torch.nn.functional.linear
+) -> Iterator[None]:
+    """Within the context the first layer of a group computes for all of them, by `product`."""
     for group in groups:
+        group.product = product
         for index, layer in enumerate(group.layers):
             layer.__class__ = _Member
             vars(layer).update(group=group, index=index)

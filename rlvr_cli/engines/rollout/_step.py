@@ -52,14 +52,18 @@ class State(NamedTuple):
         )
 
     def first(self, rows: int) -> "State":
-        return State(*(value[:rows] for value in self))
+        return self.part(0, rows)
+
+    def part(self, first: int, rows: int) -> "State":
+        return State(*(value[first : first + rows] for value in self))
 
 
 class DecodingStep:
     """A step of a policy's rows, or of a policy's and a memory model's (DLC).
 
     A row that has ended goes through the step as well, but reads nothing of its cache. On a GPU the
-    memory model takes the step in parallel with the policy, within one graph.
+    memory model takes the step in parallel with the policy, within one graph. If the decoders take
+    each row by itself, so do the draws.
     """
 
     def __init__(
@@ -97,16 +101,21 @@ class DecodingStep:
             self._graphs[rows].replay()
 
     def _repeat(self, rows: int, steps: int) -> None:
+        together = 1 if self._policy.by_rows else rows
         for _ in range(steps):
-            self._step(self._state.first(rows))
+            for first in range(0, rows, together):
+                self._step(self._state.part(first, together), first)
 
     @torch.no_grad()
-    def _step(self, row: State) -> None:
+    def _step(self, row: State, first: int) -> None:
         position_B = torch.where(row.done_B, 0, row.position_B)
-        logits_BV, memory_BV = self._logits(row.token_B, position_B)
+        logits_BV, memory_BV = self._logits(row.token_B, position_B, first)
         if self._noise == 1 or not self._sampling.temperature:
             seed_B = seeds_at(row.seed_B, row.count_B)
-            drawn = draw(logits_BV, seed_B, self._sampling, memory_BV=memory_BV)
+            drawn = draw(
+                logits_BV, seed_B, self._sampling, memory_BV=memory_BV,
+                deterministic=self._policy.deterministic,
+            )  # fmt: skip
         else:
             drawn = dispatch.draw(
                 logits_BV, row.seed_B, row.count_B, memory_BV=memory_BV,
@@ -124,18 +133,21 @@ class DecodingStep:
         ended_B = (drawn.token_B[:, None] == self._ends_E).any(-1)
         row.done_B.logical_or_(ended_B | (row.count_B >= row.limit_B))
 
-    def _logits(self, token_B: Tensor, position_B: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _logits(
+        self, token_B: Tensor, position_B: Tensor, first: int
+    ) -> tuple[Tensor, Tensor | None]:
         """The logits of both models; on a GPU the memory model has a stream of its own."""
+        at = (token_B, position_B, first)
         if self._memory is None:
-            return self._policy.logits(token_B, position_B), None
+            return self._policy.logits(*at), None
         if not self._captures:
-            logits_BV = self._policy.logits(token_B, position_B)
-            return lm_head.shared_vocab_logits(logits_BV, self._memory.logits(token_B, position_B))
+            logits_BV = self._policy.logits(*at)
+            return lm_head.shared_vocab_logits(logits_BV, self._memory.logits(*at))
         main = torch.cuda.current_stream()
         self._memory_stream.wait_stream(main)
         with torch.cuda.stream(self._memory_stream):
-            memory_BV = self._memory.logits(token_B, position_B)
-        logits_BV = self._policy.logits(token_B, position_B)
+            memory_BV = self._memory.logits(*at)
+        logits_BV = self._policy.logits(*at)
         main.wait_stream(self._memory_stream)
         return lm_head.shared_vocab_logits(logits_BV, memory_BV)
 
@@ -168,15 +180,20 @@ def draw(
     sampling: SamplingParams,
     *,
     memory_BV: Tensor | None = None,
+    deterministic: bool = False,
 ) -> Sample:
     """A token of each row, with the noise of its seed at position 0; the likeliest at temperature 0
 
     From the policy less `mu` times the memory where there is one. Log-probs are those of the
     distribution sampled from: after temperature, top-k and top-p; at temperature 0, of the unscaled
-    policy.
+    policy. If `deterministic`, bits do not depend on the number of rows, and top-k keeps equals of
+    the last that it keeps: which of them torch takes is open.
     """
     if sampling.top_k:
         likeliest = logits_BV.topk(min(sampling.top_k, logits_BV.shape[-1]), -1)
+    if sampling.top_k and deterministic:
+        logits_BV = logits_BV.masked_fill(logits_BV < likeliest.values[:, -1:], -torch.inf)
+    elif sampling.top_k:
         excluded_BV = torch.full_like(logits_BV, -torch.inf)
         logits_BV = excluded_BV.scatter(-1, likeliest.indices, likeliest.values)
     if sampling.temperature > 0:
@@ -185,5 +202,8 @@ def draw(
             memory_BV=memory_BV, mu=sampling.mu, min_prob=sampling.min_prob,
         )  # fmt: skip
     token_B = logits_BV.argmax(-1)
+    if deterministic:  # a log-softmax is cut by where a row begins
+        logp_B = dispatch.draw(logits_BV, seed_B, torch.zeros_like(seed_B), top_k=1).policy_logp_B
+        return Sample(token_B, logp_B, logp_B)
     logp_B = logits_BV.float().log_softmax(-1).gather(-1, token_B[:, None])[:, 0]
     return Sample(token_B, logp_B, logp_B)

@@ -26,7 +26,7 @@ else:
     compiled_layers = later.Later("rlvr_cli.models.compiled_layers")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
-EARLIER = {"noise": 1, "merge": False}
+EARLIER = {"noise": 1, "merge": False, "deterministic": False}
 
 Fuse = Literal["auto", "true", "false"]
 ROWS, LEAST_ROWS = 256, 8
@@ -42,6 +42,7 @@ def build(
     fuse: Fuse = "auto",
     noise: int = 1,
     merge: bool = False,
+    deterministic: bool = False,
 ) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
@@ -50,7 +51,9 @@ def build(
 
     Experimental, not measured on a GPU as a whole yet: `noise` 2 draws tokens in one pass with
     noise in float32, other tokens than noise 1; `merge` computes queries, keys and values as one
-    product, and gate and up.
+    product, and gate and up. `deterministic` gives a completion the same bits whatever is decoded
+    with it, before and after an interruption; what that costs on a GPU is not measured, and on a
+    CPU each row is computed by itself.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
@@ -64,6 +67,7 @@ def build(
         fuse={"auto": None, "true": True, "false": False}[fuse],
         noise=noise,
         merge=merge,
+        deterministic=deterministic,
         memory_model=memory_model,
     )
 
@@ -75,7 +79,8 @@ class GraphEngine:
     the prompts that are prefilled together with its own, and how many rows are decoded, which are
     fewer as others end. The same requests have the same completions on the same machine. A resumed
     run leaves out the requests that have completions already, so that new samples may differ; on
-    the CPU they do not, as each part of a directory is requested by itself.
+    the CPU they do not, as each part of a directory is requested by itself. With `deterministic`
+    neither its bits nor its tokens depend on them.
     """
 
     needs_weight_sync = False
@@ -89,11 +94,12 @@ class GraphEngine:
         fuse: bool | None = False,
         noise: int = 1,
         merge: bool = False,
+        deterministic: bool = False,
         memory_model: Loaded | None = None,
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
         self._fuse, self._memory_model = fuse, memory_model
-        self._noise, self._merge = noise, merge
+        self._noise, self._merge, self._deterministic = noise, merge, deterministic
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
 
     def generate(
@@ -132,16 +138,21 @@ class GraphEngine:
         if sampling.mu:
             assert self._memory_model, "the stage gives one"
             models.append(self._memory_model.model)
-        rows = self._fitting(models, rows, length)
+        rows, least = self._fitting(models, rows, length), self._least
+        if self._deterministic and any(map(self._fuses, models)):  # one row is compiled by itself
+            rows, least = max(2, rows), max(2, least)
         decoders = [
-            _decoder.Decoder(model, rows, length, fuse=self._fuses(model), merge=self._merge)
+            _decoder.Decoder(
+                model, rows, length, fuse=self._fuses(model), merge=self._merge,
+                deterministic=self._deterministic,
+            )
             for model in models
-        ]
+        ]  # fmt: skip
         ends = self._loaded.eos_ids
         stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
         return _batch.ContinuousBatch(
             decoders, rows, sampling, ends, width,
-            least=self._least, stop=stop, noise=self._noise,
+            least=least, stop=stop, noise=self._noise,
         )  # fmt: skip
 
     def _fuses(self, model: Any) -> bool:
