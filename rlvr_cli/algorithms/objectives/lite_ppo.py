@@ -1,4 +1,4 @@
-"""Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221, sec. 5)."""
+"""Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221)."""
 
 from typing import Literal
 

@@ -31,8 +31,9 @@ def penalised(batch, share):
 
 def cost(row, batch, *, share, beta):
     """The plain ratio times A, and beta |log ratio| where a token is penalised, token mean."""
-    place = next(i for i, other in enumerate(batch.rows) if other.logp is row.logp)
-    flags = penalised(batch, share)[place]
+    if not batch.whole:
+        batch.whole["flags"] = penalised(batch, share)
+    flags = batch.whole["flags"][row.i]
     ratio, a, d = np.exp(row.log_ratio), row.advantage, row.log_ratio
     loss = -ratio * a + beta * flags * np.abs(d)
     return loss.sum() / batch.tokens, (-ratio * a + beta * flags * np.sign(d)) / batch.tokens
