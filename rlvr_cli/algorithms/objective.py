@@ -133,6 +133,7 @@ class Objective:
     dual_clip: float | None = None
     group_relative: bool = True
     least_group: int = 2
+    is_alike: bool = True  # whether completions of one reward in a group have one advantage
     sign: int = 0
     longer_than: int = 0  # tokens; sampling must allow longer completions
     longest: int = 0  # tokens; the longest completion, in place of what sampling allows
