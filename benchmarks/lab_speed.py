@@ -14,6 +14,7 @@ import time
 from importlib.metadata import version
 
 from rlvr_cli import registry
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.lab.bandit import simulate
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import classes
@@ -57,7 +58,8 @@ def main() -> None:
           f"{given.seeds} seeds, 500 steps, best of {given.rounds}\n")  # fmt: skip
     print("| objective | G | at once, wall s | at once, CPU s | a loop over seeds, CPU s | ratio |")
     print("|---|---|---|---|---|---|")
-    everything = [FOUR_ACTIONS.get(n, n) for n in registry.names("objectives")] + list(MODIFIED)
+    names = [n for n in registry.names("objectives") if not objectives.build(n).token_columns]
+    everything = [FOUR_ACTIONS.get(n, n) for n in names] + list(MODIFIED)
     for algo in given.algo or everything:
         for size in SIZES:
             settings = Settings(algo, size)

@@ -140,6 +140,7 @@ class Objective:
     preserves_clipped: bool = False
     group_relative: bool = True
     least_group: int = 2
+    is_alike: bool = True  # whether completions of one reward in a group have one advantage
     sign: int = 0
     least_reward: float = -math.inf
     longer_than: int = 0  # tokens; sampling must allow longer completions

@@ -49,6 +49,13 @@ def admitted(algo: str, actions: int) -> Objective:
             f"`{algo}` shapes rewards by length, and an action is one token",
             "leave overlong out",
         )
+    if objective.token_columns or not objective.is_alike:
+        raise UsageError(
+            f"`{algo}` tells apart actions of one reward, by chance or by what the policy said of "
+            "them",
+            "leave such a modifier out, or take an estimator of rewards alone, as in "
+            "pass-at-k:form=analytic",
+        )
     if objective.top_k > actions:
         raise UsageError(
             f"`{algo}` anchors to {objective.top_k} tokens, there are {actions} actions",

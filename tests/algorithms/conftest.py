@@ -31,8 +31,8 @@ GARBAGE = 55.0  # stands in the padding
 class Rollouts:
     """The completions an oracle sees; `rows` holds the tokens of each.
 
-    `parts` are two rewards of each, NaN where a completion is not judged, and `columns` what the
-    estimate of an oracle says of them.
+    `parts` are two rewards of each, NaN where a completion is not judged, `columns` what the
+    estimate of an oracle says of them, and `whole` what it has worked out of all tokens.
     """
 
     reward: np.ndarray
@@ -43,6 +43,7 @@ class Rollouts:
     max_length: int
     parts: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     columns: dict = field(default_factory=dict)
+    whole: dict = field(default_factory=dict)
 
     def take(self, which_N) -> "Rollouts":
         rows = [row for row, taken in zip(self.rows, which_N, strict=True) if taken]
@@ -238,7 +239,7 @@ def true_loss(cost, batch, columns):
     costs = np.zeros(batch.sequences)
     gradients = {name: np.zeros((batch.sequences, LONGEST)) for name in LEAVES}
     for i, tokens in enumerate(batch.rows):
-        row = SimpleNamespace(**vars(tokens), **{n: v[i] for n, v in columns.items()})
+        row = SimpleNamespace(i=i, **vars(tokens), **{n: v[i] for n, v in columns.items()})
         costs[i], by_leaf = cost(row, batch)
         for name, slope in (by_leaf if isinstance(by_leaf, dict) else {"logp": by_leaf}).items():
             gradients[name][i, : row.length] = slope

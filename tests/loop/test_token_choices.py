@@ -16,16 +16,16 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.stages import batch
 from rlvr_cli.storage.shards import Shards
 
-ALGO = "gdpo+clip-cov:share=0.2,low=0+kl-cov:share=0.1+top-entropy:share=0.5"
+ALGO = "grpo+clip-cov:share=0.2,low=0+kl-cov:share=0.1+top-entropy:share=0.5"
 SHARES = ("cov_clipped", "cov_penalised", "top_entropy")
 
 
 SHORT = "def short(completion, *, answer, extra):\n    return len(completion) % 3 / 2\n"
 
 
-def train(out, file, *words):
-    fixed = ["--verifier", f"1*expression+0.5*{file}:short", "--prompts-per-step", "4", "-n", "4"]
-    fixed += ["--max-new-tokens", "8", "--mini-batch-prompts", "2", "--eval-every", "0"]
+def train(out, *words):
+    fixed = ["--prompts-per-step", "4", "-n", "4", "--max-new-tokens", "8"]
+    fixed += ["--mini-batch-prompts", "2", "--eval-every", "0"]
     fixed += ["--algo", ALGO, "--learning-rate", "1e-3", "--keep", "9"]
     return app.run(["train", *fixed, "--out", str(out), *words])
 
@@ -39,9 +39,7 @@ def files_of(folder):
 def run(tmp_path_factory):
     """Two steps of it; not to be changed."""
     out = tmp_path_factory.mktemp("choices") / "run"
-    file = out.parent / "short.py"
-    file.write_text(SHORT)
-    assert train(out, file, "--steps", "2") == 0
+    assert train(out, "--steps", "2") == 0
     return out
 
 
@@ -57,20 +55,25 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_bytes(run, tmp_path, lost):
     again = shutil.copytree(run, tmp_path / "run")
     for name in {"update", lost}:
         shutil.rmtree(again / "steps/000002" / name)
-    assert train(again, run.parent / "short.py", "--steps", "2") == 0
+    assert train(again, "--steps", "2") == 0
     assert files_of(again) == files_of(run)
 
 
-def test_the_advantages_are_those_of_each_reward_on_its_own(run):
-    step = run / "steps/000001"
-    scores = pq.read_table(step / "scores/part-00000.parquet").to_pandas()
-    made = pq.read_table(step / "advantages/part-00000.parquet").to_pandas()["advantage"]
+def test_the_advantages_are_those_of_each_reward_on_its_own(copy, rlvr):
+    (copy / "short.py").write_text(SHORT)
+    sum_of = f"1*expression+0.5*{copy}/short.py:short"
+    words = ("--verifier", sum_of, "--out", copy / "summed")
+    assert rlvr("score", copy / "rollouts", *words).code == 0
+    words = ("--algo", "gdpo", "--out", copy / "made")
+    assert rlvr("advantage", copy / "summed", *words).code == 0
+    scores, advantages = (Shards.open(copy / n).table().to_pandas() for n in ("summed", "made"))
     total = 0
     for name, weight in (("reward_expression", 1.0), ("reward_short", 0.5)):
         by_prompt = scores.groupby("prompt_id")[name]
         off, spread = scores[name] - by_prompt.transform("mean"), by_prompt.transform("std")
         total = total + weight * off / (spread + 1e-4)
-    assert np.allclose(made, total / (total.std() + 1e-4), rtol=1e-9, atol=1e-12)
+    expected = total / (total.std() + 1e-4)
+    assert np.allclose(advantages["advantage"], expected, rtol=1e-9, atol=1e-12)
     assert scores["reward_expression"].std() > 0 and scores["reward_short"].std() > 0
 
 
@@ -135,7 +138,7 @@ def test_groups_no_larger_than_the_subsets_are_refused(refused, copy, tmp_path):
     assert "use --num-generations 16" in err
     words = ("--algo", "pass-at-k", "--out", tmp_path / "made")
     assert "has 4 completions, its group needs 5" in refused(
-        1, "advantage", copy / "scores", *words
+        3, "advantage", copy / "scores", *words
     )
 
 

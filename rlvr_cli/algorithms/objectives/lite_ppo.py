@@ -1,4 +1,4 @@
-"""Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221, sec. 5).
+"""Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221).
 
 Elsewhere: TRL (`scale_rewards="batch"`), ROLL.
 Use: Prompts that are nearly all solved or nearly none: their small deviations shall not blow

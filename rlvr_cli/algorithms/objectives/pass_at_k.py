@@ -55,4 +55,4 @@ def build(
         low=clip_low,
         high=clip_high,
     )
-    return replace(base, least_group=k + 1)
+    return replace(base, least_group=k + 1, is_alike=form == "analytic")

@@ -46,7 +46,7 @@ def batch_norm(
 
     A_i = (R_i - mean_j R_j) / (s + eps),  s of all rewards or of all R_i - mean_j R_j
 
-    (Lite PPO, arXiv:2508.08221, sec. 5; Magistral, arXiv:2506.10910, sec. 2.1)
+    (Lite PPO, arXiv:2508.08221; Magistral, arXiv:2506.10910, sec. 2.1)
     """
     off_N = group_mean(reward_N, group_N)
     value_N = reward_N if of == "rewards" else off_N
@@ -67,7 +67,7 @@ def decoupled(
 
     The deviation of S is over all completions of the batch. Its mean, which the paper takes off, is
     0: the terms of each group sum to 0. `parts` are w_n and R_n; a NaN leaves its reward's
-    statistics and adds nothing. (GDPO, arXiv:2601.05242, sec. 3)
+    statistics and adds nothing. (GDPO, arXiv:2601.05242)
     """
     sum_N = torch.zeros(group_N.shape, dtype=torch.float64)
     for share, reward_N in parts:

@@ -42,7 +42,7 @@ def analytic(reward_G: Tensor, *, k: int, eps: float) -> tuple[Tensor, Tensor]:
         A_i = (E[max | i] - m) / (s + eps)
 
     m and s are mean and standard deviation of the maximum over all subsets of k completions. With
-    C correct of G of rewards 0 and 1 it is the paper's eq. 9 to 14:
+    C correct of G of rewards 0 and 1 it is the paper's closed form (sec. 2.4):
 
         m = 1 - binom(G - C, k) / binom(G, k),  s = sqrt(m (1 - m))
         A = (1 - m) / s if correct, else (1 - m - binom(G - C - 1, k - 1) / binom(G - 1, k - 1)) / s

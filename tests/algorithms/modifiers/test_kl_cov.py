@@ -31,8 +31,9 @@ def penalised(batch, share):
 
 def cost(row, batch, *, share, beta):
     """The plain ratio times A, and beta |log ratio| where a token is penalised, token mean."""
-    place = next(i for i, other in enumerate(batch.rows) if other.logp is row.logp)
-    flags = penalised(batch, share)[place]
+    if not batch.whole:
+        batch.whole["flags"] = penalised(batch, share)
+    flags = batch.whole["flags"][row.i]
     ratio, a, d = np.exp(row.log_ratio), row.advantage, row.log_ratio
     loss = -ratio * a + beta * flags * np.abs(d)
     return loss.sum() / batch.tokens, (-ratio * a + beta * flags * np.sign(d)) / batch.tokens
@@ -44,18 +45,26 @@ def test_kl_cov_is_its_equation(matches, share, beta):
     matches(spec, estimate, lambda row, batch: cost(row, batch, share=share, beta=beta))
 
 
-def test_of_equal_covariances_the_first_tokens_are_chosen():
-    count = 10
+def chosen(spec, pairs):
+    """The choice among so many pairs of a likely right and an unlikely wrong token."""
+    every, zero = torch.arange(2 * pairs), torch.zeros(2 * pairs, dtype=torch.int64)
     seen = Tokens(
-        row_K=torch.arange(count),
-        group_K=torch.zeros(count, dtype=torch.int64),
-        place_K=torch.zeros(count, dtype=torch.int64),
-        advantage_K=tensor([1.0, -1.0] * 5, dtype=torch.float64),
-        stored={"old_logp": tensor([-1.0, -3.0] * 5, dtype=torch.float64)},
+        row_K=every,
+        group_K=zero,
+        place_K=zero,
+        advantage_K=tensor([1.0, -1.0] * pairs, dtype=torch.float64),
+        stored={"old_logp": tensor([-1.0, -3.0] * pairs, dtype=torch.float64)},
     )
-    goal = objective.build("grpo+kl-cov:share=0.29")
-    chosen = objective.token_values(goal, seen)["cov_penalised"]
-    assert chosen.tolist() == [1, 1, *[0] * 8]
+    return objective.token_values(objective.build(spec), seen)["cov_penalised"]
+
+
+def test_of_equal_covariances_the_first_tokens_are_chosen():
+    assert chosen("grpo+kl-cov:share=0.29", 5).tolist() == [1, 1, *[0] * 8]
+
+
+def test_of_8192_tokens_one_is_chosen_and_not_one_of_each_micro_batch():
+    """As was reported of another trainer, which chose eight in eight micro-batches."""
+    assert chosen("grpo+kl-cov:share=0.0002", 4096).sum() == 1
 
 
 def test_the_first_update_has_no_penalty_and_a_later_one_pulls_back(gains):

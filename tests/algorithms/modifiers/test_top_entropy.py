@@ -23,8 +23,10 @@ def estimate(batch):
 
 def cost(row, batch, *, share, c=10, high=0.28):
     """DAPO's gain at tokens at or above numpy's quantile of all entropies, over all tokens."""
-    tau = np.quantile(np.concatenate([r.old_entropy for r in batch.rows]), 1 - share)
-    counts = row.old_entropy >= tau - 1e-12
+    if not batch.whole:
+        every = np.concatenate([r.old_entropy for r in batch.rows])
+        batch.whole["tau"] = np.quantile(every, 1 - share)
+    counts = row.old_entropy >= batch.whole["tau"] - 1e-12
     ratio, a = np.exp(row.log_ratio), row.advantage
     free, clipped = ratio * a, np.clip(ratio, 0.8, 1 + high) * a
     gain, slope = np.minimum(free, clipped), np.where(free <= clipped, free, 0)

@@ -1,4 +1,4 @@
-"""GDPO from its equations (arXiv:2601.05242, sec. 3)."""
+"""GDPO from its equations (arXiv:2601.05242)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Lite PPO from its equations (arXiv:2508.08221, sec. 5; Magistral, arXiv:2506.10910, sec. 2.1)."""
+"""Lite PPO from its equations (arXiv:2508.08221; Magistral, arXiv:2506.10910, sec. 2.1)."""
 
 import numpy as np
 import pytest

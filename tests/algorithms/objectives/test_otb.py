@@ -21,20 +21,29 @@ def estimate(batch):
     return batch.by_group(lambda R: R - np.mean(R))
 
 
-def energies(row):
-    return np.cumsum(np.maximum(1 - 2 * np.exp(row.old_logp) + row.old_collision, 0))
+def baselines(batch, eps):
+    """By group and place: the mean of the rewards, weighted by what came before."""
+    energy = [
+        np.cumsum(np.maximum(1 - 2 * np.exp(row.old_logp) + row.old_collision, 0))
+        for row in batch.rows
+    ]
+    made = {}
+    for group in np.unique(batch.group):
+        members = np.flatnonzero(batch.group == group)
+        for t in range(batch.length[members].max()):
+            there = [j for j in members if batch.length[j] > t]
+            weights = np.array([energy[j][t] for j in there])
+            values = batch.columns["advantage"][there]
+            made[group, t] = (weights @ values) / (weights.sum() + eps)
+    return made
 
 
 def cost(row, batch, *, low, high, eps):
     """PPO's clip of each token, its baseline of the group's completions that are so long."""
-    own = next(i for i, other in enumerate(batch.rows) if other.logp is row.logp)
-    members = np.flatnonzero(batch.group == batch.group[own])
-    a = np.full(row.length, row.advantage)
-    for t in range(row.length):
-        there = [j for j in members if batch.length[j] > t]
-        weights = np.array([energies(batch.rows[j])[t] for j in there])
-        values = batch.columns["advantage"][there]
-        a[t] -= (weights @ values) / (weights.sum() + eps)
+    if not batch.whole:
+        batch.whole.update(baselines(batch, eps))
+    group = batch.group[row.i]
+    a = row.advantage - np.array([batch.whole[group, t] for t in range(row.length)])
     ratio = np.exp(row.log_ratio)
     free, clipped = ratio * a, np.clip(ratio, 1 - low, 1 + high) * a
     slope = np.where(free <= clipped, free, 0)

@@ -86,7 +86,7 @@ def test_the_clip_is_an_option(matches):
 
 @pytest.mark.parametrize("size, correct, k", [(8, 1, 4), (8, 3, 4), (16, 5, 8), (32, 31, 2)])
 def test_of_right_and_wrong_it_is_the_closed_form_of_the_paper(advantages, size, correct, k):
-    # arXiv:2508.10751, eq. 10 to 14, with the paper's eps of 1e-6 beside the deviation.
+    # arXiv:2508.10751, sec. 2.4, with the paper's eps of 1e-6 beside the deviation.
     wrong = size - correct
     mean = 1 - comb(wrong, k) / comb(size, k)
     deviation = (mean * (1 - mean)) ** 0.5 + 1e-6

@@ -26,6 +26,13 @@ def test_parts_of_one_name_have_columns_of_their_own():
     assert [p.weight for p in parts] == [1, 0.5, 1]
 
 
+def test_the_weights_are_by_the_columns_of_the_parts():
+    spec = "-2*number+0.5*number+expression+3*text"
+    assert rewards.weights(spec) == {p.column: p.weight for p in rewards.build(spec)}
+    assert rewards.weights("1*math+0.5*./mine.py:short") == {"reward_math": 1, "reward_short": 0.5}
+    assert rewards.weights("1*math+0.5*any:of=[math,choice]") == {}
+
+
 def test_a_function_of_a_file_is_a_verifier(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def score(completion, *, answer, extra): return 1")
