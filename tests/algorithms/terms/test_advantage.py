@@ -9,6 +9,7 @@ from rlvr_cli.algorithms.terms.advantage import (
     inverse_success,
     leave_one_out,
     mixed_share,
+    nonzero_share,
     overlong,
     signed,
     whitened,
@@ -136,7 +137,8 @@ def test_equal_rewards_give_exactly_zero_however_they_round():
         group_mean(reward, group),
         leave_one_out(reward, group),
         mixed_share(reward, group),
-        whitened(reward, group, torch.arange(12)),
+        nonzero_share(reward, group),
+        whitened(reward, group, torch.arange(12), zero_equal=True),
     ):
         assert result[:10].tolist() == [0] * 10 and bool((result[10:] != 0).all())
 
