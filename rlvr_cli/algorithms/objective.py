@@ -85,8 +85,9 @@ class Objective:
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
     1, or the column that holds one); `ratio` says over what the importance ratio spans.
-    `group_relative` estimators need two rewards in a group and give 0 where all are equal;
-    `sign` is that of every advantage, 0 where both occur.
+    `group_relative` estimators need two rewards in a group and give 0 where all are equal (the one
+    of reinforce-pp takes the batch's mean off that); `sign` is that of every advantage, 0 where
+    both occur.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -188,7 +189,7 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
     """The value columns of an advantages shard, and `constant`, as [N] tensors.
 
     A row without a reward leaves every statistic, gets NaN and is not kept. A group whose rewards
-    are all equal gets exactly 0 from a group-relative estimator, and stays.
+    are all equal gets exactly 0 from most group-relative estimators, and stays.
     """
     present_N = step.present_N
     size_N, mean_N, std_N = group_stats.statistics(step.reward_N, step.group_N, present_N)

@@ -151,8 +151,8 @@ def drifted(summary: dict[str, Any]) -> list[str]:
         return []
     return [
         f"the log importance ratio of {summary['clamp_count']} of {summary['tokens']} tokens is "
-        f"beyond {objectives.LIMIT:.0f} nats, where it is held: a clamped ratio has no gradient "
-        "(`quatro:clamp=false` keeps that of whole completions)"
+        f"beyond {objectives.LIMIT:.0f} nats, where it is held and has no gradient "
+        "(with `quatro:clamp=false` it has)"
     ]
 
 

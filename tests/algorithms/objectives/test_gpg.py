@@ -36,6 +36,7 @@ def test_verls_alpha_counts_rewards_that_are_not_zero(advantages):
     rewards = [1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
     values = advantages("gpg:alpha=nonzero", rewards, 4, 4, 4)["advantage"]
     assert values == pytest.approx([1.8, -0.6, -0.6, -0.6] + [0] * 8, rel=1e-12)
+    assert advantages("gpg:alpha=nonzero", [1, 0], 2)["advantage"] == [1, -1]
     assert advantages("gpg:alpha=nonzero", [0, 0, 0], 3)["advantage"] == [0] * 3
 
 
