@@ -54,4 +54,5 @@ def command(
     console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
-    console.conclude(parts, out, shards, train_step.SAID, as_json=json)
+    drifted = train_step.drifted(shards.summary)
+    console.conclude(parts, out, shards, train_step.SAID, as_json=json, remarks=drifted)

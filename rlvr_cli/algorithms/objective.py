@@ -103,6 +103,7 @@ class Totals:
 Cost = Callable[[TokenBatch], "Tensor"]  # [B, T]
 Flat = Callable[[TokenBatch, "Tensor"], "Tensor"]  # bool, [B, T]
 TokenRule = Callable[[Tokens], "Tensor"]  # [K]
+Weight = Callable[["Tensor", Totals], "Tensor"]  # of a mask [B, T] as numbers, [B, T]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
 
 
@@ -121,14 +122,15 @@ class Objective:
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.
     `group_relative` estimators need `least_group` rewards in a group and give 0 where all are
-    equal; `sign` is that of every advantage, 0 where both occur; `least_reward` is the lowest
-    reward that the estimator has a meaning for.
+    equal (the one of reinforce-pp takes the batch's mean off that); `sign` is that of every
+    advantage, 0 where both occur; `least_reward` is the lowest reward that the estimator has a
+    meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
     log_ratio: Callable[[TokenBatch], Tensor]
     surrogate: Callable[[TokenBatch, Tensor], Tensor]
-    weight: Callable[[Tensor, Totals], Tensor]
+    weight: Weight
     columns: tuple[str, ...] = ()
     token_columns: tuple[tuple[str, TokenRule], ...] = ()
     needs: frozenset[str] = frozenset()
@@ -148,12 +150,15 @@ class Objective:
     decoupled: bool = False  # whether samples may be from the policy less a memory (DLC)
     factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
+    weighted: tuple[tuple[Cost, Weight], ...] = ()  # penalties with a weight of their own
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
 
-    def with_penalty(self, penalty: Cost, *needs: str) -> Objective:
-        return replace(
-            self, penalties=(*self.penalties, penalty), needs=self.needs | frozenset(needs)
-        )
+    def with_penalty(self, penalty: Cost, *needs: str, weight: Weight | None = None) -> Objective:
+        """The objective with one cost more; without a `weight` it has the objective's own."""
+        needed = self.needs | frozenset(needs)
+        if weight is None:
+            return replace(self, penalties=(*self.penalties, penalty), needs=needed)
+        return replace(self, weighted=(*self.weighted, (penalty, weight)), needs=needed)
 
 
 Modifier = Callable[[Objective], Objective]
@@ -227,7 +232,7 @@ def advantages(objective: Objective, step: Step) -> dict[str, Tensor]:
     """The value columns of an advantages shard, and `constant`, as [N] tensors.
 
     A row without a reward leaves every statistic, gets NaN and is not kept. A group whose rewards
-    are all equal gets exactly 0 from a group-relative estimator, and stays.
+    are all equal gets exactly 0 from most group-relative estimators, and stays.
     """
     present_N = step.present_N
     size_N, mean_N, std_N = group_stats.statistics(step.reward_N, step.group_N, present_N)
@@ -278,15 +283,19 @@ def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
 
         L = sum_{b,t} weight_bt (-gain_bt * product of factors_bt + sum of penalties_bt)
 
-    Summed over micro-batches and ranks it is the loss of the whole batch, however that is split.
+    A penalty of `weighted` has its own weight in the place of weight_bt. Summed over micro-batches
+    and ranks it is the loss of the whole batch, however that is split.
     """
     log_ratio_BT = objective.log_ratio(batch)
     gain_BT = _gain(objective, batch, log_ratio_BT)
     cost_BT = -gain_BT
     for penalty in objective.penalties:
         cost_BT = cost_BT + penalty(batch)
-    weight_BT = objective.weight(batch.mask_BT.to(cost_BT.dtype), totals)
-    value = (weight_BT * torch.where(batch.mask_BT, cost_BT, 0.0)).sum()
+    trained_BT = batch.mask_BT.to(cost_BT.dtype)
+    value = (objective.weight(trained_BT, totals) * torch.where(batch.mask_BT, cost_BT, 0.0)).sum()
+    for penalty, weight in objective.weighted:
+        charge_BT = torch.where(batch.mask_BT, penalty(batch), 0.0)
+        value = value + (weight(trained_BT, totals) * charge_BT).sum()
     return Loss(value, gain_BT.detach(), log_ratio_BT.detach())
 
 

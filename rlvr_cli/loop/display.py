@@ -20,7 +20,7 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
-from rlvr_cli.stages import rollout_remarks, unanswered
+from rlvr_cli.stages import rollout_remarks, train_step, unanswered
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
@@ -186,6 +186,8 @@ class _Warnings:
         self._said: set[tuple[str, str]] = set()
 
     def look(self, record: dict[str, Any]) -> None:
+        held = train_step.drifted(record)
+        self._say_once(("steps", "drifted"), (f"step {record['step']}: {text}" for text in held))
         for kind in ["steps", "eval"] if record["seconds"] else ["eval"]:
             folder = self._directory.of(kind, record["step"])
             if (folder / "scores" / MANIFEST).exists():
@@ -251,6 +253,8 @@ def _figures(record: dict[str, Any]) -> str:
     sources = by_source.line(record.get("sources", {}), "reward")
     by_sources = f" ({sources})" if sources else ""
     figures = f"reward {reward:.3f}{by_sources} entropy {entropy:.2f} kl {kl:.4f}"
+    if record.get("clamp_count"):
+        figures += f" clamped {record['clamp_count'] / record['tokens']:.2%}"
     if record["seconds"]:
         figures += f" {record['tokens'] / sum(record['seconds'].values()):,.0f} tok/s"
     return figures

@@ -109,6 +109,12 @@ ENTRIES = {
         "The share of trained tokens whose importance ratio lies beyond the clip bounds.",
         "Objectives without a clip have none.",
     ),
+    "clamp": Entry(
+        "Clamped tokens",
+        "The number of trained tokens whose log importance ratio is beyond 20 nats, where it is "
+        "held to stay finite.",
+        "Of a ratio over whole completions, as in quatro, the tokens of those completions.",
+    ),
     "status": Entry(
         "Status",
         "The verifier's outcome for each completion.",

@@ -21,6 +21,7 @@ PANELS = (
     ("Divergence of one step", "kl_step", ("kl",)),
     ("Gradient norm", "grad_norm", ("grad_norm",)),
     ("Clipped tokens", "clip", ("clip_fraction",)),
+    ("Clamped tokens", "clamp", ("clamp_count",)),
     ("Completion length in training", "length", ("length",)),
     ("Truncated in training", "truncated", ("truncated",)),
 )
@@ -63,6 +64,8 @@ def curves(run: RunLog, key: str, names: tuple[str, ...]) -> list[Curve]:
         for r in records
         if isinstance(r.get(name), int | float) and np.isfinite(r[name])
     ]
+    if key == "clamp" and not any(value for _, value in points):
+        return []
     return [Curve(names[0], [s for s, _ in points], [v for _, v in points])] if points else []
 
 

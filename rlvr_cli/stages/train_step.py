@@ -29,8 +29,9 @@ from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
-    "{updates:update} on {tokens:token}, loss {loss:.4g}, gradient norm {grad_norm:.3g}, "
-    "first ratio {first_ratio_min:.7f} to {first_ratio_max:.7f}, kl {kl:.3g}"
+    "{updates:update} on {tokens:token}; before the first: loss {loss:.4g}, ratio "
+    "{first_ratio_min:.7f} to {first_ratio_max:.7f}; before the last: kl {kl:.3g}; mean gradient "
+    "norm {grad_norm:.3g}"
 )
 _OF_MANY = "deepspeed:zero=2"
 _SPECS: dict[str, Callable[[str], str]] = {  # the params that are specs, in their canonical form
@@ -142,6 +143,17 @@ def remarks(
     objective = objectives.build(_same_algo(advantages, None))
     sampled = advantages.parent("rollouts", rollouts)
     yield from origins.remarks(sampled, policy, objective, options)
+
+
+def drifted(summary: dict[str, Any]) -> list[str]:
+    """What to say of updates whose log ratios had to be held to stay finite."""
+    if not summary.get("clamp_count"):
+        return []
+    return [
+        f"the log importance ratio of {summary['clamp_count']} of {summary['tokens']} tokens is "
+        f"beyond {objectives.LIMIT:.0f} nats, where it is held and has no gradient "
+        "(with `quatro:clamp=false` it has)"
+    ]
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:

@@ -102,7 +102,8 @@ MEANING: dict[str, dict[str, str]] = {
         **_KEY,
         **_INPUT,
         "advantage": "the advantage by the objective's estimator; null without a reward, 0 where "
-        "all rewards of the group are equal and the estimator is relative to the group",
+        "all rewards of the group are equal and the estimator is relative to the group "
+        "(`reinforce-pp` takes the mean of the batch off that 0)",
         "keep": "whether the row is trained on; false without a reward",
         "group_size": "completions of the prompt that have a reward",
         "group_mean": "mean of their rewards; null where none has one",
@@ -118,7 +119,8 @@ MEANING: dict[str, dict[str, str]] = {
         "entropy": "mean entropy of the policy over the trained tokens, before the update",
         "clip_fraction": "share of tokens whose importance ratio lies where the clip makes the "
         "gain flat; 0 for an objective without a clip",
-        "clamp_count": "tokens whose log importance ratio is clamped to stay finite",
+        "clamp_count": "tokens whose log importance ratio is clamped to stay finite; with `quatro` "
+        "all tokens of a completion whose ratio is",
         "ratio_mean": "mean importance ratio over the trained tokens; 1 without drift",
         "ratio_min": "the smallest importance ratio",
         "ratio_max": "the largest importance ratio",

@@ -17,6 +17,7 @@ from torch import tensor
 from rlvr_cli import registry
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Step, TokenBatch, Totals
+from rlvr_cli.algorithms.terms import penalty
 from rlvr_cli.evaluation.metrics import passk, ucc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
@@ -111,6 +112,47 @@ def test_the_float32_deviation_of_equal_rewards_is_not_zero():
     naive_N = (reward_N - reward_N.mean()) / (reward_N.std() + 1e-9)
     assert naive_N.abs().max() == pytest.approx(0.886, abs=1e-3)
     assert advantages("grpo:eps=1e-9", reward_N.tolist())["advantage"].tolist() == [0] * 6
+
+
+def two_tokens(tokens):
+    """A policy's logits and a reference's log-probs, at every beginning of a completion."""
+    rng = torch.Generator().manual_seed(5)
+    shape = (2, 2**tokens - 1, 2)  # the next token after each beginning
+    logits = torch.randn(shape, generator=rng, dtype=torch.float64)
+    return logits[0].requires_grad_(), logits[1].log_softmax(-1)
+
+
+def log_probs(table, tokens):
+    """The log-probs [C, tokens] of all completions of a table of next-token log-probs."""
+    rows = []
+    for completion in itertools.product((0, 1), repeat=tokens):
+        starts = [int("1" + "".join(map(str, completion[:t])), 2) - 1 for t in range(tokens)]
+        rows.append(torch.stack([table[s, y] for s, y in zip(starts, completion, strict=True)]))
+    return torch.stack(rows)
+
+
+def mean_gradient(tokens, cost):
+    """The mean over the policy's completions of the gradient of a cost, by the policy's logits."""
+    logits, ref = two_tokens(tokens)
+    logp_CT, ref_CT = log_probs(logits.log_softmax(-1), tokens), log_probs(ref, tokens)
+    p_C = logp_CT.sum(-1).exp().detach()
+    (made,) = torch.autograd.grad((p_C * cost(logp_CT, ref_CT)).sum(), logits)
+    return made
+
+
+def test_k1_in_the_loss_regularises_nothing():
+    def charged(estimator):
+        return lambda logp, ref: getattr(penalty, estimator)(logp, ref).sum(-1)
+
+    assert mean_gradient(3, charged("k1")).abs().max() < 1e-15
+    logits, ref = two_tokens(1)
+    logp = logits.log_softmax(-1)
+    for estimator, cost in (
+        ("k2", (logp.exp() * (logp - ref)).sum()),
+        ("k3", (ref.exp() * (ref - logp)).sum()),
+    ):
+        (truth,) = torch.autograd.grad(cost, logits, retain_graph=True)
+        torch.testing.assert_close(mean_gradient(1, charged(estimator)), truth)
 
 
 # QUATRO.
@@ -216,6 +258,8 @@ def test_gpg_counts_completions_of_mixed_groups_and_not_rewards():
     made_N = advantages("gpg", reward, group)["advantage"]
     published, by_rewards = 8 / 4, 8 / 5
     assert made_N[0] == pytest.approx(published * 0.75) != pytest.approx(by_rewards * 0.75)
+    verls_N = advantages("gpg:alpha=nonzero", reward, group)["advantage"]
+    assert verls_N[0] == pytest.approx(by_rewards * 0.75)
 
 
 def test_a_clip_of_a_fifth_is_out_of_reach_for_a_whole_completion():
@@ -223,6 +267,42 @@ def test_a_clip_of_a_fifth_is_out_of_reach_for_a_whole_completion():
     assert loss("gspo:clip_low=0.2,clip_high=0.2", drift, 1.0)[1][0] < 0
     assert loss("gspo", drift, 1.0)[1][0] == 0
     assert 500 * math.log(1.2) > 91
+
+
+def test_a_completion_beyond_twenty_nats_is_pulled_back_only_without_the_clamp():
+    drift = [0.05] * 500  # 25 nats, a twentieth a token
+    assert loss("quatro", drift, 0.36)[1] == [0] * 500
+    expected = math.exp(20) * (25 - 0.36)
+    assert loss("quatro:clamp=false", drift, 0.36)[1] == pytest.approx([expected] * 500)
+
+
+def test_a_floor_keeps_the_weight_of_a_token_that_got_unlikely():
+    drift = [math.log(0.1)]
+    assert loss("cispo", drift, 1.0)[1] == pytest.approx([-0.1])
+    assert loss("cispo:cap=1.2,floor=0.8", drift, 1.0)[1] == pytest.approx([-0.8])
+
+
+def test_a_token_of_a_long_completion_is_charged_less_by_a_mean_over_completions():
+    def charges(spec):
+        """What a nat more costs at a token of a completion of one token, and of one of four."""
+        mask_BT = tensor([[True, False, False, False], [True] * 4])
+        logp_BT = torch.full((2, 4), -1.0, dtype=torch.float64).requires_grad_()
+        batch = TokenBatch(
+            logp_BT=logp_BT,
+            old_logp_BT=logp_BT.detach(),
+            mask_BT=mask_BT,
+            advantage_B=torch.zeros(2).double(),
+            entropy_BT=torch.zeros(2, 4).double(),
+            ref_logp_BT=torch.full((2, 4), -2.0).double(),
+        )
+        totals = Totals(tokens=5, sequences=2, max_length=4)
+        value = objective.loss(objective.build(spec), batch, totals).value
+        (slope_BT,) = torch.autograd.grad(value, logp_BT)
+        return slope_BT[:, 0].tolist()
+
+    kl = "gspo+kl:beta=1,estimator=k2"
+    assert charges(kl) == pytest.approx([1 / 2, 1 / 8])
+    assert charges(f"{kl},aggregation=token-mean") == pytest.approx([1 / 5, 1 / 5])
 
 
 # APMPO.
@@ -489,6 +569,40 @@ def test_drawing_with_replacement_loses_a_third_of_a_single_success():
     assert passk.pass_at_k(8, 1, [8])[0] == pytest.approx(1)
     with_replacement = 1 - (7 / 8) ** 8
     assert with_replacement == pytest.approx(0.656, abs=1e-3)
+
+
+def test_whitening_moves_groups_of_equal_rewards_with_the_others():
+    reward = tensor([1, 0, 1, 1, 0, 0]).double()
+    step = Step(
+        reward_N=reward,
+        present_N=torch.ones(6).bool(),
+        correct_N=reward > 0.5,
+        group_N=tensor([0, 0, 1, 1, 2, 2]),
+        length_N=tensor([3, 9, 4, 4, 5, 5]),  # the error is longer
+        max_length=10,
+    )
+    published, zeroed = (
+        objective.advantages(objective.build(spec), step)["advantage"]
+        for spec in ("reinforce-pp", "reinforce-pp:zero_equal=true")
+    )
+    assert bool((published[2:] > 0).all()) and zeroed[2:].tolist() == [0] * 4
+    assert published[:2].tolist() == zeroed[:2].tolist()
+    assert float(step.length_N.double() @ published) == pytest.approx(0, abs=1e-12)
+    assert float(step.length_N.double() @ zeroed) < -1
+
+
+def test_kl_in_the_reward_is_kl_in_the_loss_for_one_token_only():
+    def in_loss(logp, ref):
+        return penalty.k2(logp, ref).sum(-1)
+
+    def in_reward(logp, ref):
+        return (logp - ref).sum(-1).detach() * logp.sum(-1)
+
+    one, other = mean_gradient(1, in_loss), mean_gradient(1, in_reward)
+    torch.testing.assert_close(one, other)
+    one, other = mean_gradient(3, in_loss), mean_gradient(3, in_reward)
+    torch.testing.assert_close(one[-4:], other[-4:])  # the last token leads to nothing
+    assert (one[:3] - other[:3]).abs().max() > 0.1
 
 
 # Two-stage.

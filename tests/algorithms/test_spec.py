@@ -17,8 +17,9 @@ def test_the_canonical_spelling_writes_every_option_out():
     )
     spec = "quatro:ratio=length-normalized+entropy+kl:on=errors,beta=0.01"
     assert objective.canonical(spec) == (
-        "quatro:delta=0.1,ratio=length-normalized,max_gap=20.0,log_ratio=true,detach=true"
-        "+entropy:coef=0.0001+kl:beta=0.01,estimator=k3,on=errors"
+        "quatro:delta=0.1,ratio=length-normalized,max_gap=20.0,log_ratio=true,detach=true,clamp=true"
+        "+entropy:coef=0.0001"
+        "+kl:beta=0.01,estimator=k3,on=errors,unbiased=auto,aggregation=objective"
     )
 
 

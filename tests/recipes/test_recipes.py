@@ -14,9 +14,8 @@ every_recipe = pytest.mark.parametrize("name", PAPERS)
 
 # Family: model, steps, prompts a step, prompts a mini-batch, completions a prompt, longest
 # completion. Anchored Policy Optimization, Table 6; arXiv:2605.04066, 5.1; arXiv:2602.04620,
-# Table I; When Sharpening Becomes Collapse, 4.1; arXiv:2505.22617 and its authors' scripts of the 7B
-# model; arXiv:2510.04028, C.2. A star marks what the
-# paper does not state.
+# Table I; When Sharpening Becomes Collapse, 4.1; arXiv:2505.22617 and its authors' scripts of the
+# 7B model; arXiv:2510.04028, C.2. A star marks what the paper does not state.
 FAMILIES = {
     "apo": ("Qwen/Qwen2.5-Math-7B", 240, 512, 32, 8, 2048 - 512),
     "apmpo": ("Qwen/Qwen2.5-Math-1.5B-Instruct", 400, 512, "*", 8, "*"),
@@ -30,33 +29,41 @@ FAMILIES = {
 # Recipe: family, parts of the objective with the options that the paper decides.
 CLIP = {"clip_low": 0.2, "clip_high": 0.2}
 DAPO = {"clip_low": 0.2, "clip_high": 0.28}
-KL, ENTROPY = {"beta": 0.001}, {"coef": 1e-4}
+KL, ENTROPY = {"beta": 0.001, "aggregation": "objective"}, {"coef": 1e-4}
+VERL_KL = {"beta": 0.001, "estimator": "k3", "aggregation": "token-mean"}
+DUAL = {"c": 3}  # verl's default, which all that it trained with a clipped ratio of tokens had
 TOKENS, COMPLETIONS = {"aggregation": "token-mean"}, {"aggregation": "seq-mean-token-mean"}
 FAC = {"e_min": 0.2, "e_max": 0.4, "clip_low": 0.2, "eps": 1e-6, "tanh": True, "bounds": "upper"}
 TABLE = {
-    "apo": ("apo", {"apo": CLIP | {"k": 8, "lam": 1.05, "beta": 0.1}}),
-    "apo-grpo": ("apo", {"grpo": CLIP | TOKENS}),
-    "apo-grpo-kl": ("apo", {"grpo": CLIP | TOKENS, "kl": {"beta": 0.01, "on": "all"}}),
-    "apo-grpo-kl-errors": ("apo", {"grpo": CLIP | TOKENS, "kl": {"beta": 0.01, "on": "errors"}}),
-    "apo-nsr": ("apo", {"nsr": CLIP}),
+    "apo": ("apo", {"apo": CLIP | {"k": 8, "lam": 1.05, "beta": 0.1}, "dual-clip": DUAL}),
+    "apo-grpo": ("apo", {"grpo": CLIP | TOKENS, "dual-clip": DUAL}),
+    "apo-grpo-kl": (
+        "apo",
+        {"grpo": CLIP | TOKENS, "dual-clip": DUAL, "kl": {"beta": 0.01, "on": "all"}},
+    ),
+    "apo-grpo-kl-errors": (
+        "apo",
+        {"grpo": CLIP | TOKENS, "dual-clip": DUAL, "kl": {"beta": 0.01, "on": "errors"}},
+    ),
+    "apo-nsr": ("apo", {"nsr": CLIP, "dual-clip": DUAL}),
     "apmpo": ("apmpo", {"apmpo": FAC | {"gamma": 0.8, "kl": 0.001, "ddof": 0}}),
     "apmpo-grpo": ("apmpo", {"grpo": CLIP | COMPLETIONS, "kl": KL}),
     "apmpo-dapo": ("apmpo", {"dapo": DAPO, "kl": KL}),
     "apmpo-gmpo": ("apmpo", {"gmpo": {"clip": 0.4}, "kl": KL}),
-    "quatro": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
-    "quatro-stress-rate": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
-    "quatro-stress-epochs": ("quatro", {"quatro": {"delta": 0.1}, "kl": KL}),
-    "quatro-grpo": ("quatro", {"grpo": CLIP | TOKENS, "dual-clip": {"c": 3}, "kl": KL}),
-    "quatro-gspo": ("quatro", {"gspo": CLIP, "kl": KL}),
-    "quatro-gmpo": ("quatro", {"gmpo": {"clip": 0.2}, "kl": KL}),
-    "quatro-gpg": ("quatro", {"gpg": {}, "kl": KL}),
-    "quatro-cispo": ("quatro", {"cispo": {"cap": 1.2}, "kl": KL}),
-    "quatro-dapo": ("quatro", {"dapo": DAPO, "kl": KL}),
-    "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": {}, "kl": {}}),
-    "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": {}, "kl": {}}),
-    "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": {}}),
-    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": {}, "kl": {}}),
-    "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP, "dual-clip": {}}),
+    "quatro": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
+    "quatro-stress-rate": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
+    "quatro-stress-epochs": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
+    "quatro-grpo": ("quatro", {"grpo": CLIP | TOKENS, "dual-clip": DUAL, "kl": VERL_KL}),
+    "quatro-gspo": ("quatro", {"gspo": CLIP, "kl": VERL_KL}),
+    "quatro-gmpo": ("quatro", {"gmpo": {"clip": 0.2}, "kl": VERL_KL}),
+    "quatro-gpg": ("quatro", {"gpg": {"alpha": "nonzero"}, "kl": VERL_KL}),
+    "quatro-cispo": ("quatro", {"cispo": {"cap": 1.2, "floor": 0.8}, "kl": VERL_KL}),
+    "quatro-dapo": ("quatro", {"dapo": DAPO, "kl": VERL_KL}),
+    "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": DUAL, "kl": {}}),
+    "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": DUAL, "kl": {}}),
+    "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": DUAL}),
+    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl": {}}),
+    "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP | {"zero_equal": False}, "dual-clip": DUAL}),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
     "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),
@@ -76,10 +83,19 @@ TABLE = {
     ),
     "grpo-n": (
         "two-stage",
-        {"grpo": CLIP | COMPLETIONS, "negative-only": {}, "kl": KL, "entropy": ENTROPY},
+        {
+            "grpo": CLIP | COMPLETIONS,
+            "dual-clip": DUAL,
+            "negative-only": {},
+            "kl": KL,
+            "entropy": ENTROPY,
+        },
     ),
     "gspo-n": ("two-stage", {"gspo": CLIP, "negative-only": {}, "kl": KL, "entropy": ENTROPY}),
-    "two-stage-grpo": ("two-stage", {"grpo": CLIP | COMPLETIONS, "kl": KL, "entropy": ENTROPY}),
+    "two-stage-grpo": (
+        "two-stage",
+        {"grpo": CLIP | COMPLETIONS, "dual-clip": DUAL, "kl": KL, "entropy": ENTROPY},
+    ),
     "two-stage-gspo": ("two-stage", {"gspo": CLIP, "kl": KL, "entropy": ENTROPY}),
 }
 RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
@@ -116,6 +132,19 @@ def test_the_numbers_are_those_of_the_paper(name):
     assert list(given) == list(parts)
     for part, options in parts.items():
         assert {key: given[part][key] for key in options} == options
+
+
+@every_recipe
+def test_what_verl_does_unless_told_otherwise_is_the_same_in_all_that_it_trained(name):
+    """The rule of docs/errata.md for what no paper prints, on the dual clip."""
+    family, _ = TABLE[name]
+    spec = run_config.recipe(name)[1].train.algo
+    parts, made = parts_of(spec), objective.build(spec)
+    is_clipped = made.clip is not None and made.ratio == "token"
+    own = "dapo" in parts  # its paper's code has 10
+    is_verls = family != "apmpo"  # whose paper names no trainer
+    assert ("dual-clip" in parts) == (is_verls and is_clipped and not own)
+    assert made.dual_clip == (10 if own else 3 if is_verls and is_clipped else None)
 
 
 @every_recipe

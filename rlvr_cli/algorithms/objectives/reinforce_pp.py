@@ -7,16 +7,29 @@ Use: Prompts of unlike difficulty, whose advantages shall not each be scaled up 
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, penalty, token_clip, weight
 
+EARLIER = {"zero_equal": True}
 
-def build(*, clip_low: float = 0.2, clip_high: float = 0.2, kl: float = 1e-5) -> Objective:
+
+def build(
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    kl: float = 1e-5,
+    zero_equal: bool = False,
+) -> Objective:
     """The mean over all tokens of min(r A, clip(r) A) - kl k2.
 
         L = -1/T sum_i sum_t (min(r_it A_i, clip(r_it) A_i) - kl (log pi - log pi_ref)^2 / 2)
 
-    A is the reward minus the group's mean, standardised over all tokens of the rollout batch.
+    A is the reward minus the group's mean, standardised over all tokens of the rollout batch. That
+    takes the batch's mean off groups of equal rewards too; with `zero_equal` they keep A = 0.
     """
     base = token_clip.objective(
-        lambda step: {"advantage": advantage.whitened(step.reward_N, step.group_N, step.length_N)},
+        lambda step: {
+            "advantage": advantage.whitened(
+                step.reward_N, step.group_N, step.length_N, zero_equal=zero_equal
+            )
+        },
         weight.token_mean,
         low=clip_low,
         high=clip_high,

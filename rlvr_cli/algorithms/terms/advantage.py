@@ -1,6 +1,7 @@
 """Advantages from the rewards of groups. Shapes: N completions. Float64.
 
-Estimators that compare the completions of a group give exactly 0 where its rewards are all equal.
+Estimators that compare the completions of a group give exactly 0 where its rewards are all equal;
+`whitened` takes the mean of the batch off that 0.
 """
 
 from __future__ import annotations
@@ -127,19 +128,35 @@ def length_weighted(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tens
     return torch.where(_constant(reward_N, group_N), 0.0, off_N)
 
 
-def whitened(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tensor:
+def nonzero_share(reward_N: Tensor, group_N: Tensor) -> Tensor:
+    """Reward minus the group's mean, scaled up by the share of rewards that are not 0.
+
+        A_i = alpha (R_i - mean_j R_j),  alpha = B / (completions with R != 0)
+
+    B counts the completions of the batch. (GPG as verl computes it)
+    """
+    nonzero = int(torch.count_nonzero(reward_N))
+    return len(reward_N) / max(nonzero, 1) * group_mean(reward_N, group_N)
+
+
+def whitened(
+    reward_N: Tensor, group_N: Tensor, length_N: Tensor, *, zero_equal: bool = False
+) -> Tensor:
     """Reward minus the group's mean, standardised over all tokens of the rollout batch.
 
         B_i = R_i - mean_j R_j,  A_i = (B_i - m) / sqrt(max(v, 1e-8))
 
-    m and v are mean and biased variance of B with each completion counted once a token.
+    m and v are mean and biased variance of B with each completion counted once a token. A group of
+    equal rewards has B = 0, and so A = -m / sqrt(v), or with `zero_equal` 0; a group of one has 0.
     (REINFORCE++ with baseline, arXiv:2501.03262, sec. 3.2)
     """
     off_N = group_mean(reward_N, group_N)
     share_N = length_N.to(torch.float64) / length_N.sum().clamp(min=1)
     centred_N = off_N - (share_N * off_N).sum()
     variance = (share_N * centred_N.square()).sum().clamp(min=_LEAST_VARIANCE)
-    return torch.where(_constant(reward_N, group_N), 0.0, centred_N / variance.sqrt())
+    alone_N = _size(reward_N, group_N) == 1
+    zero_N = alone_N | _constant(reward_N, group_N) if zero_equal else alone_N
+    return torch.where(zero_N, 0.0, centred_N / variance.sqrt())
 
 
 def signed(correct_N: Tensor, *, positive: float, negative: float) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlvr_cli.algorithms.objective import LIMIT
 from rlvr_cli.algorithms.terms import ratio
 from rlvr_cli.runtime.later import torch
 
@@ -38,12 +39,14 @@ def log_prob(logp_BT: Tensor, advantage_B1: Tensor) -> Tensor:
     return advantage_B1 * logp_BT
 
 
-def capped(log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor, *, cap: float) -> Tensor:
-    """The log-prob's gain weighted by the ratio up to a cap, held constant; no token drops out.
+def capped(
+    log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor, *, floor: float, cap: float
+) -> Tensor:
+    """The log-prob's gain weighted by the ratio within bounds, held constant; no token drops out.
 
-    gain = sg(min(r, cap)) A log pi        (CISPO, arXiv:2506.13585, eq. 4 and 5)
+    gain = sg(clip(r, floor, cap)) A log pi        (CISPO, arXiv:2506.13585, eq. 4 and 5)
     """
-    r_BT = ratio.clamp(log_ratio_BT).exp().clamp(max=cap).detach()
+    r_BT = ratio.clamp(log_ratio_BT).exp().clamp(floor, cap).detach()
     return r_BT * log_prob(logp_BT, advantage_B1)
 
 
@@ -157,7 +160,12 @@ def power_mean(
 
 
 def trust_region(
-    log_ratio_BT: Tensor, advantage_B1: Tensor, *, log_ratio: bool = True, detach: bool = True
+    log_ratio_BT: Tensor,
+    advantage_B1: Tensor,
+    *,
+    log_ratio: bool = True,
+    detach: bool = True,
+    clamp: bool = True,
 ) -> Tensor:
     """The ratio times what is left of the advantage beyond the log ratio, held constant.
 
@@ -165,7 +173,16 @@ def trust_region(
 
     Its gradient is rho (A - log rho) grad log pi: 0 once log rho has reached A. Without `detach`
     the log ratio carries gradient (eq. 35); without `log_ratio` it is left out (Remark 3.4).
+
+    With `clamp` log rho is held within +-20 nats, and flat beyond: a completion that has drifted
+    further has no gradient. Without it the gradient is w (A - log rho) grad log pi everywhere,
+    where the weight w is rho up to e^20 and e^20 above, which float32 can square.
     """
-    log_rho_BT = ratio.clamp(log_ratio_BT)
+    log_rho_BT = ratio.clamp(log_ratio_BT) if clamp else log_ratio_BT
     drift_BT = log_rho_BT.detach() if detach else log_rho_BT
-    return log_rho_BT.exp() * (advantage_B1 - (drift_BT if log_ratio else 0.0))
+    left_BT = advantage_B1 - (drift_BT if log_ratio else 0.0)
+    if clamp:
+        return log_rho_BT.exp() * left_BT
+    weight_BT = log_rho_BT.detach().clamp(max=LIMIT).exp()
+    moved_BT = log_rho_BT - log_rho_BT.detach()  # 0, with the gradient of rho / sg(rho)
+    return weight_BT * (left_BT + left_BT.detach() * moved_BT)

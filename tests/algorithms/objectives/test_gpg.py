@@ -3,13 +3,24 @@
 import numpy as np
 import pytest
 
-DEFAULTS = "gpg"
+DEFAULTS = "gpg:alpha=mixed"
+
+
+def ignores_shifts(spec):
+    """Whether a constant added to all rewards changes no advantage; verl's alpha counts zeros."""
+    return "alpha=nonzero" not in spec
 
 
 def estimate(batch):
     """alpha (R - mean), alpha = B / (samples in groups whose rewards are not all equal)."""
     mixed = batch.by_group(lambda R: np.ones(len(R))).sum()
     return batch.by_group(lambda R: batch.sequences / mixed * (R - np.mean(R)))
+
+
+def estimate_by_nonzero(batch):
+    """alpha (R - mean), alpha = B / (samples whose reward is not 0), at least one."""
+    nonzero = max(sum(reward != 0 for reward in batch.reward), 1)
+    return batch.by_group(lambda R: batch.sequences / nonzero * (R - np.mean(R)))
 
 
 def cost(row, batch):
@@ -19,6 +30,19 @@ def cost(row, batch):
 
 def test_gpg_is_its_equations(matches):
     matches("gpg", estimate, cost)
+
+
+def test_gpg_with_verls_alpha_is_its_equations(matches):
+    matches("gpg:alpha=nonzero", estimate_by_nonzero, cost)
+
+
+def test_verls_alpha_counts_rewards_that_are_not_zero(advantages):
+    # 12 samples, 5 of them with a reward: 12/5, where those of mixed groups give 3.
+    rewards = [1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
+    values = advantages("gpg:alpha=nonzero", rewards, 4, 4, 4)["advantage"]
+    assert values == pytest.approx([1.8, -0.6, -0.6, -0.6] + [0] * 8, rel=1e-12)
+    assert advantages("gpg:alpha=nonzero", [1, 0], 2)["advantage"] == [1, -1]
+    assert advantages("gpg:alpha=nonzero", [0, 0, 0], 3)["advantage"] == [0] * 3
 
 
 def test_alpha_counts_the_samples_of_mixed_groups(advantages):

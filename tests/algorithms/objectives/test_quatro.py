@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-DEFAULTS = "quatro:delta=0.1,ratio=sequence,max_gap=20.0,log_ratio=true,detach=true"
+from rlvr_cli.algorithms import objective
+
+DEFAULTS = "quatro:delta=0.1,ratio=sequence,max_gap=20.0,log_ratio=true,detach=true,clamp=true"
 
 
 def undrifted(spec, batch, weight_BT):
@@ -80,6 +82,7 @@ def cost(row, batch, *, normalized, log_ratio, detach):
         ("quatro:log_ratio=false", 0.1, 20, False, False, True),
         ("quatro:detach=false", 0.1, 20, False, True, False),
         ("quatro:detach=false,ratio=length-normalized", 0.1, 20, True, True, False),
+        ("quatro:clamp=false,detach=false", 0.1, 20, False, True, False),
     ],
 )
 def test_quatro_is_its_equations(matches, spec, delta, max_gap, normalized, log_ratio, detach):
@@ -133,3 +136,40 @@ def test_no_ratio_is_clipped(gains):
     ]
     assert gain.value == pytest.approx(sum(terms), rel=1e-12)
     assert gain.slope == pytest.approx(terms, rel=1e-12)
+
+
+# A completion that has drifted beyond 20 nats, two tokens long.
+
+
+def drifted(gains, spec, nats, advantage):
+    """The gain and its slope by each token's log-prob, of one completion `nats` from the old."""
+    made = gains(spec, [[math.exp(nats / 2)] * 2], [advantage])
+    return made.value, made.slope[0]
+
+
+@pytest.mark.parametrize("nats", [20.5, 40, -20.5, -40])
+def test_beyond_twenty_nats_a_clamped_completion_has_no_gradient(gains, nats):
+    value, slope = drifted(gains, "quatro", nats, 0.4)
+    held = math.copysign(20, nats)
+    assert value == pytest.approx(math.exp(held) * (0.4 - held), rel=1e-9)
+    assert slope.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("nats", [20.5, 40, 600, -20.5, -40, 19.5])
+@pytest.mark.parametrize(
+    "options, more, keeps_log", [("", 0, True), (",detach=false", 1, True),
+                                 (",log_ratio=false", 0, False)]
+)  # fmt: skip
+def test_without_the_clamp_it_is_pulled_back_from_any_distance(
+    gains, nats, options, more, keeps_log
+):
+    value, slope = drifted(gains, f"quatro:clamp=false{options}", nats, 0.4)
+    weight, log_rho = math.exp(min(nats, 20)), nats if keeps_log else 0
+    assert value == pytest.approx(weight * (0.4 - log_rho), rel=1e-9)
+    expected = weight * (0.4 - log_rho - more)
+    assert slope.tolist() == pytest.approx([expected] * 2, rel=1e-9)
+
+
+def test_what_an_earlier_version_stored_is_clamped():
+    made_by = "quatro:delta=0.1,ratio=sequence,max_gap=20.0,log_ratio=true,detach=true"
+    assert objective.canonical(made_by, made_by) == f"{made_by},clamp=true"

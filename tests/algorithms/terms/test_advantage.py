@@ -10,6 +10,7 @@ from rlvr_cli.algorithms.terms.advantage import (
     leave_one_out,
     length_weighted,
     mixed_share,
+    nonzero_share,
     over_mean,
     overlong,
     signed,
@@ -138,7 +139,8 @@ def test_equal_rewards_give_exactly_zero_however_they_round():
         group_mean(reward, group),
         leave_one_out(reward, group),
         mixed_share(reward, group),
-        whitened(reward, group, torch.arange(12)),
+        nonzero_share(reward, group),
+        whitened(reward, group, torch.arange(12), zero_equal=True),
     ):
         assert result[:10].tolist() == [0] * 10 and bool((result[10:] != 0).all())
 

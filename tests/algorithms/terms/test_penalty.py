@@ -52,3 +52,63 @@ def test_k3_averages_to_the_divergence_over_the_policys_samples():
     for estimate in (penalty.k1, penalty.k3):
         mean = float((policy * estimate(policy.log(), reference.log())).sum())
         assert mean == pytest.approx(truth, rel=1e-12)
+
+
+# Policies of four tokens each: what an estimate's gradient is on average, by the logits.
+
+
+def policies(seed):
+    """The logits of a policy, with gradient, and the log-probs of an old and a reference policy."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(4, generator=rng, dtype=torch.float64).requires_grad_()
+    other = torch.randn(2, 4, generator=rng, dtype=torch.float64)
+    return logits, *other.log_softmax(-1)
+
+
+def gradient(value, logits):
+    (made,) = torch.autograd.grad(value, logits)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_a_reweighted_estimate_has_the_divergences_gradient_over_tokens_of_another_policy(
+    estimator, seed
+):
+    logits, old, ref = policies(seed)
+    logp = logits.log_softmax(-1)
+    truth = gradient((logp.exp() * (logp - ref)).sum(), logits)
+    logp = logits.log_softmax(-1)
+    cost = penalty.reweighted(estimator, logp, old, ref)
+    torch.testing.assert_close(gradient((old.exp() * cost).sum(), logits), truth)
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k3"])
+def test_a_reweighted_estimate_averages_to_the_divergence(estimator):
+    logits, old, ref = policies(0)
+    logp = logits.log_softmax(-1)
+    cost = penalty.reweighted(estimator, logp, old, ref)
+    truth = (logp.exp() * (logp - ref)).sum()
+    torch.testing.assert_close((old.exp() * cost).sum(), truth)
+
+
+def test_without_drift_k1_has_no_gradient_k2_the_divergences_and_k3_that_of_the_other_way_round():
+    logits, _, ref = policies(0)
+    logp = logits.log_softmax(-1)
+    forward = gradient((logp.exp() * (logp - ref)).sum(), logits)
+    logp = logits.log_softmax(-1)
+    backward = gradient((ref.exp() * (ref - logp)).sum(), logits)
+    truths = {"k1": torch.zeros(4).double(), "k2": forward, "k3": backward}
+    for name, truth in truths.items():
+        logp = logits.log_softmax(-1)
+        mean = (logp.detach().exp() * getattr(penalty, name)(logp, ref)).sum()
+        torch.testing.assert_close(gradient(mean, logits), truth, rtol=1e-9, atol=1e-12)
+
+
+def test_a_ratio_of_two_hundred_nats_is_finite_in_float32():
+    logp = torch.tensor(-1.0).requires_grad_()
+    for name in ("k1", "k2", "k3"):
+        for old in (-201.0, 199.0):
+            cost = penalty.reweighted(name, logp, torch.tensor(old), torch.tensor(-2.0))
+            (slope,) = torch.autograd.grad(cost, logp)
+            assert bool(cost.isfinite()) and bool(slope.isfinite())

@@ -188,7 +188,7 @@ def test_an_empty_completion_has_a_finite_gain_and_no_slope(gain):
 def test_a_capped_ratio_weighs_the_log_prob_and_carries_no_gradient():
     logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
     old = tensor([[-0.5 - math.log(3), -2.0 - math.log(1.5)]], dtype=torch.float64)
-    gain_BT = surrogate.capped(logp - old, logp, tensor([[-2.0]]).double(), cap=2.0)
+    gain_BT = surrogate.capped(logp - old, logp, tensor([[-2.0]]).double(), floor=0.0, cap=2.0)
     (slope,) = torch.autograd.grad(gain_BT.sum(), logp)
     assert gain_BT.tolist()[0] == pytest.approx([2.0, 1.5 * -2 * -2.0], rel=1e-14)
     assert slope.tolist()[0] == pytest.approx([-4.0, -3.0], rel=1e-14)
