@@ -117,8 +117,9 @@ MEANING: dict[str, dict[str, str]] = {
         "grad_norm": "norm of its gradient, before clipping",
         "learning_rate": "learning rate of the update, by the schedule",
         "entropy": "mean entropy of the policy over the trained tokens, before the update",
-        "clip_fraction": "share of tokens whose importance ratio lies where the clip makes the "
-        "gain flat; 0 for an objective without a clip",
+        "clip_fraction": "share of tokens whose importance ratio lies beyond the clip, on the side "
+        "that is clipped, or that a trust region leaves without a gradient; 0 for an objective "
+        "without either",
         "clamp_count": "tokens whose log importance ratio is clamped to stay finite; with `quatro` "
         "all tokens of a completion whose ratio is",
         "ratio_mean": "mean importance ratio over the trained tokens; 1 without drift",

@@ -516,6 +516,15 @@ def test_an_objective_without_a_clip_clips_nothing():
     assert four_tokens("quatro", [9.0, 0.1], [1.0, -1.0])["clipped"] == 0
 
 
+def test_a_divergence_clips_the_tokens_that_it_leaves_without_a_gradient():
+    # From a probability of 1/2 by 0.1 and 0.3, each way; an error is held below alone.
+    ratios = [0.5 / q for q in (0.4, 0.2, 0.6, 0.8)]
+    logp = math.log(0.5)
+    assert four_tokens("dppo-tv", ratios, [1.0] * 4, logp=logp)["clipped"] == 1
+    assert four_tokens("dppo-tv", ratios, [-1.0] * 4, logp=logp)["clipped"] == 1
+    assert four_tokens("dppo-tv:high=0.05", ratios, [1.0] * 4, logp=logp)["clipped"] == 2
+
+
 def test_clamped_tokens_are_counted_and_bound_the_ratios():
     made = four_tokens("grpo", [math.exp(21), math.exp(-25), math.exp(19.9)], [1.0, 1.0, 1.0])
     assert made["clamped"] == 2

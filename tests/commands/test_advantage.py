@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr_cli.cli import app
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import write_all_shards
@@ -110,6 +111,15 @@ def test_a_group_of_one_is_refused_unless_allowed(rlvr, refused, jsonl, tmp_path
     assert "prompt `a` has one completion" in err and "--allow-singletons" in err
     assert rlvr("advantage", tmp_path / "scores", "--allow-singletons").code == 0
     assert pq.read_table(tmp_path / "advantages")["advantage"].to_pylist() == [0]
+
+
+def test_a_reward_below_zero_is_refused_where_it_is_divided_by_their_mean(refused, jsonl, tmp_path):
+    rows = [{"id": "a", "completion": c, "reward": r} for c, r in (("5", 1.0), ("6", -1.0))]
+    assert app.run(["import", str(jsonl(*rows)), "--out", str(tmp_path)]) == 0
+    words = ("advantage", tmp_path / "scores", "--out", tmp_path / "made", "--algo")
+    err = refused(3, *words, "maxrl")
+    assert "scores` holds the reward -1 for prompt `a`" in err and "--algo rloo" in err
+    assert app.run([*map(str, words), "rloo"]) == 0
 
 
 def test_a_missing_reward_leaves_the_statistics_and_is_not_kept(rlvr, jsonl, tmp_path):

@@ -48,7 +48,7 @@ def test_json_is_one_object_with_the_path(rlvr, chain):
 def test_dry_run_says_what_it_would_make_and_makes_nothing(rlvr, chain, tmp_path):
     ran = rlvr("score", chain / "rollouts", "--out", tmp_path / "made", "--dry-run")
     assert (ran.code, ran.out) == (0, "")
-    assert "would score 24 completions into" in ran.err
+    assert "would score 24 completions to" in ran.err
     assert not (tmp_path / "made").exists()
 
 

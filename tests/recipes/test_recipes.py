@@ -24,6 +24,11 @@ FAMILIES = {
     "iac-8b": ("Qwen/Qwen3-8B", 2000, 64, "*", 8, "*"),
     "entropy": ("Qwen/Qwen2.5-7B", "*", 256, 32, 8, 8192),
     "two-stage": ("Qwen/Qwen2.5-Math-7B", "*", 1024, 256, 8, "*"),
+    # Of the authors' scripts, in their repositories or in verl.
+    "vespo": ("Qwen/Qwen3-30B-A3B-Base", "*", 2048, 256, 8, 15360),
+    "ce-gppo": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "*", 128, 16, 8, 16384),
+    "maxrl": ("Qwen/Qwen3-1.7B-Base", "*", 256, 256, 16, 4096),
+    "dppo": ("Qwen/Qwen3-30B-A3B-Base", "*", 256, 32, 16, 8192),
 }
 
 # Recipe: family, parts of the objective with the options that the paper decides.
@@ -98,9 +103,17 @@ TABLE = {
     ),
     "two-stage-gspo": ("two-stage", {"gspo": CLIP, "kl": KL, "entropy": ENTROPY}),
 }
+TABLE |= {
+    "vespo": ("vespo", {"vespo": {"k_pos": 2, "lambda_pos": 3, "k_neg": 3, "lambda_neg": 2}}),
+    "ce-gppo": ("ce-gppo", {"ce-gppo": CLIP | {"beta1": 0.75, "beta2": 1}, "dual-clip": {"c": 10}}),
+    "maxrl": ("maxrl", {"maxrl": CLIP | TOKENS}),
+    "dppo-tv": ("dppo", {"dppo-tv": {"low": 0.15, "high": 0.15, "aggregation": "constant"}}),
+}
 RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
 EPOCHS = {"quatro-stress-epochs": 5}
-WEIGHT_DECAY = {"quatro": 0.0, "entropy": 0.0}
+WEIGHT_DECAY = {"quatro": 0.0, "entropy": 0.0, "ce-gppo": 0.1}
+GRADIENT_NORM = {"maxrl": 0.3}
+OLD_LOGPROBS = {"dppo-tv": "rollout"}
 
 
 def parts_of(spec):
@@ -127,6 +140,8 @@ def test_the_numbers_are_those_of_the_paper(name):
     assert update.learning_rate == RATES.get(name, 1e-6)
     assert update.epochs == EPOCHS.get(name, 1)
     assert update.weight_decay == WEIGHT_DECAY.get(family, 0.01)
+    assert update.max_grad_norm == GRADIENT_NORM.get(family, 1)
+    assert update.old_logprobs == OLD_LOGPROBS.get(name, "recompute")
     assert (rollout.max_draws > 1) == ("dapo" in parts or family == "entropy")
     given = parts_of(run.algo)
     assert list(given) == list(parts)
@@ -167,7 +182,7 @@ def test_every_knob_that_shapes_the_updates_is_written_out(name):
         "num_generations", "max_new_tokens", "temperature", "top_p", "top_k", "max_draws",
     }  # fmt: skip
     assert raw["rollout"].keys() >= of_dlc
-    assert raw["train-step"].keys() == {
+    assert raw["train-step"].keys() - {"old_logprobs"} == {
         "learning_rate", "warmup_updates", "schedule", "epochs", "mini_batch_prompts",
         "weight_decay", "max_grad_norm",
     }  # fmt: skip
@@ -177,7 +192,8 @@ def test_every_knob_that_shapes_the_updates_is_written_out(name):
 def test_the_summary_names_paper_and_place(name):
     (summary, *notes), _ = run_config.recipe(name)
     papers = r"arXiv:\d{4}\.\d{5}|Anchored Policy Optimization|When Sharpening Becomes Collapse"
-    assert re.search(rf"\(({papers}), (sec\.|Table|appendix|Fig\.).*\)\.$", summary), summary
+    places = r"sec\.|Table|appendix|Fig\.|the authors' script"
+    assert re.search(rf"\(({papers}), ({places}).*\)\.$", summary), summary
     assert len(summary) <= 98
     assert re.search("not state", " ".join(notes), re.I)
 
@@ -203,7 +219,8 @@ def test_a_dry_run_of_the_builtin_policy_shows_the_recipe(rlvr, tmp_path, name):
     ran = rlvr("train", "--recipe", name, *words)
     assert ran.code == 0, ran.err
     shown = tomllib.loads(ran.out)
-    assert (shown["train"]["model"], shown["rollout"]["num_generations"]) == ("builtin", 8)
+    n = FAMILIES[TABLE[name][0]][4]
+    assert (shown["train"]["model"], shown["rollout"]["num_generations"]) == ("builtin", n)
     assert shown["train"]["algo"] == algo
     assert not (tmp_path / "run").exists()
 
