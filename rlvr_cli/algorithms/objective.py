@@ -33,6 +33,7 @@ class Step:
     group_N: Tensor  # int64 in [0, groups)
     length_N: Tensor  # int64, tokens
     max_length: int  # tokens, the longest completion that sampling allows
+    truncated_N: Tensor | None = None  # bool; cut at the limit; where an objective needs it
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
@@ -43,6 +44,7 @@ class Step:
             self.group_N[chosen_N],
             self.length_N[chosen_N],
             self.max_length,
+            None if self.truncated_N is None else self.truncated_N[chosen_N],
         )
 
 
@@ -73,6 +75,7 @@ class Totals:
 
 Cost = Callable[[TokenBatch], "Tensor"]  # [B, T]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
+Whole = Callable[[TokenBatch], float]  # of the whole optimizer batch
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,9 @@ class Objective:
     `columns` names what `advantage` returns besides the advantage (a `keep` of its own leaves rows
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
-    policy), or, for the estimator, `correct`. `clip` gives the bounds (distances below and above
-    1, or the column that holds one); `ratio` says over what the importance ratio spans.
+    policy), or, for the estimator, `correct` and `truncated`. `clip` gives the bounds (distances
+    below and above 1, or the column that holds one); `ratio` says over what the importance ratio
+    spans. `wholes` are made before an update, of a batch whose log-probs are the old ones.
     `group_relative` estimators need two rewards in a group and give 0 where all are equal;
     `sign` is that of every advantage, 0 where both occur.
     """
@@ -106,6 +110,12 @@ class Objective:
     factors: tuple[Cost, ...] = ()  # multiply the gain, held constant
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
+    wholes: tuple[tuple[str, Whole], ...] = ()  # columns of the loss, one number an update
+
+    @property
+    def loss_columns(self) -> tuple[str, ...]:
+        """The columns of a batch: those of the advantages, and the numbers of the whole."""
+        return (*self.columns, *(name for name, _ in self.wholes))
 
     def with_penalty(self, penalty: Cost, *needs: str) -> Objective:
         return replace(

@@ -49,6 +49,13 @@ def admitted(algo: str, actions: int) -> Objective:
             f"`{algo}` shapes rewards by length, and an action is one token",
             "leave overlong out",
         )
+    for name, refused in (("mask-truncated", "truncated" in objective.needs),
+                          ("normalize=true", bool(objective.wholes))):  # fmt: skip
+        if refused:
+            raise UsageError(
+                f"`{algo}` has {name}, which actions of one token give no meaning",
+                f"leave {name} out",
+            )
     if objective.top_k > actions:
         raise UsageError(
             f"`{algo}` anchors to {objective.top_k} tokens, there are {actions} actions",

@@ -7,7 +7,7 @@ adds to the loss, and the gradient of that by the row's logp [T] (or by each lea
 Shapes: N completions, B rows of a micro-batch, T completion tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,12 +33,13 @@ class Rollouts:
     correct: np.ndarray
     group: np.ndarray
     length: np.ndarray
+    truncated: np.ndarray
     rows: list
     max_length: int
 
     def take(self, which_N) -> "Rollouts":
         rows = [row for row, taken in zip(self.rows, which_N, strict=True) if taken]
-        columns = (self.reward, self.correct, self.group, self.length)
+        columns = (self.reward, self.correct, self.group, self.length, self.truncated)
         return Rollouts(*(column[which_N] for column in columns), rows, self.max_length)
 
     @property
@@ -118,7 +119,8 @@ def random_rollouts(rng):
         row.log_ratio = row.logp - row.old_logp
     reward[~present] = 0.0
     max_length = LONGEST + int(rng.integers(0, 9))
-    return Rollouts(reward, correct, group, lengths, rows, max_length), present
+    truncated = rng.random(len(order)) < rng.choice([0, 0.2, 1], p=[0.3, 0.6, 0.1])
+    return Rollouts(reward, correct, group, lengths, truncated, rows, max_length), present
 
 
 def random_micro_batches(rng, count):
@@ -153,7 +155,9 @@ def random_case(rng):
 def measured_advantages(goal, rollouts, present):
     columns = (rollouts.reward, present, rollouts.correct, rollouts.group, rollouts.length)
     tensors = (torch.from_numpy(np.ascontiguousarray(column)) for column in columns)
-    return objective.advantages(goal, Step(*tensors, max_length=rollouts.max_length))
+    truncated_N = torch.from_numpy(rollouts.truncated)
+    step = Step(*tensors, max_length=rollouts.max_length, truncated_N=truncated_N)
+    return objective.advantages(goal, step)
 
 
 def micro_batch(goal, case, made, rows):
@@ -165,8 +169,19 @@ def micro_batch(goal, case, made, rows):
         **{f"{n}_BT": v.requires_grad_(n in LEAVES) for n, v in fields.items()},
         mask_BT=torch.from_numpy(np.arange(width) < length_B[:, None]),
         advantage_B=made["advantage"][rows_B],
-        columns={name: made[name][rows_B] for name in goal.columns},
+        columns={name: made[name][rows_B] for name in goal.loss_columns},
     )
+
+
+def with_wholes(goal, case, made):
+    """The columns of all rows with the numbers of the whole batch, that of the kept rows."""
+    keep = made["keep"].numpy().nonzero()[0]
+    unnumbered = replace(goal, wholes=())
+    batch = micro_batch(unnumbered, case, made, keep)
+    batch = replace(batch, logp_BT=batch.old_logp_BT)
+    numbers = {name: number(batch) for name, number in goal.wholes}
+    ones_N = torch.ones(len(made["keep"]), dtype=torch.float64)
+    return made | {name: number * ones_N for name, number in numbers.items()}
 
 
 def measured_loss(goal, case, made):
@@ -174,6 +189,7 @@ def measured_loss(goal, case, made):
     keep = made["keep"].numpy()
     kept = case.rollouts.take(keep)
     totals = Totals(kept.tokens, kept.sequences, case.rollouts.max_length)
+    made = with_wholes(goal, case, made)
     value, gradients = 0.0, {name: np.zeros((len(keep), LONGEST)) for name in LEAVES}
     for chosen in case.micro_batches:
         rows = chosen[keep[chosen]]
@@ -263,12 +279,14 @@ def matches(pool):
 def advantages():
     """The columns of completions of one token each, from rewards and the sizes of their groups."""
 
-    def run(spec, reward, *sizes, correct=None, lengths=None, max_length=LONGEST):
+    def run(spec, reward, *sizes, correct=None, lengths=None, truncated=None, max_length=LONGEST):
         reward = np.array(reward, dtype=float)
         group = np.repeat(np.arange(len(sizes) or 1), sizes or [len(reward)])
         correct = reward > 0 if correct is None else np.array(correct, dtype=bool)
         lengths = np.ones(len(reward)) if lengths is None else lengths
-        rollouts = Rollouts(reward, correct, group, np.array(lengths, dtype=int), [], max_length)
+        lengths = np.array(lengths, dtype=int)
+        truncated = np.zeros(len(reward), dtype=bool) if truncated is None else np.array(truncated)
+        rollouts = Rollouts(reward, correct, group, lengths, truncated, [], max_length)
         present = np.ones(len(reward), dtype=bool)
         made = measured_advantages(objective.build(spec), rollouts, present)
         return {name: value.tolist() for name, value in made.items()}

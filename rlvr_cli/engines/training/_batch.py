@@ -111,5 +111,5 @@ def _token_batch(
             if "ref_topk" in needs
             else None
         ),
-        columns={name: column(name) for name in objective.columns},
+        columns={name: column(name) for name in objective.loss_columns},
     )
