@@ -105,10 +105,10 @@ def run(
             require_memory(policy, options, batch.rows)
         own = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:
-            raise DataError(
-                f"`{advantages.path}` keeps no rows to train on",
-                "look at its status and reward columns in the scores",
-            )
+            at = "its status and reward columns in the scores"
+            if "truncated" in objective.needs:
+                at = f"finish_reason in the rollouts, as mask-truncated does, and at {at}"
+            raise DataError(f"`{advantages.path}` keeps no rows to train on", f"look at {at}")
         return own, updates.run(own, batch, objective, options, sampling, seed)
 
     if not distributed.current().is_main_process:
