@@ -53,7 +53,7 @@ def admitted(algo: str, actions: int) -> Objective:
                           ("normalize=true", bool(objective.wholes))):  # fmt: skip
         if refused:
             raise UsageError(
-                f"`{algo}` has {name}, which actions of one token give no meaning",
+                f"`{algo}` has {name}, which systems of one-token actions are not made for",
                 f"leave {name} out",
             )
     if objective.top_k > actions:

@@ -25,7 +25,7 @@ from rlvr_cli.stages import advantage, batch as batches, common, origins, room, 
 from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -69,6 +69,7 @@ def run(
     spec = _same_algo(advantages, algo)
     by = f"`{advantages.path}`"
     objective = objectives.build(objectives.canonical(spec, spec, named_by=by), named_by=by)
+    objective = updates.with_begun_shares(objective, begun_extra(out))
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, objective, policy)

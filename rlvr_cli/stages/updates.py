@@ -155,6 +155,18 @@ def steps_table(records: list[dict[str, Any]], objective: Objective) -> pa.Table
     return pa.Table.from_pylist(records, schema.schema("steps", share_names(objective)))
 
 
+def with_begun_shares(objective: Objective, begun: tuple[str, ...] | None) -> Objective:
+    """The objective with the shares of a directory that an earlier version began, which had fewer.
+
+    As it is where no directory was begun, or one with shares of another objective.
+    """
+    if begun is None or not set(begun) < set(share_names(objective)):
+        return objective
+    return dataclasses.replace(
+        objective, shares=tuple(share for share in objective.shares if share[0] in begun)
+    )
+
+
 def share_names(objective: Objective) -> tuple[str, ...]:
     return tuple(name for name, _ in objective.shares)
 

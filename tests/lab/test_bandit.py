@@ -157,7 +157,13 @@ def test_recorded_steps_are_all_the_first_and_then_two_percent_apart():
 
 @pytest.mark.parametrize(
     ("algo", "found"),
-    [("grpo+overlong:buffer=1", "one token"), ("apo", "anchors to 8"), ("grop", "did you mean")],
+    [
+        ("grpo+overlong:buffer=1", "one token"),
+        ("grpo+mask-truncated", "leave mask-truncated out"),
+        ("grpo+is-correction:normalize=true", "leave normalize=true out"),
+        ("apo", "anchors to 8"),
+        ("grop", "did you mean"),
+    ],
 )
 def test_an_objective_without_meaning_for_actions_is_refused(algo, found):
     with pytest.raises(UsageError) as error:

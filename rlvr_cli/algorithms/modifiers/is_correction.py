@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EARLIER = {"low": 0.0, "normalize": False}
 _MEAN = "correction_mean"
+_LITTLE = 0.01  # a weight that is as good as none
 
 
 def build(
@@ -32,8 +33,8 @@ def build(
         sequence-mask  w at every token where low <= w <= cap, else 0
 
     With `normalize`, over the mean weight of the optimizer batch: of its tokens, or of its
-    completions where the weight is theirs. Counts and penalties stay as they are. The share of
-    tokens that lose weight to the cap, or to low, is a metric.
+    completions where the weight is theirs. Counts and penalties stay as they are. Metrics are the
+    shares of tokens that lose weight to the cap or to low, and of those that weigh below 0.01.
     """
     if not 1 <= cap < math.inf:
         raise ValueError("cap must be at least 1, and finite")
@@ -58,20 +59,25 @@ def build(
 
     def mean(batch: TokenBatch) -> float:
         weight_BT = weigh(drift(batch), low=low, cap=cap)
-        of = "completions" if is_sequence else "tokens"
-        return correction.mean_weight(weight_BT, batch.mask_BT, of=of)
+        return correction.mean_weight(
+            weight_BT, batch.mask_BT, of="completions" if is_sequence else "tokens"
+        )
 
     def cut(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
         drift_BT = drift(batch)
         full_BT = weigh(drift_BT, low=0.0, cap=math.inf)
         return weigh(drift_BT, low=low, cap=cap) != full_BT, torch.ones_like(batch.mask_BT)
 
+    def lost(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        weight_BT = weigh(drift(batch), low=low, cap=cap)
+        return weight_BT < _LITTLE, torch.ones_like(batch.mask_BT)
+
     def modify(objective: Objective) -> Objective:
         return replace(
             objective,
             needs=objective.needs | {"behaviour_logp"},
             factors=(*objective.factors, factor),
-            shares=(*objective.shares, ("correction_cut", cut)),
+            shares=(*objective.shares, ("correction_cut", cut), ("correction_lost", lost)),
             wholes=(*objective.wholes, (_MEAN, mean)) if normalize else objective.wholes,
         )
 

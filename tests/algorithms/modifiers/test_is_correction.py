@@ -71,7 +71,7 @@ def token_cost(row, batch, *, kind, cap=2, low=0.0, normalize=False, c=math.inf,
                 ("sequence-tis", 0.7),
                 ("sequence-mask", 0),
             )
-        ),  # fmt: skip
+        ),
         (
             "grpo+is-correction:cap=3+dual-clip:c=2+kl:beta=0.3,estimator=k2",
             {"kind": "tis", "cap": 3, "c": 2, "beta": 0.3},
@@ -187,3 +187,24 @@ def test_the_share_of_tokens_whose_weight_is_cut_is_counted(kind, cut):
     result = objective.loss(algo, batch, objective.Totals(tokens=3, sequences=1, max_length=3))
     metrics = objective.token_metrics(algo, batch, result)
     assert (metrics["correction_cut"], metrics["correction_cut_among"]) == (cut, 3)
+
+
+@pytest.mark.parametrize(
+    "kind, lost",
+    [("tis", 1), ("tis,low=0.01", 0), ("icepop", 3), ("icepop,cap=4", 2), ("sequence-tis", 3)],
+)
+def test_the_share_of_tokens_that_weigh_next_to_nothing_is_counted(kind, lost):
+    """Weights 3, 1/8 and 1/150, of product 1/400; where masked nothing is counted."""
+    old_BT = torch.tensor([[3.0, 0.125, 1 / 150, 1e-9]], dtype=torch.float64).log()
+    batch = objective.TokenBatch(
+        logp_BT=old_BT,
+        old_logp_BT=old_BT,
+        mask_BT=torch.tensor([[True, True, True, False]]),
+        advantage_B=torch.ones(1),
+        entropy_BT=torch.zeros(1, 4),
+        behaviour_logp_BT=torch.zeros(1, 4, dtype=torch.float64),
+    )
+    algo = objective.build(f"gpg+is-correction:kind={kind}")
+    result = objective.loss(algo, batch, objective.Totals(tokens=3, sequences=1, max_length=4))
+    metrics = objective.token_metrics(algo, batch, result)
+    assert (metrics["correction_lost"], metrics["correction_lost_among"]) == (lost, 3)
