@@ -38,7 +38,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.models import which
-    from rlvr_cli.stages import train_step
+    from rlvr_cli.stages import dropped, train_step
 
     source, out = sources.directories(advantages, "advantages", out, "update")
     where = sources.moved_to(rollouts, "rollouts", source)
@@ -54,5 +54,5 @@ def command(
     console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
-    drifted = train_step.drifted(shards.summary)
-    console.conclude(parts, out, shards, train_step.SAID, as_json=json, remarks=drifted)
+    said = [*train_step.drifted(shards.summary), *dropped.warnings(shards)]
+    console.conclude(parts, out, shards, train_step.SAID, as_json=json, remarks=said)

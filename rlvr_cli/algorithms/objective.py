@@ -43,6 +43,7 @@ class Step:
     length_N: Tensor  # int64, tokens
     max_length: int  # tokens, the longest completion that sampling allows
     parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum; none of any other
+    truncated_N: Tensor | None = None  # bool; cut at the limit; where an objective needs it
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
@@ -54,6 +55,7 @@ class Step:
             self.length_N[chosen_N],
             self.max_length,
             tuple(Part(part.weight, part.reward_N[chosen_N]) for part in self.parts),
+            None if self.truncated_N is None else self.truncated_N[chosen_N],
         )
 
 
@@ -105,6 +107,7 @@ Flat = Callable[[TokenBatch, "Tensor"], "Tensor"]  # bool, [B, T]
 TokenRule = Callable[[Tokens], "Tensor"]  # [K]
 Weight = Callable[["Tensor", Totals], "Tensor"]  # of a mask [B, T] as numbers, [B, T]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
+Whole = Callable[[TokenBatch], float]  # of the whole optimizer batch
 
 
 @dataclass(frozen=True)
@@ -115,10 +118,11 @@ class Objective:
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), `stored_NAME` (a column that the policy made before the update), or, for the
-    estimator, `correct` or `parts` (those of a reward that is a sum). `token_columns` are made of
-    the whole rollout batch before its first update, so that what they choose depends neither on
-    mini-batches nor on micro-batches; one named `advantage` is the tokens' own advantage. `clip`
-    gives the bounds (distances below and above 1, or the column that holds one), with
+    estimator, `correct`, `truncated` or `parts` (those of a reward that is a sum). `token_columns`
+    are made of the whole rollout batch before its first update, so that what they choose depends
+    neither on mini-batches nor on micro-batches; one named `advantage` is the tokens' own
+    advantage. `wholes` are made before each update, of a batch whose log-probs are the old ones.
+    `clip` gives the bounds (distances below and above 1, or the column that holds one), with
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.
     `group_relative` estimators need `least_group` rewards in a group and give 0 where all are
@@ -152,6 +156,12 @@ class Objective:
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
     weighted: tuple[tuple[Cost, Weight], ...] = ()  # penalties with a weight of their own
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
+    wholes: tuple[tuple[str, Whole], ...] = ()  # columns of the loss, one number an update
+
+    @property
+    def loss_columns(self) -> tuple[str, ...]:
+        """The columns of a batch: those of the advantages, and the numbers of the whole."""
+        return (*self.columns, *(name for name, _ in self.wholes))
 
     def with_penalty(self, penalty: Cost, *needs: str, weight: Weight | None = None) -> Objective:
         """The objective with one cost more; without a `weight` it has the objective's own."""

@@ -56,6 +56,13 @@ def admitted(algo: str, actions: int) -> Objective:
             "leave such a modifier out, or take an estimator of rewards alone, as in "
             "pass-at-k:form=analytic",
         )
+    for name, refused in (("mask-truncated", "truncated" in objective.needs),
+                          ("normalize=true", bool(objective.wholes))):  # fmt: skip
+        if refused:
+            raise UsageError(
+                f"`{algo}` has {name}, which systems of one-token actions are not made for",
+                f"leave {name} out",
+            )
     if objective.top_k > actions:
         raise UsageError(
             f"`{algo}` anchors to {objective.top_k} tokens, there are {actions} actions",

@@ -20,7 +20,7 @@ from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
-from rlvr_cli.stages import rollout_remarks, train_step, unanswered
+from rlvr_cli.stages import dropped, rollout_remarks, train_step, unanswered
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
@@ -176,7 +176,10 @@ def train(
 
 
 class _Warnings:
-    """Warns once of training and once of evaluations of completions cut or without an answer."""
+    """Warns of completions that were cut, have no answer or are dropped.
+
+    Once of training, and once of evaluations.
+    """
 
     def __init__(self, directory: RunDirectory, config: RunConfig) -> None:
         own = config.train.eval_max_new_tokens
@@ -194,6 +197,9 @@ class _Warnings:
                 rollouts, scores = (Shards.open(folder / name) for name in ("rollouts", "scores"))
                 self._say_once((kind, "cut"), rollout_remarks.cut(rollouts, self._options[kind]))
                 self._say_once((kind, "unanswered"), unanswered.warnings(scores, rollouts))
+        update = self._directory.of("steps", record["step"]) / "update"
+        if record["seconds"] and (update / MANIFEST).exists():
+            self._say_once(("steps", "dropped"), dropped.warnings(Shards.open(update)))
 
     def _say_once(self, what: tuple[str, str], texts: Iterator[str]) -> None:
         """Says what a generator yields, which does no work where it was said before."""

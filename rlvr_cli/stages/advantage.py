@@ -122,7 +122,9 @@ def _estimate(
     drop_uninformative: bool,
 ) -> pa.Table:
     weights = _weights(scores) if "parts" in objective.needs else {}
-    columns, length_N = _columns(scores, rollouts, tuple(weights))
+    by_end = "truncated" in objective.needs
+    more = ("finish_reason",) if by_end else ()
+    columns, length_N = _columns(scores, rollouts, tuple(weights), more)
     prompt_ids = columns["prompt_id"]
     code_N = _groups(columns, scores, rollouts, merge=merge)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
@@ -141,6 +143,7 @@ def _estimate(
             Part(share, torch.from_numpy(columns[name].to_numpy().astype(np.float64)))
             for name, share in weights.items()
         ),
+        truncated_N=_truncated(columns, present_N, rollouts) if by_end else None,
     )
     _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():
@@ -209,10 +212,13 @@ def _weights(scores: Shards) -> dict[str, float]:
 
 
 def _columns(
-    scores: Shards, rollouts: Shards, parts: tuple[str, ...]
+    scores: Shards, rollouts: Shards, parts: tuple[str, ...], more: tuple[str, ...]
 ) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
-    """The key, reward, its parts and verdict of all rows, and the tokens of each completion."""
-    names = [*common.KEY, "reward", "correct", *parts]
+    """The key, reward, its parts and verdict of all rows, and the tokens of each completion.
+
+    And `more` columns of the rollouts, of text.
+    """
+    names = [*common.KEY, "reward", "correct", *parts, *more]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
     lengths: list[np.ndarray] = []
     for index in range(len(scores)):
@@ -221,9 +227,10 @@ def _columns(
             chunks[name] += part[name].chunks
         length = pc.fill_null(pc.list_value_length(part["token_ids"]), 0)
         lengths.append(length.to_numpy().astype(np.int64))
-    types = schema.schema("scores", parts)
+    types = {field.name: field.type for field in schema.schema("scores", parts)}
+    types |= dict.fromkeys(more, pa.string())
     return (
-        {name: pa.chunked_array(chunks[name], types.field(name).type) for name in names},
+        {name: pa.chunked_array(chunks[name], types[name]) for name in names},
         np.concatenate([np.empty(0, np.int64), *lengths]),
     )
 
@@ -235,6 +242,23 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def _truncated(
+    columns: dict[str, pa.ChunkedArray], present_N: np.ndarray, rollouts: Shards
+) -> torch.Tensor:
+    """Whether each completion was cut before its end; an error where a trained one's is unknown."""
+    reason = columns["finish_reason"]
+    unknown_N = present_N & pc.is_null(reason).to_numpy()
+    if unknown_N.any():
+        row = int(unknown_N.argmax())
+        prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
+        raise DataError(
+            f"`{rollouts.path}` does not say why sample {sample} of prompt `{prompt_id}` ended, "
+            "which mask-truncated asks",
+            "leave mask-truncated out, or import the completions with their finish reasons",
+        )
+    return torch.from_numpy(pc.fill_null(pc.not_equal(reason, "stop"), False).to_numpy())
 
 
 def _require_correct(

@@ -6,6 +6,7 @@ each completion, and the parts that are being filled: few where a prompt's compl
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import places, readers
+from rlvr_cli.interop import places, readers, token_logprobs
 from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_of
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.interop.token_logprobs import Sampled
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.several import Several
 from rlvr_cli.stages import answered, prompts, score
+from rlvr_cli.stages.imported_tokens import Encoder
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
@@ -29,6 +31,7 @@ from rlvr_cli.storage.writer import OnPart, Work, write_shards_streaming
 ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted", "finish"}
 _FINISH = "finish_reasons"  # the param of rollouts whose reasons are those of the file
+_LOGPROBS = "logprobs"  # of rollouts whose log-probs are those of the file
 
 Key = tuple[str | None, str]  # the source of a prompt, and its id there
 
@@ -44,6 +47,7 @@ class _Scan:
     has: dict[str, str] = field(default_factory=dict)
     graded: bool = False
     digest: str = ""
+    sampled: int = 0  # completions with log-probs of their tokens
     names: dict[Key, str] = field(default_factory=dict)  # the prompts' ids
     read: dict[str, Any] = field(default_factory=dict)  # how the files were read
 
@@ -79,7 +83,8 @@ def bring_in(
     """
     begun = begun_with(out / "rollouts")
     reads_reasons = not begun or _FINISH in begun
-    scan = _scan(source, columns, reads_reasons)
+    reads_logprobs = policy is not None and (not begun or _LOGPROBS in begun)
+    scan = _scan(source, columns, reads_reasons, reads_logprobs)
     on_read(scan.read)
     if known:
         first = {scan.names[key]: row for key, row in scan.first.items()}
@@ -92,7 +97,7 @@ def bring_in(
         raise DataError(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
-    encoder = _Encoder(policy, rows)
+    encoder = Encoder(policy, rows)
     made = known or prompts.make_all_parts(
         rows, out / "prompts", params={"imported": _name(source)}
     )
@@ -102,12 +107,19 @@ def bring_in(
 
     def parts(work: Work, table: Any) -> Iterator[tuple[int, pa.Table]]:
         for index, completions in _gathered(
-            source, columns, scan, part_P, sizes, list(work), reads_reasons
+            source, columns, scan, part_P, sizes, list(work), reads_reasons, reads_logprobs
         ):
             yield index, table(completions)
 
-    plan = Plan("rollouts", "import", params, {"prompts": made}, len(sizes), optional=("answers",),
-                unknowns=reads_reasons)  # fmt: skip
+    plan = Plan(
+        "rollouts",
+        "import",
+        params,
+        {"prompts": made},
+        len(sizes),
+        optional=("answers", _LOGPROBS),
+        unknowns=reads_reasons,
+    )
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
@@ -118,8 +130,9 @@ def bring_in(
     directories.append(rollouts)
     if {"correct", "reward"} & set(scan.has):
         plan = Plan(
-            "scores", "import", params, {"rollouts": rollouts}, len(sizes), optional=("answers",)
-        )
+            "scores", "import", params, {"rollouts": rollouts}, len(sizes),
+            optional=("answers", _LOGPROBS),
+        )  # fmt: skip
         scores = write_shards_streaming(
             out / "scores",
             plan,
@@ -143,6 +156,8 @@ def _params(
     }
     if reads_reasons:
         params[_FINISH] = "read"
+    if scan.sampled:
+        params[_LOGPROBS] = "read"
     if has_prompts:
         params["answers"] = prompts.content_hash(
             [scan.names[key] for key in scan.first], scan.prompt_N.tolist()
@@ -150,7 +165,9 @@ def _params(
     return params
 
 
-def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
+def _scan(
+    source: Path, columns: Columns | None, reads_reasons: bool, reads_logprobs: bool
+) -> _Scan:
     stream = Stream(source, columns, wanted=WANTED, rows=True)
     scan, codes, content = _Scan(), [], hashlib.sha256()
     numbers: dict[Key, int] = {}
@@ -163,8 +180,11 @@ def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
             if row is not first:
                 scan.same[key] = {k: v for k, v in same.items() if row.get(k) == v}
         names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
-        for row in _completions(batch, reads_reasons):
+        for row in _read(source, batch, reads_reasons, reads_logprobs):
             content.update(json.dumps([row[name] for name in names]).encode())
+            if sampled := row["sampled"]:
+                content.update(json.dumps([sampled.logp, sampled.token_ids]).encode())
+                scan.sampled += 1
     stream.require_completions()
     scan.prompt_N = np.concatenate(codes)
     scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
@@ -173,6 +193,17 @@ def _scan(source: Path, columns: Columns | None, reads_reasons: bool) -> _Scan:
     several = len({name for _, name in scan.first}) < len(scan.first)
     scan.names = {(s, name): f"{s}/{name}" if several else name for s, name in scan.first}
     return scan
+
+
+def _read(
+    source: Path, batch: Batch, reads_reasons: bool, reads_logprobs: bool
+) -> list[dict[str, Any]]:
+    try:
+        return _completions(batch, reads_reasons, reads_logprobs)
+    except ValueError as error:
+        raise DataError(
+            f"`{source}`: {error}", "repair the row, or remove its log-probs to import it without"
+        ) from error
 
 
 def _keys(batch: Batch) -> list[Key]:
@@ -184,7 +215,7 @@ def _keys(batch: Batch) -> list[Key]:
 _CONTENT = ("completion", "reward", "correct", "extracted")
 
 
-def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
+def _completions(batch: Batch, reads_reasons: bool, reads_logprobs: bool) -> list[dict[str, Any]]:
     """The completions of a batch as plain values, None where nothing is known.
 
     What an earlier version began goes on: without `reads_reasons` all but `length` is `stop`.
@@ -199,7 +230,8 @@ def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
     if not reads_reasons:
         reasons = ["length" if readers.look_up(row, "finish_reason") == "length" else "stop"
                    for row in batch.rows]  # fmt: skip
-    values = zip(_keys(batch), text, reward, correct, extracted, reasons,
+    sampled = _sampled(batch) if reads_logprobs else nothing
+    values = zip(_keys(batch), text, reward, correct, extracted, reasons, sampled,
                  strict=True)  # fmt: skip
     return [
         {
@@ -209,9 +241,25 @@ def _completions(batch: Batch, reads_reasons: bool) -> list[dict[str, Any]]:
             "correct": None if correct is None else correct == 1,
             "extracted": extracted,
             "finish_reason": reason,
+            "sampled": sampled,
         }
-        for key, completion, reward, correct, extracted, reason in values
+        for key, completion, reward, correct, extracted, reason, sampled in values
     ]
+
+
+def _sampled(batch: Batch) -> list[Sampled | None]:
+    """The log-probs of each completion's tokens, where there are any; a ValueError for others."""
+    of = Counter(map(id, batch.rows))
+    at: Counter[int] = Counter()
+    sampled = []
+    for key, row in zip(_keys(batch), batch.rows, strict=True):
+        number = at[id(row)]
+        at[id(row)] += 1
+        try:
+            sampled.append(token_logprobs.read(row, number, of[id(row)]))
+        except ValueError as error:
+            raise ValueError(f"a completion of prompt `{key[1]}` {error}") from error
+    return sampled
 
 
 def _known(values: np.ndarray) -> list[float | None]:
@@ -228,6 +276,7 @@ def _gathered(
     sizes: np.ndarray,
     missing: list[int],
     reads_reasons: bool,
+    reads_logprobs: bool,
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Each missing part with its completions, as soon as the last of them was read."""
     wanted, at = set(missing), 0
@@ -236,7 +285,9 @@ def _gathered(
     for batch in Stream(source, columns, wanted=WANTED, rows=True):
         part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
         at += len(batch)
-        for part, row in zip(part_N, _completions(batch, reads_reasons), strict=True):
+        for part, row in zip(
+            part_N, _completions(batch, reads_reasons, reads_logprobs), strict=True
+        ):
             if part not in wanted:
                 continue
             group_rows = waiting.setdefault(part, [])
@@ -249,26 +300,6 @@ def _gathered(
                 yield part, waiting.pop(part)
 
 
-class _Encoder:
-    """Token ids of prompts and completions by a policy's tokenizer; none without a policy."""
-
-    def __init__(self, policy: Policy | None, rows: list[dict[str, Any]]) -> None:
-        self._tokenizer: Any = None
-        self.prompts: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
-        if policy is not None:
-            self._tokenizer = policies.load_tokenizer(policy)
-            self._end = policies.end_ids(policy, self._tokenizer)[0]
-            for row in rows:
-                name = row["prompt_id"]
-                self.prompts[name] = chat.Encoder(self._tokenizer).encode(name, row["messages"])
-
-    def completion(self, text: str, finish_reason: str | None) -> list[int] | None:
-        if self._tokenizer is None:
-            return None
-        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return [*token_ids, self._end] if finish_reason == "stop" else token_ids
-
-
 def _samples(rows: list[dict[str, Any]]) -> list[int]:
     """The number of each completion among those of its prompt."""
     seen: dict[str, int] = {}
@@ -279,14 +310,15 @@ def _samples(rows: list[dict[str, Any]]) -> list[int]:
     return sample_N
 
 
-def _rollouts_table(rows: list[dict[str, Any]], encoder: _Encoder) -> pa.Table:
+def _rollouts_table(rows: list[dict[str, Any]], encoder: Encoder) -> pa.Table:
+    tokens = [encoder.sampled(row) for row in rows]
     columns = {
         "prompt_id": [row["prompt_id"] for row in rows],
         "sample_index": _samples(rows),
         "prompt_token_ids": [encoder.prompts[row["prompt_id"]] for row in rows],
         "completion": [row["completion"] for row in rows],
-        "token_ids": [encoder.completion(r["completion"], r["finish_reason"]) for r in rows],
-        "behaviour_logp": [None] * len(rows),
+        "token_ids": [token_ids for token_ids, _ in tokens],
+        "behaviour_logp": [logp for _, logp in tokens],
         "finish_reason": [row["finish_reason"] for row in rows],
         "status": ["ok"] * len(rows),
         "seed": [None] * len(rows),
@@ -313,6 +345,8 @@ def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
     kept = ("step", "sample")  # what is alike in all rows of a prompt and says more of it
     used = {column.partition(".")[0] for name, column in scan.has.items() if name not in kept}
     used |= {name.partition(".")[0] for name in KNOWN["finish"]}
+    if scan.sampled:
+        used |= {name.partition(".")[0] for name in token_logprobs.NAMES}
     if format_of(set(scan.header)):  # a known tool's other columns are its own
         used |= {key for row in scan.first.values() for key in row}
     rows = []
@@ -342,6 +376,14 @@ def _text(answer: Any) -> str | None:
 
 def remarks(rollouts: Shards) -> Iterator[str]:
     """What training on these completions would miss."""
+    if _LOGPROBS in rollouts.params:
+        logps = (rollouts.part(i, ["behaviour_logp"]) for i in range(len(rollouts)))
+        without = sum(part["behaviour_logp"].null_count for part in logps)
+        if without:
+            yield (
+                f"{without} of {rollouts.rows} completions have no log-probs, or those of other "
+                "tokens than --model's: no update can correct for what sampled them"
+            )
     if rollouts.params.get(_FINISH) is None or rollouts.params["tokenizer"] is None:
         return
     parts = (rollouts.part(i, ["finish_reason"])["finish_reason"] for i in range(len(rollouts)))

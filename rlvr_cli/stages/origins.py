@@ -42,15 +42,15 @@ def require_tokenizer(rollouts: Shards, policy: Policy) -> None:
         return
     tokenizer = policies.load_tokenizer(policy)
     for one in others:
-        is_imported = one.params.get("policy") is None
+        has_texts_tokens = one.params.get("policy") is None and "logprobs" not in one.params
         table = one.part(0, ["token_ids", "completion"]).slice(0, _ROWS_READ)
         for token_ids, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
             if token_ids is None:
                 continue
-            if is_imported:
+            if has_texts_tokens:
                 own = tokenizer(text, add_special_tokens=False)["input_ids"]
                 is_same = token_ids[: len(own)] == own and len(token_ids) <= len(own) + 1
-            else:  # what the last token has behind a stop string is not in the text
+            else:  # a sampler's; what the last token has behind a stop string is not in the text
                 is_same = tokenizer.decode(token_ids, skip_special_tokens=True).startswith(text)
             if not is_same:
                 raise DataError(
@@ -90,9 +90,17 @@ def remarks(
             "`+is-correction` behind the algorithm of `rlvr advantage`, tokens are weighted by "
             "pi_old / pi_behaviour"
         )
-    if imported := [one for one in rollouts.inputs if one.manifest["stage"] == "import"]:
+    imported = [one for one in rollouts.inputs if one.manifest["stage"] == "import"]
+    if known := [one for one in imported if "logprobs" in one.params]:
         yield (
-            f"{_named(imported)} imported without the log-probs of what sampled them: tokens "
+            f"{_named(known)} imported with the log-probs of what sampled them, which this "
+            f"objective does not read: tokens count as if `{policy.name}` had sampled them; with "
+            "`+is-correction` behind the algorithm of `rlvr advantage`, they are weighted by "
+            "pi_old / pi_behaviour"
+        )
+    if unknown := [one for one in imported if "logprobs" not in one.params]:
+        yield (
+            f"{_named(unknown)} imported without the log-probs of what sampled them: tokens "
             f"count as if `{policy.name}` had sampled them"
         )
 

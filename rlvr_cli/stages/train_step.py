@@ -25,7 +25,7 @@ from rlvr_cli.stages import advantage, batch as batches, common, origins, room, 
 from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -70,6 +70,7 @@ def run(
     spec = _same_algo(advantages, algo)
     by = f"`{advantages.path}`"
     objective = objectives.build(objectives.canonical(spec, spec, named_by=by), named_by=by)
+    objective = updates.with_begun_shares(objective, begun_extra(out))
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, objective, policy)
@@ -106,10 +107,10 @@ def run(
             require_memory(policy, options, batch.rows)
         own = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:
-            raise DataError(
-                f"`{advantages.path}` keeps no rows to train on",
-                "look at its status and reward columns in the scores",
-            )
+            at = "its status and reward columns in the scores"
+            if "truncated" in objective.needs:
+                at = f"finish_reason in the rollouts, as mask-truncated does, and at {at}"
+            raise DataError(f"`{advantages.path}` keeps no rows to train on", f"look at {at}")
         return own, updates.run(own, batch, objective, options, sampling, seed)
 
     if not distributed.current().is_main_process:

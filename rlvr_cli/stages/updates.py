@@ -1,18 +1,21 @@
 """Optimizer updates on one batch: epochs of mini-batches, and what each was like."""
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.algorithms import lr_schedule
-from rlvr_cli.algorithms.objective import Objective, Totals
+from rlvr_cli.algorithms.objective import Objective, TokenBatch, Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
-from rlvr_cli.protocols import Row, TrainingEngine
+from rlvr_cli.protocols import Floats, Row, TrainingEngine
 from rlvr_cli.runtime import seeds
+from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import batch as batches, common
 from rlvr_cli.storage import schema
 
@@ -32,14 +35,14 @@ def run(
     epochs = range(options.epochs)
     groups = list(zip(batch.prompt_ids, batch.inputs, strict=True))
     mini_batches = [list(_mini_batches(groups, options, seed, epoch)) for epoch in epochs]
-    rows = _with_old(engine, batch, options, mini_batches[0], temperature)
+    rows = _with_old(engine, batch, objective, options, mini_batches[0], temperature)
     gap = _sampler_gap(rows, batch.sampler_logp) if rows[0].old_logp is not None else None
     longest = objective.longest or sampling.get("max_new_tokens")
     longest = longest or max(len(row.token_ids) for row in rows)  # of an objective without it
     records = []
     for epoch, cuts in enumerate(mini_batches):
         for number, indices in enumerate(cuts):
-            chosen = [rows[i] for i in indices]
+            chosen = _with_wholes(objective, [rows[i] for i in indices])
             tokens = sum(len(row.token_ids) for row in chosen)
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
             sums = engine.accumulate(chosen, objective, totals, temperature)
@@ -63,6 +66,7 @@ def run(
 def _with_old(
     engine: TrainingEngine,
     batch: batches.UpdateBatch,
+    objective: Objective,
     options: UpdateOptions,
     mini_batches: list[list[int]],
     temperature: float,
@@ -71,7 +75,8 @@ def _with_old(
     rows = list(batch.rows)
     if options.old_logprobs != "recompute":
         return rows
-    if options.epochs == len(mini_batches) == 1:  # its own forward pass gives them
+    is_sole = options.epochs == len(mini_batches) == 1
+    if is_sole and not objective.wholes:  # its own forward pass gives them
         return [
             dataclasses.replace(row, sampler_logp=logp_T)
             for row, logp_T in zip(rows, batch.sampler_logp, strict=True)
@@ -81,6 +86,34 @@ def _with_old(
         for i, logp in zip(indices, logps, strict=True):
             rows[i] = dataclasses.replace(rows[i], old_logp=logp)
     return rows
+
+
+def _with_wholes(objective: Objective, rows: list[Row]) -> list[Row]:
+    """The rows of an optimizer batch with what the objective reads of all of it together."""
+    if not objective.wholes:
+        return rows
+    from rlvr_cli.models import logprobs
+
+    length_B = torch.tensor([len(row.token_ids) for row in rows])
+    mask_BT = torch.arange(int(length_B.max())) < length_B[:, None]
+
+    def per_token(values: Iterable[Floats | None]) -> torch.Tensor:
+        return logprobs.pad([[] if v is None else v for v in values], mask_BT, torch.float64)
+
+    old_BT = per_token(row.old_logp for row in rows)
+    reads_behaviour = "behaviour_logp" in objective.needs
+    whole = TokenBatch(
+        logp_BT=old_BT,
+        old_logp_BT=old_BT,
+        mask_BT=mask_BT,
+        advantage_B=torch.tensor([row.advantage for row in rows]),
+        entropy_BT=torch.zeros_like(old_BT),
+        behaviour_logp_BT=(
+            per_token(row.behaviour_logp for row in rows) if reads_behaviour else None
+        ),
+    )
+    numbers = {name: number(whole) for name, number in objective.wholes}
+    return [dataclasses.replace(row, columns=row.columns | numbers) for row in rows]
 
 
 def _logps(
@@ -120,6 +153,18 @@ def measures(sums: dict[str, float], totals: Totals, objective: Objective) -> di
 
 def steps_table(records: list[dict[str, Any]], objective: Objective) -> pa.Table:
     return pa.Table.from_pylist(records, schema.schema("steps", share_names(objective)))
+
+
+def with_begun_shares(objective: Objective, begun: tuple[str, ...] | None) -> Objective:
+    """The objective with the shares of a directory that an earlier version began, which had fewer.
+
+    As it is where no directory was begun, or one with shares of another objective.
+    """
+    if begun is None or not set(begun) < set(share_names(objective)):
+        return objective
+    return dataclasses.replace(
+        objective, shares=tuple(share for share in objective.shares if share[0] in begun)
+    )
 
 
 def share_names(objective: Objective) -> tuple[str, ...]:

@@ -213,6 +213,18 @@ EXTRA: dict[str, dict[str, Extra]] = {
         "correction_cut": Extra(
             "share of trained tokens whose correction weight is cut at the cap", "`+is-correction`"
         ),
+        "correction_lost": Extra(
+            "share of trained tokens whose correction weight is below 0.01, or 0",
+            "`+is-correction`",
+        ),
+        "rejected": Extra(
+            "share of trained tokens that are dropped by the gap to the sampler", "`+reject`"
+        ),
+        "off_policy_masked": Extra(
+            "share of the tokens with a negative advantage that are dropped, as the policy has "
+            "left their completions behind",
+            "`+off-policy-mask`",
+        ),
     },
     "metrics": {
         "pass@K": Extra("Pass@k of the prompt", "`eval-passk`"),

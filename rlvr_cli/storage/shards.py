@@ -287,6 +287,12 @@ def begun_fingerprint(path: Path) -> str | None:
     return _begun(path).get("fingerprint")
 
 
+def begun_extra(path: Path) -> tuple[str, ...] | None:
+    """The columns of that directory in addition to those of its kind; None where there is none."""
+    extra = _begun(path).get("extra")
+    return None if extra is None else tuple(extra)
+
+
 def begun_parents(path: Path) -> dict[str, list[str]]:
     """The digests of the directories that it is made from, by their roles."""
     begun = _begun(path)

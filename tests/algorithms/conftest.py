@@ -39,6 +39,7 @@ class Rollouts:
     correct: np.ndarray
     group: np.ndarray
     length: np.ndarray
+    truncated: np.ndarray
     rows: list
     max_length: int
     parts: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -47,7 +48,7 @@ class Rollouts:
 
     def take(self, which_N) -> "Rollouts":
         rows = [row for row, taken in zip(self.rows, which_N, strict=True) if taken]
-        columns = (self.reward, self.correct, self.group, self.length)
+        columns = (self.reward, self.correct, self.group, self.length, self.truncated)
         parts = self.parts[which_N] if len(self.parts) else self.parts
         return Rollouts(*(column[which_N] for column in columns), rows, self.max_length, parts)
 
@@ -135,7 +136,8 @@ def random_rollouts(rng):
         [np.concatenate([random_rewards(rng, size) for size in sizes])[order] for _ in WEIGHTS], 1
     )
     parts[rng.random(parts.shape) < rng.choice([0, 0.1])] = np.nan
-    return Rollouts(reward, correct, group, lengths, rows, max_length, parts), present
+    truncated = rng.random(len(order)) < rng.choice([0, 0.2, 1], p=[0.3, 0.6, 0.1])
+    return Rollouts(reward, correct, group, lengths, truncated, rows, max_length, parts), present
 
 
 def random_micro_batches(rng, count):
@@ -174,7 +176,12 @@ def measured_advantages(goal, rollouts, present):
         Part(weight, torch.from_numpy(np.ascontiguousarray(reward)))
         for weight, reward in zip(WEIGHTS, rollouts.parts.T, strict=bool(len(rollouts.parts)))
     )
-    step = Step(*tensors, max_length=rollouts.max_length, parts=parts)
+    step = Step(
+        *tensors,
+        max_length=rollouts.max_length,
+        parts=parts,
+        truncated_N=torch.from_numpy(rollouts.truncated),
+    )
     return objective.advantages(goal, step)
 
 
@@ -209,9 +216,20 @@ def micro_batch(goal, case, made, tokens, rows):
         **{f"{n}_BT": v.requires_grad_(n in LEAVES) for n, v in fields.items()},
         mask_BT=torch.from_numpy(np.arange(width) < length_B[:, None]),
         advantage_B=made["advantage"][rows_B],
-        columns={name: made[name][rows_B] for name in goal.columns},
+        columns={name: made[name][rows_B] for name in goal.loss_columns},
         token_columns={name: value[rows_B, :width] for name, value in tokens.items()},
     )
+
+
+def with_wholes(goal, case, made, tokens):
+    """The columns of all rows with the numbers of the whole batch, that of the kept rows."""
+    keep = made["keep"].numpy().nonzero()[0]
+    unnumbered = replace(goal, wholes=())
+    batch = micro_batch(unnumbered, case, made, tokens, keep)
+    batch = replace(batch, logp_BT=batch.old_logp_BT)
+    numbers = {name: number(batch) for name, number in goal.wholes}
+    ones_N = torch.ones(len(made["keep"]), dtype=torch.float64)
+    return made | {name: number * ones_N for name, number in numbers.items()}
 
 
 def measured_loss(goal, case, made):
@@ -220,6 +238,7 @@ def measured_loss(goal, case, made):
     kept = case.rollouts.take(keep)
     totals = Totals(kept.tokens, kept.sequences, case.rollouts.max_length)
     tokens = token_columns(goal, case, made)
+    made = with_wholes(goal, case, made, tokens)
     value, gradients = 0.0, {name: np.zeros((len(keep), LONGEST)) for name in LEAVES}
     for chosen in case.micro_batches:
         rows = chosen[keep[chosen]]
@@ -309,12 +328,14 @@ def matches(pool):
 def advantages():
     """The columns of completions of one token each, from rewards and the sizes of their groups."""
 
-    def run(spec, reward, *sizes, correct=None, lengths=None, max_length=LONGEST):
+    def run(spec, reward, *sizes, correct=None, lengths=None, truncated=None, max_length=LONGEST):
         reward = np.array(reward, dtype=float)
         group = np.repeat(np.arange(len(sizes) or 1), sizes or [len(reward)])
         correct = reward > 0 if correct is None else np.array(correct, dtype=bool)
         lengths = np.ones(len(reward)) if lengths is None else lengths
-        rollouts = Rollouts(reward, correct, group, np.array(lengths, dtype=int), [], max_length)
+        lengths = np.array(lengths, dtype=int)
+        truncated = np.zeros(len(reward), dtype=bool) if truncated is None else np.array(truncated)
+        rollouts = Rollouts(reward, correct, group, lengths, truncated, [], max_length)
         present = np.ones(len(reward), dtype=bool)
         made = measured_advantages(objective.build(spec), rollouts, present)
         return {name: value.tolist() for name, value in made.items()}

@@ -164,7 +164,7 @@ def make_batch(goal, seed=0, *, drift=0.3, rows=7, width=6, dtype=torch.float64)
         behaviour_logp_BT=masked(logp_BT - drift * normal(rows, width)),
         anchor_logp_BT=masked(anchor_BT).requires_grad_(),
         anchor_ref_logp_BT=masked(anchor_BT + drift * normal(rows, width)),
-        columns={name: 0.1 + normal(rows).abs().to(dtype) for name in goal.columns},
+        columns={name: 0.1 + normal(rows).abs().to(dtype) for name in goal.loss_columns},
         token_columns={
             name: masked(OF_COLUMNS.get(name, normal)(rows, width))
             for name, _ in goal.token_columns
@@ -390,7 +390,9 @@ def step_of(reward, group, present=None):
     reward_N = tensor(reward, dtype=torch.float64)
     present_N = torch.ones(len(reward_N)).bool() if present is None else tensor(present)
     length_N = torch.arange(1, len(reward_N) + 1)
-    return Step(reward_N, present_N, reward_N > 0.5, tensor(group), length_N, max_length=30)
+    truncated_N = torch.zeros_like(present_N)
+    facts = (reward_N, present_N, reward_N > 0.5, tensor(group), length_N)
+    return Step(*facts, max_length=30, truncated_N=truncated_N)
 
 
 @every_spec

@@ -26,6 +26,24 @@ def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
     assert table["keep"].to_pylist() == [True] * 8
 
 
+def test_mask_truncated_leaves_out_what_was_cut(rlvr, refused, jsonl, tmp_path):
+    rows = [
+        {"id": "a", "prompt": "5=", "completion": "2+3", "reward": reward, "finish_reason": reason}
+        for reward, reason in ((1.0, "stop"), (0.0, "length"), (0.0, "stop"), (1.0, None))
+    ]
+    rlvr("import", jsonl(*rows[:3]), "--model", "builtin", "--out", tmp_path / "known")
+    words = ("--algo", "grpo+mask-truncated", "--out", tmp_path / "made")
+    ran = rlvr("advantage", tmp_path / "known" / "scores", *words)
+    assert ran.code == 0 and "2 rows kept" in ran.err
+    table = pq.read_table(tmp_path / "made")
+    assert table["keep"].to_pylist() == [True, False, True]
+    assert table["group_size"].to_pylist() == [3] * 3
+    rlvr("import", jsonl(*rows, name="more.jsonl"), "--model", "builtin", "--out", tmp_path / "not")
+    words = ("--algo", "grpo+mask-truncated", "--out", tmp_path / "refused")
+    err = refused(3, "advantage", tmp_path / "not" / "scores", *words)
+    assert "does not say why sample 3 of prompt `a` ended" in err
+
+
 def test_quatro_records_the_dual_of_each_prompt(rlvr, known, tmp_path):
     words = ("--algo", "quatro:delta=0.05", "--out", tmp_path / "made", "--json")
     ran = rlvr("advantage", known / "scores", *words)

@@ -17,7 +17,7 @@ NOT_HERE = {"sync_weights", "publish"}  # with vLLM, with --async
 VARIANTS = {
     "grpo": ["--model=builtin", "--prompts={root}/train", "--heldout={root}/heldout", "--ahead=1"],
     "grpo+dlc": ["--memory-model=auto"],
-    "apo+is-correction": ["--max-draws=2"],
+    "apo+is-correction+reject+off-policy-mask": ["--max-draws=2"],
 }
 
 
@@ -132,7 +132,8 @@ def test_every_figure_of_a_stage_is_on_the_page_and_occurs(
     for name in ("some", "more"):
         Path(f"{name}.jsonl").write_text(json.dumps({"prompt": name, "answer": "1"}) + "\n")
     if stage == "train-step":
-        anchored = ["advantage", "scores", "--algo=nsr+anchor+is-correction", "--out=corrected"]
+        algo = "--algo=nsr+anchor+is-correction+reject+off-policy-mask"
+        anchored = ["advantage", "scores", algo, "--out=corrected"]
         reference = ["logprob", "rollouts", "--ref-model=builtin", "--ref-top-k=8"]
         assert rlvr(*anchored).code == rlvr(*reference).code == 0
     for number, words in enumerate(STAGES[stage]):

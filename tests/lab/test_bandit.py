@@ -159,6 +159,8 @@ def test_recorded_steps_are_all_the_first_and_then_two_percent_apart():
     ("algo", "found"),
     [
         ("grpo+overlong:buffer=1", "one token"),
+        ("grpo+mask-truncated", "leave mask-truncated out"),
+        ("grpo+is-correction:normalize=true", "leave normalize=true out"),
         ("apo", "anchors to 8"),
         ("grop", "did you mean"),
         ("otb", "tells apart actions of one reward"),

@@ -2,6 +2,7 @@
 
 import copy as copying
 import json
+import math
 import shutil
 import sys
 from dataclasses import replace
@@ -121,12 +122,42 @@ def test_the_shares_are_in_the_summary(rlvr, copy):
     assert json.loads(ran.out)["correction_cut"] == pytest.approx(sum(column) / 3)
 
 
+def test_a_directory_that_was_begun_with_fewer_shares_goes_on_with_them():
+    objective = objectives.build("grpo+is-correction+anchor")
+    fewer = updates.with_begun_shares(objective, ("correction_cut", "anchor_flat"))
+    assert updates.share_names(fewer) == ("correction_cut", "anchor_flat")
+    for begun in (None, ("another",), updates.share_names(objective)):
+        assert updates.with_begun_shares(objective, begun) is objective
+
+
 def test_a_correction_of_the_behaviour_policy_is_not_applied_twice(rlvr, refused, copy):
     rlvr("advantage", copy / "scores", "--algo", "grpo+is-correction", "--out", copy / "corrected")
     words = ("--old-logprobs", "rollout", "--out", copy / "made")
     err = refused(2, "train-step", copy / "corrected", *words)
     assert "correct for that policy once more" in err and "--old-logprobs recompute" in err
     assert not (copy / "made").exists()
+
+
+def test_normalised_weights_are_of_the_optimizer_batch_however_it_is_split(loaded):
+    """Old log-probs are needed before the update, and are computed for a sole one too."""
+    objective = objectives.build("grpo+is-correction:cap=3,normalize=true")
+    rows = [Row([5, 6], [7, 8, 9], 1.0), Row([5, 6], [7], -1.0), Row([7], [8, 9], -0.5)]
+    options = UpdateOptions(learning_rate=0.0, micro_batch_tokens=1000)
+    old = LocalEngine(loaded, options).logp(rows, 1.0)
+    # Weights 2, 4 cut to 3, and 1/2: of 3, 1 and 2 tokens, 10 / 6 in the mean.
+    rows = [
+        replace(row, behaviour_logp=logp_T - math.log(weight))
+        for row, logp_T, weight in zip(rows, old, (2, 4, 0.5), strict=True)
+    ]
+    batch = UpdateBatch(rows, ["a", "a", "b"], [0] * 3, [None] * 3)
+    losses = []
+    for size in (1, 1000):
+        engine = LocalEngine(loaded, replace(options, micro_batch_tokens=size))
+        table = updates.run(engine, batch, objective, options, {}, 0)
+        losses += table["loss"].to_pylist()
+        loaded.model.zero_grad()
+    expected = -(2 * 1.0 + 3 * -1.0 + 0.5 * -0.5) / 3 / (10 / 6)
+    assert losses == pytest.approx([expected] * 2, rel=1e-5)
 
 
 @pytest.fixture

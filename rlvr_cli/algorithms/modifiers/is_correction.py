@@ -17,22 +17,39 @@ from rlvr_cli.runtime.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+EARLIER = {"low": 0.0, "normalize": False}
+_MEAN = "correction_mean"
+_LITTLE = 0.01  # a weight that is as good as none
 
-def build(*, kind: Literal["tis", "icepop", "sequence-mask"] = "tis", cap: float = 2.0) -> Modifier:
-    """The gain times a constant weight from w_t = pi_old(y_t) / pi_behaviour(y_t).
 
-        tis            min(w_t, cap)
-        icepop         w_t where 1/cap <= w_t <= cap, else 0
-        sequence-mask  prod_t w_t at every token where it is at most cap, else 0
+def build(
+    *,
+    kind: Literal["tis", "icepop", "sequence-tis", "sequence-mask"] = "tis",
+    cap: float = 2.0,
+    low: float = 0.0,
+    normalize: bool = False,
+) -> Modifier:
+    """The gain times a constant weight from w_t = pi_old(y_t) / pi_behaviour(y_t), w = prod_t w_t.
 
-    Counts and penalties stay as they are. The share of tokens that lose weight to the cap is a
-    metric.
+        tis            w_t, at most cap and at least low
+        icepop         w_t where low <= w_t <= cap, else 0; a low of 0 is 1/cap
+        sequence-tis   w at every token, at most cap and at least low
+        sequence-mask  w at every token where low <= w <= cap, else 0
+
+    With `normalize`, over the mean weight of the optimizer batch: of its tokens, or of its
+    completions where the weight is theirs. Counts and penalties stay as they are. Metrics are the
+    shares of tokens that lose weight to the cap or to low, and of those that weigh below 0.01.
     """
     if not 1 <= cap < math.inf:
         raise ValueError("cap must be at least 1, and finite")
+    if not 0 <= low <= 1:
+        raise ValueError("low must be from 0 to 1")
+    is_sequence = kind.startswith("sequence")
+    low = low or (1 / cap if kind == "icepop" else 0.0)
     weigh = {
         "tis": correction.truncated,
         "icepop": correction.masked,
+        "sequence-tis": correction.sequence_truncated,
         "sequence-mask": correction.sequence_masked,
     }[kind]
 
@@ -41,19 +58,31 @@ def build(*, kind: Literal["tis", "icepop", "sequence-mask"] = "tis", cap: float
         return correction.drift(batch.old_logp_BT, batch.behaviour_logp_BT, batch.mask_BT)
 
     def factor(batch: TokenBatch) -> Tensor:
-        return weigh(drift(batch), cap=cap)
+        weight_BT = weigh(drift(batch), low=low, cap=cap)
+        return weight_BT / batch.columns[_MEAN][:, None] if normalize else weight_BT
+
+    def mean(batch: TokenBatch) -> float:
+        weight_BT = weigh(drift(batch), low=low, cap=cap)
+        return correction.mean_weight(
+            weight_BT, batch.mask_BT, of="completions" if is_sequence else "tokens"
+        )
 
     def cut(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
         drift_BT = drift(batch)
-        full_BT = weigh(drift_BT, cap=math.inf)
-        return weigh(drift_BT, cap=cap) != full_BT, torch.ones_like(batch.mask_BT)
+        full_BT = weigh(drift_BT, low=0.0, cap=math.inf)
+        return weigh(drift_BT, low=low, cap=cap) != full_BT, torch.ones_like(batch.mask_BT)
+
+    def lost(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        weight_BT = weigh(drift(batch), low=low, cap=cap)
+        return weight_BT < _LITTLE, torch.ones_like(batch.mask_BT)
 
     def modify(objective: Objective) -> Objective:
         return replace(
             objective,
             needs=objective.needs | {"behaviour_logp"},
             factors=(*objective.factors, factor),
-            shares=(*objective.shares, ("correction_cut", cut)),
+            shares=(*objective.shares, ("correction_cut", cut), ("correction_lost", lost)),
+            wholes=(*objective.wholes, (_MEAN, mean)) if normalize else objective.wholes,
         )
 
     return modify

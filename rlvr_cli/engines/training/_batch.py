@@ -111,7 +111,7 @@ def _token_batch(
             if "ref_topk" in needs
             else None
         ),
-        columns={name: column(name) for name in objective.columns},
+        columns={name: column(name) for name in objective.loss_columns},
         token_columns={
             name: per_token(row.token_columns[name] for row in rows)
             for name, _ in objective.token_columns
