@@ -16,6 +16,7 @@ _IDS = (
     *("output_token_ids", "output_ids", "token_ids"),
 )
 NAMES = _LOGPROBS + _IDS
+_ROUNDING = 1e-4  # nats above 0 of a certain token
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Sampled:
 def read(row: dict[str, Any], number: int = 0, of: int = 1) -> Sampled | None:
     """Those of completion `number` of the `of` that a row holds; None where it has none.
 
-    A ValueError where what stands there is something else.
+    A ValueError where a list stands there that holds something else. A number or a flag is none
+    (a sum, or what a request asked for), and so is an empty list.
     """
     for name in _LOGPROBS:
-        value = _one(readers.look_up(row, name), number, of)
-        if value is not None:
-            found = _parsed(value, name)
+        value = readers.look_up(row, name)
+        is_there = isinstance(value, list | dict) and value
+        found = _parsed(_one(value, number, of)) if is_there else None
+        if found and found.logp:
             ids = next((ids for key in _IDS if (ids := _one(row.get(key), number, of))), None)
             return found if ids is None else _with_ids(found, ids)
     return None
@@ -50,15 +53,12 @@ def _one(value: Any, number: int, of: int) -> Any:
     raise ValueError(f"is not a list for each of {of} completions")
 
 
-def _parsed(value: Any, name: str) -> Sampled | None:
+def _parsed(value: list[Any] | dict[str, Any]) -> Sampled | None:
     """A list of numbers; OpenAI's `content` or `token_logprobs`; SGLang's [logprob, id, text]."""
     if isinstance(value, dict):
-        if isinstance(value.get("content"), list):
-            value = value["content"]
-        elif isinstance(value.get("token_logprobs"), list):
+        if isinstance(value.get("token_logprobs"), list):
             return Sampled(_numbers(value["token_logprobs"]), texts=_texts(value.get("tokens")))
-    if not isinstance(value, list):
-        raise ValueError(f"`{name}` is no list of log-probs")
+        value = value.get("content") or []
     if value and all(isinstance(each, dict) and "logprob" in each for each in value):
         texts = _texts([each.get("token") for each in value])
         return Sampled(_numbers([each["logprob"] for each in value]), texts=texts)
@@ -70,7 +70,7 @@ def _parsed(value: Any, name: str) -> Sampled | None:
 def _numbers(values: list[Any]) -> list[float]:
     for value in values:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not -math.inf < value <= 0:
+        if not is_number or not -math.inf < value <= _ROUNDING:
             raise ValueError(f"has {str(value)[:40]} among its log-probs, which is none")
     return [float(value) for value in values]
 

@@ -13,6 +13,11 @@ TWO = [-0.25, -1.5]
     [
         ({"completion": "a b"}, None),
         ({"rollout_log_probs": None, "token_ids": [3, 4]}, None),
+        # Nothing, what a request asked for, and a sum.
+        ({"logprobs": []}, None),
+        ({"logprobs": {"content": None, "refusal": None}}, None),
+        ({"logprobs": True}, None),
+        ({"logprobs": -12.5}, None),
         # slime and verl: a list a completion.
         ({"rollout_log_probs": TWO}, Sampled(TWO)),
         # prime-rl and verifiers: with the ids of the tokens.
@@ -51,7 +56,7 @@ TWO = [-0.25, -1.5]
             {"meta_info": {"output_token_logprobs": [[-0.25, 3, None], [-1.5, 4, None]]}},
             Sampled(TWO, [3, 4]),
         ),
-        ({"logprobs": []}, Sampled([])),
+        ({"logprobs": [0.0, 1e-7]}, Sampled([0.0, 1e-7])),  # rounding of a certain token
     ],
 )
 def test_every_layout_is_read(row, expected):
@@ -67,8 +72,6 @@ def test_a_row_of_several_completions_has_a_list_for_each():
 @pytest.mark.parametrize(
     "row, of, message",
     [
-        ({"logprobs": True}, 1, "is no list of log-probs"),
-        ({"logprobs": {"content": None}}, 1, "is no list of log-probs"),
         ({"logprobs": [-0.5, None]}, 1, "None among its log-probs"),
         ({"logprobs": [-0.5, float("nan")]}, 1, "nan among its log-probs"),
         ({"logprobs": [-0.5, float("-inf")]}, 1, "-inf among its log-probs"),
