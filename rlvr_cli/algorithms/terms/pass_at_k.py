@@ -27,7 +27,7 @@ def estimate(
     """
     advantage_N = torch.zeros_like(reward_N)
     keep_N = torch.ones(len(reward_N), dtype=torch.bool)
-    for group in group_N.unique():
+    for group in sorted(set(group_N.tolist())):
         which_G = (group_N == group).nonzero()[:, 0]
         reward_G = reward_N[which_G]
         advantage_G, keep_N[which_G] = one(reward_G)
