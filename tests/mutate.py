@@ -42,6 +42,7 @@ EQUIVALENT = {
     ("terms/anchor.py", "0.0 -> 1"): "masked places, which weigh 0",
     ("terms/anchor.py", "advantage_BT < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
     ("terms/surrogate.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
+    ("terms/surrogate.py", "advantage_B1 > 0 -> GtE"): "an advantage of 0 has gain 0 either way",
     ("modifiers/negative_only.py", "objective.sign > 0 -> GtE"): "of a sign that is not 0",
     ("modifiers/negative_only.py", "batch.advantage_BT < 0 -> LtE"): "0 times 0 or 1",
     ("terms/advantage.py", "1 -> 2"): "of max(mixed, 1): a mixed group has two rows or more",

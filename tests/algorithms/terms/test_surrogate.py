@@ -70,7 +70,7 @@ def soft_gate(log_ratio, advantage):
 
 def preserving(log_ratio, advantage):
     betas = {"beta1": 0.5, "beta2": 2.0}
-    return surrogate.preserving(log_ratio, advantage, low=0.2, high=0.25, **betas)
+    return surrogate.preserving(log_ratio, advantage, low=0.25, high=0.5, **betas)
 
 
 @pytest.mark.parametrize("advantage, tau", [(3.0, 1.0), (-3.0, 2.0)])
@@ -85,12 +85,12 @@ def test_a_soft_gate_is_a_sigmoid_of_slope_one_at_one(advantage, tau, ratio):
 @pytest.mark.parametrize(
     "ratio, advantage, gain",
     [
-        pytest.param(1.5, 2.0, 2.0 * 1.25 * 2, id="above the clip, A > 0"),
-        pytest.param(1.5, -2.0, -3.0, id="above the clip, A < 0"),
+        pytest.param(2.0, 2.0, 2.0 * 1.5 * 2, id="above the clip, A > 0"),
+        pytest.param(2.0, -2.0, -4.0, id="above the clip, A < 0"),
         pytest.param(0.5, 2.0, 1.0, id="below the clip, A > 0"),
-        pytest.param(0.5, -2.0, 0.5 * 0.8 * -2, id="below the clip, A < 0"),
-        pytest.param(1.25, 2.0, 2.5, id="at the clip, A > 0"),
-        pytest.param(0.9, -2.0, -1.8, id="within the clip, A < 0"),
+        pytest.param(0.5, -2.0, 0.5 * 0.75 * -2, id="below the clip, A < 0"),
+        pytest.param(1.5, 2.0, 3.0, id="at the clip, A > 0"),
+        pytest.param(0.75, -2.0, -1.5, id="at the clip, A < 0"),
     ],
 )
 def test_a_preserving_clip_has_a_slope_as_large_as_its_gain(ratio, advantage, gain):
