@@ -97,14 +97,14 @@ def difference_table(runs: Runs, name: str) -> list[str]:
     ]
     adjusted = zip(rows, holm(by_seed), holm(by_prompt), strict=True)
     for (spec, mean, ends), seeds, prompts in adjusted:
-        ranged = (
-            ""
-            if ends[0] is None
-            else f"{scale(name) * ends[0]:+.2f} to {scale(name) * ends[1]:+.2f}"
-        )
-        cells = [mean, _p(seeds), ranged, _p(prompts)]
+        cells = [mean, _p(seeds), _range(ends, scale(name)), _p(prompts)]
         lines.append(f"| `{spec}` | {' | '.join(cells)} |")
     return [*lines, ""]
+
+
+def _range(ends: tuple[float | None, float | None, float | None], by: int) -> str:
+    low, high, _ = ends
+    return "" if low is None or high is None else f"{by * low:+.2f} to {by * high:+.2f}"
 
 
 def _p(chance: float | None) -> str:
@@ -160,7 +160,7 @@ def claim_table(runs: Runs) -> list[str]:
 
 def draw(runs: Runs, path: Path) -> None:
     """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run."""
-    figure, grid_of = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
+    figure, panels = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
     for number, (spec, by_seed) in enumerate(runs.items()):
         style = {
             "lw": 1,
@@ -169,24 +169,25 @@ def draw(runs: Runs, path: Path) -> None:
             "ls": "-" if number < 10 else "--",
         }
         records = list(by_seed.values())
-        for axes, name in zip(grid_of[0], ("reward", "entropy"), strict=True):
+        for axes, name in zip(panels[0], ("reward", "entropy"), strict=True):
             steps = min(len(record["curve"][name]) for record in records)
             line = np.mean([np.array(r["curve"][name][:steps], float) for r in records], axis=0)
             axes.plot(range(1, steps + 1), line, **style)
-        at = [e["step"] for e in records[0]["evals"]]
-        held_out = [[e["eval"]["pass@1"][0] for e in r["evals"]][: len(at)] for r in records]
-        grid_of[1][0].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
+        count = min(len(record["evals"]) for record in records)
+        at = [e["step"] for e in records[0]["evals"][:count]]
+        held_out = [[e["eval"]["pass@1"][0] for e in r["evals"][:count]] for r in records]
+        panels[1][0].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
         if "grpo" in runs:
             largest = int(counted(records[0])[0][0])
             gap_K = curve(by_seed, largest) - curve(runs["grpo"], largest)
-            grid_of[1][1].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
+            panels[1][1].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
     titles = ("training reward", "entropy in training, nats", "held-out Pass@1",
               "held-out Pass@k less grpo's, points")  # fmt: skip
-    for axes, title in zip(grid_of.flat, titles, strict=True):
+    for axes, title in zip(panels.flat, titles, strict=True):
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("k" if "@k" in title else "step")
         axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*grid_of[0][0].get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8,
+    figure.legend(*panels[0][0].get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8,
                   loc="outside lower center")  # fmt: skip
     figure.savefig(path, metadata={"Date": None})
 
