@@ -129,6 +129,8 @@ def crossings(runs: Runs) -> list[str]:
 
 def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
     found = {(c.spec, c.rate): record for c, record in done.items() if c.split == "tune"}
+    if not found:
+        return ["No rate was searched for yet.", ""]
     rates = sorted({rate for _, rate in found})
     lines = [
         f"| objective | {' | '.join(f'{r:g}' for r in rates)} |",
