@@ -1,0 +1,1 @@
+"""The parts of benchmarks/head_to_head_lm.py."""

@@ -1,0 +1,304 @@
+"""The page of the comparison: tables, curves and claims, from the records of runs alone.
+
+Shapes: P prompts, K values of k.
+"""
+
+import json
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from head_to_head import cell as shown, interval
+
+from lm import plan
+from lm.figures import (
+    Runs,
+    chance_of_none,
+    chosen,
+    counted,
+    curve,
+    names_of,
+    over_prompts,
+    paired,
+    scale,
+    value,
+)
+
+matplotlib.use("svg")
+from matplotlib import pyplot
+
+from rlvr_cli import registry
+from rlvr_cli.evaluation.metrics import contrast
+from rlvr_cli.evaluation.verdicts import holm
+
+BEGIN = "<!-- begin: benchmarks/head_to_head_lm.py -->\n"
+END = "<!-- end -->\n"
+DIFFERENCES = ("pass@1", "pass@64", "pass@256", "ucc@64", "entropy")
+# Paper, what it says, the objective, what it is compared with, the metric, and which way.
+CLAIMS = (
+    ("QUATRO", "more entropy than GRPO (Table 2)", "quatro:delta=0.1", "grpo", "entropy", 1),
+    ("QUATRO", "more entropy than GSPO (Table 2)", "quatro:delta=0.1",
+     "gspo:clip_low=0.2,clip_high=0.2", "entropy", 1),
+    ("QUATRO", "a higher Pass@1 than GRPO (Table 1)", "quatro:delta=0.1", "grpo", "pass@1", 1),
+    ("QUATRO", "a higher Pass@k at large k (Table 1)", "quatro:delta=0.1", "grpo", "pass@256", 1),
+    ("QUATRO", "more different solutions (Table 3)", "quatro:delta=0.1", "grpo", "ucc@64", 1),
+    ("APO", "a higher Pass@1 than GRPO (Table 2)", "apo", "grpo", "pass@1", 1),
+    ("APO", "a higher Pass@k than GRPO (Table 2)", "apo", "grpo", "pass@64", 1),
+    ("APO", "NSR has the higher Pass@k than GRPO (sec. 5.2)", "nsr", "grpo", "pass@64", 1),
+    ("APO", "a KL penalty costs GRPO Pass@1 (Table 2)", "grpo+kl:beta=0.01", "grpo", "pass@1", -1),
+    ("APMPO", "a higher Pass@1 than GRPO (Table 1)", "apmpo", "grpo", "pass@1", 1),
+    ("APMPO", "a higher Pass@1 than DAPO (Table 1)", "apmpo", "dapo", "pass@1", 1),
+    ("APMPO", "a higher Pass@1 than GMPO (Table 1)", "apmpo", "gmpo", "pass@1", 1),
+    ("two-stage", "GRPO-N has more entropy than GRPO (Fig. 2)", "grpo+negative-only", "grpo",
+     "entropy", 1),
+    ("Sharpening", "IAC has the higher Pass@1 (Table 2)", "grpo+iac", "grpo", "pass@1", 1),
+    ("Sharpening", "IAC has the higher Pass@8 (Table 3)", "grpo+iac", "grpo", "pass@8", 1),
+    ("Sharpening", "DAPO with IAC has more entropy than DAPO (Fig. 6)", "dapo+iac", "dapo",
+     "entropy", 1),
+    ("Sharpening", "DAPO with IAC has the higher Pass@1 (Table 4)", "dapo+iac", "dapo",
+     "pass@1", 1),
+)  # fmt: skip
+
+
+def main_table(runs: Runs, rates: dict[str, float], start: dict | None) -> list[str]:
+    names = names_of(next(iter(next(iter(runs.values())).values())))
+    lines = [
+        f"| objective | rate | seeds | {' | '.join(names)} |",
+        "|---|---|---|" + "---|" * len(names),
+    ]
+    if start:
+        cells = [f"{scale(n) * value(start, n):.{1 if scale(n) == 100 else 2}f}"
+                 if n.startswith(("pass@", "ucc@", "length")) else "" for n in names]  # fmt: skip
+        lines.append(f"| at the start | | | {' | '.join(cells)} |")
+    for spec, by_seed in runs.items():
+        cells = [shown([value(record, n) for record in by_seed.values()], scale(n)) for n in names]
+        lines.append(f"| `{spec}` | {rates[spec]:g} | {len(by_seed)} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def difference_table(runs: Runs, name: str) -> list[str]:
+    """The differences to GRPO in one metric, by seeds and by prompts, with Holm's p-values."""
+    rows, by_seed, by_prompt = [], [], []
+    for spec in runs:
+        pairs = paired(runs, spec, "grpo")
+        if spec == "grpo" or not pairs:
+            continue
+        gaps = [value(a, name) - value(b, name) for a, b in pairs]
+        ends = (None, None, None) if name == "entropy" else over_prompts(pairs, name)
+        rows.append((spec, shown(gaps, scale(name)), ends))
+        by_seed.append(chance_of_none(gaps))
+        by_prompt.append(ends[2])
+    lines = [
+        f"| {name} less grpo's | by seed ± | p (Holm) | over prompts | p (Holm) |",
+        "|---|---|---|---|---|",
+    ]
+    adjusted = zip(rows, holm(by_seed), holm(by_prompt), strict=True)
+    for (spec, mean, ends), seeds, prompts in adjusted:
+        cells = [mean, _p(seeds), _range(ends, scale(name)), _p(prompts)]
+        lines.append(f"| `{spec}` | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _range(ends: tuple[float | None, float | None, float | None], by: int) -> str:
+    low, high, _ = ends
+    return "" if low is None or high is None else f"{by * low:+.2f} to {by * high:+.2f}"
+
+
+def _p(chance: float | None) -> str:
+    return "" if chance is None else f"{chance:.3f}"
+
+
+def crossings(runs: Runs) -> list[str]:
+    """Where the mean Pass@k of an objective and GRPO's change their order."""
+    lines = []
+    for spec, by_seed in runs.items():
+        if spec == "grpo" or "grpo" not in runs:
+            continue
+        largest = int(counted(next(iter(by_seed.values())))[0][0])
+        sides = [curve(each, largest)[None] for each in (runs["grpo"], by_seed)]
+        gap_K = sides[1][0] - sides[0][0]
+        at = contrast.crossings(*sides)
+        where = f"changes at k = {', '.join(map(str, at))}" if at else "never changes"
+        ahead = f"{100 * gap_K[0]:+.1f} points at k = 1, {100 * gap_K[-1]:+.1f} at k = {largest}"
+        lines.append(f"- `{spec}`: {ahead}; the order {where}.")
+    return [*lines, ""]
+
+
+def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
+    found = {(c.spec, c.rate): record for c, record in done.items() if c.split == "tune"}
+    if not found:
+        return ["No rate was searched for yet.", ""]
+    rates = sorted({rate for _, rate in found})
+    lines = [
+        f"| objective | {' | '.join(f'{r:g}' for r in rates)} |",
+        "|---|" + "---|" * len(rates),
+    ]
+    for spec in dict.fromkeys(spec for spec, _ in found):
+        cells = [f"{100 * plan.last(found[spec, r], 'pass@1'):.1f}" if (spec, r) in found else ""
+                 for r in rates]  # fmt: skip
+        lines.append(f"| `{spec}` | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def claim_table(runs: Runs) -> list[str]:
+    """What the papers say, and what the differences paired by seed say of it."""
+    lines = ["| paper | says | here |", "|---|---|---|"]
+    for paper, says, spec, other, name, way in CLAIMS:
+        pairs = paired(runs, spec, other)
+        if not pairs or name not in names_of(pairs[0][0]):
+            lines.append(f"| {paper} | {says} | {'not measured' if pairs else 'not run'} |")
+            continue
+        gaps = [value(a, name) - value(b, name) for a, b in pairs]
+        mean, half = interval(gaps)
+        word = "not shown"
+        if abs(mean) > half:
+            word = "holds" if mean * way > 0 else "does not hold"
+        lines.append(f"| {paper} | {says} | {word}: {name} {shown(gaps, scale(name))} |")
+    return [*lines, ""]
+
+
+def draw(runs: Runs, path: Path) -> None:
+    """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run."""
+    figure, panels = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
+    for number, (spec, by_seed) in enumerate(runs.items()):
+        style = {
+            "lw": 1,
+            "label": spec,
+            "color": f"C{number % 10}",
+            "ls": "-" if number < 10 else "--",
+        }
+        records = list(by_seed.values())
+        for axes, name in zip(panels[0], ("reward", "entropy"), strict=True):
+            steps = min(len(record["curve"][name]) for record in records)
+            line = np.mean([np.array(r["curve"][name][:steps], float) for r in records], axis=0)
+            axes.plot(range(1, steps + 1), line, **style)
+        count = min(len(record["evals"]) for record in records)
+        at = [e["step"] for e in records[0]["evals"][:count]]
+        held_out = [[e["eval"]["pass@1"][0] for e in r["evals"][:count]] for r in records]
+        panels[1][0].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
+        if "grpo" in runs:
+            largest = int(counted(records[0])[0][0])
+            gap_K = curve(by_seed, largest) - curve(runs["grpo"], largest)
+            panels[1][1].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
+    titles = ("training reward", "entropy in training, nats", "held-out Pass@1",
+              "held-out Pass@k less grpo's, points")  # fmt: skip
+    for axes, title in zip(panels.flat, titles, strict=True):
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("k" if "@k" in title else "step")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8,
+                  loc="outside lower center")  # fmt: skip
+    figure.savefig(path, metadata={"Date": None})
+
+
+def pilot_table(rows: list[dict]) -> list[str]:
+    if not rows:
+        return ["No pilot was run.", ""]
+    names = sorted({n for r in rows for n in r if n.startswith("pass@")}, key=lambda n: int(n[5:]))
+    heads = ["task", "right answers shown", *names, "UCC@64", "length", "prompts", "on"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in rows:
+        passes = [f"{100 * row[n]:.1f}%" if n in row else "" for n in names]
+        ucc = f"{row['ucc@64']:.2f}" if "ucc@64" in row else ""
+        cells = [
+            *passes,
+            ucc,
+            f"{row['length']:.1f}",
+            str(row["held_out"]),
+            row["machine"]["device"],
+        ]
+        lines.append(f"| {row['pilot']} | {row['examples']:,} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def missing(tuned: Runs) -> list[str]:
+    listed = [spec for tier in plan.TIERS for spec in tier]
+    specs = [s for s in listed if len(tuned.get(s, {})) < 3]
+    known = {registry.parse("objectives", spec.split("+")[0])[0] for spec in [*listed, *tuned]}
+    others = sorted(set(registry.names("objectives")) - known)
+    lines = []
+    if specs:
+        lines.append(
+            f"- Fewer than three seeds at a tuned rate: {', '.join(f'`{s}`' for s in specs)}."
+        )
+    if others:
+        lines.append(f"- Not in the plan: {', '.join(f'`{s}`' for s in others)}.")
+    return [*(lines or ["- Nothing of the plan."]), ""]
+
+
+def facts(setting: plan.Setting, done: dict[plan.Cell, dict], runs: Runs) -> list[str]:
+    devices = sorted(
+        {f"{r['machine']['device']}, torch {r['machine']['torch']}" for r in done.values()}
+    )
+    policies = {r["machine"]["policy"] for r in done.values() if r["machine"]["policy"]}
+    lines = [
+        f"Task `{setting.task}`: {setting.steps} steps of {setting.prompts_per_step} prompts x "
+        f"{setting.generations} completions, {setting.prompts_per_step // setting.mini_batch} "
+        f"updates a step; {setting.held_out} prompts to tune on and as many others to test on, "
+        f"{setting.samples} completions each; {'; '.join(devices)}; {len(done)} runs.",
+        "",
+    ]
+    if len(policies) > 1:
+        lines += [f"**The weights at the start differ between machines**: {sorted(policies)}.", ""]
+    totals = [value(r, "tokens") for by_seed in runs.values() for r in by_seed.values()]
+    if totals:
+        spread = 100 * (max(totals) / min(totals) - 1)
+        lines += [f"Completion tokens of a run: {min(totals):.2f} to {max(totals):.2f} million "
+                  f"({spread:.0f}% apart).", ""]  # fmt: skip
+    return lines
+
+
+def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) -> str:
+    """All that is generated, as Markdown."""
+    lines = ["## The pilot", "", *pilot_table(pilots)]
+    if not records:
+        lines += ["## Results", "", "No run was made yet.", "", "### What was not run", ""]
+        return "\n".join([*lines, *missing({})])
+    setting = plan.Setting(**records[0]["setting"])
+    done = plan.by_cell(records)
+    specs = dict.fromkeys(cell.spec for cell in done if cell.rate)
+    tried = sorted({cell.rate for cell in done if cell.split == "tune"})
+    best = {s: r for s in specs if (r := plan.tuned(s, tried, done) if tried else None) is not None}
+    by_default = dict.fromkeys(specs, rate)
+    first = next((record for cell, record in done.items() if cell.spec == plan.START), None)
+    default, tuned = chosen(done, by_default), chosen(done, best)
+    lines += ["## Results", "", *facts(setting, done, tuned or default)]
+    for title, runs, rates in (
+        ("tuned rate", tuned, best),
+        (f"rate {rate:g}", default, by_default),
+    ):
+        if not runs:
+            continue
+        lines += [f"### Each at its {title}" if runs is tuned else f"### All at {title}", ""]
+        lines += main_table(runs, rates, first)
+        metrics = names_of(next(iter(next(iter(runs.values())).values())))
+        for name in DIFFERENCES:
+            lines += difference_table(runs, name) if name in metrics else []
+        lines += ["Pass@k beside GRPO's:", "", *crossings(runs)]
+    if tuned or default:
+        draw(tuned or default, picture)
+        lines += [f"![curves]({picture.name})", ""]
+    lines += [
+        "### Held-out Pass@1 by learning rate, on the prompts to tune on",
+        "",
+        *rate_table(done),
+    ]
+    lines += ["### What the papers say", "", *claim_table(tuned or default)]
+    return "\n".join([*lines, "### What was not run", "", *missing(tuned)])
+
+
+def write(results: Path, page: Path, *, rate: float, setting: str | None = None) -> None:
+    """Puts what the records say between the marks of the page; SystemExit if they are of several
+    settings and none is named."""
+    rows = (
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    )
+    records = [row for row in rows if "key" in row]
+    kinds = {plan.Setting(**row["setting"]).digest: row["setting"] for row in records}
+    if setting or len(kinds) > 1:
+        if setting not in kinds:
+            raise SystemExit(f"--setting is one of {', '.join(kinds)}")
+        records = [row for row in records if row["setting"] == kinds[setting]]
+    made = body(records, [row for row in rows if "pilot" in row], rate, page.with_suffix(".svg"))
+    before, _, rest = page.read_text().partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}")
