@@ -1,8 +1,8 @@
 """Checks: a statistic's interval against bounds that were set before it was computed."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,8 @@ class Check:
     """A statement, its statistic's mean and interval, and the bounds that the interval must lie in.
 
     It holds if all of the interval is within the bounds, fails if all of it is beyond one of them,
-    and is open otherwise. An `exact` number has no width.
+    and is open otherwise. An `exact` number has no width. `rate` is the learning rate, where a
+    claim names none and several are tried.
     """
 
     statement: str
@@ -27,6 +28,7 @@ class Check:
     below: float
     n: int
     exact: bool = False
+    rate: float | None = None
 
     @property
     def state(self) -> State:
@@ -96,6 +98,15 @@ def exact(
     """A number without randomness, such as the error of an identity."""
     value = float(value)
     return Check(statement, value, value, value, above, below, 1, exact=True)
+
+
+def at_each(rates: Sequence[float], checks: Callable[[float], Sequence[Check]]) -> list[Check]:
+    """The checks at each learning rate, for a claim that names none."""
+    return [
+        replace(check, statement=f"{check.statement}, rate {rate:g}", rate=rate)
+        for rate in rates
+        for check in checks(rate)
+    ]
 
 
 def _short(value: float) -> str:

@@ -9,7 +9,7 @@ import importlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,16 @@ import numpy as np
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError
 from rlvr_cli.lab import check
-from rlvr_cli.lab.bandit import Trajectories, simulate
+from rlvr_cli.lab.bandit import Trajectories, at_rates
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.settings import Settings
 from rlvr_cli.lab.systems import Floats, System, bandit, classes
 
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
 LANGUAGE_LEVEL = 0.95
+STEPS = 500
+# From policies that have hardly sharpened by then to ones that the first steps decide.
+RATES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Lab:
@@ -39,15 +42,20 @@ class Lab:
             self._language.setdefault(key, []).append(row)
 
     def run(self, system: System, settings: Settings) -> Trajectories:
-        """A run of all seeds, simulated once."""
+        """A run of all seeds, simulated once, together with those at the other of `RATES`."""
         key = system.name, settings
         if key not in self._runs:
-            self._runs[key] = simulate(system, settings, range(self.seeds))
+            rate = settings.learning_rate
+            rates = RATES if rate in RATES and settings.steps <= STEPS else (rate,)
+            for at, run in zip(
+                rates, at_rates(system, settings, rates, range(self.seeds)), strict=True
+            ):
+                self._runs[system.name, replace(settings, learning_rate=at)] = run
         return self._runs[key]
 
     def classes(
         self, algo: str, group_size: int = 8, learning_rate: float = 1.0,
-        optimizer: str = "sgd", memory: float = 0.0, steps: int = 500,
+        optimizer: str = "sgd", memory: float = 0.0, steps: int = STEPS,
     ) -> tuple[System, Trajectories]:  # fmt: skip
         """The Cat and Persian system after training by an objective."""
         settings = Settings(
@@ -101,7 +109,10 @@ def paired(
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim, and the test of it; without one, `why` says what is missing."""
+    """A paper's claim, and the test of it; without one, `why` says what is missing.
+
+    The source of a question that we ask of a paper, and that it does not claim, begins with `ours`.
+    """
 
     key: str
     source: str
@@ -109,6 +120,10 @@ class Claim:
     test: str
     checks: Callable[[Lab], Sequence[Check]] | None = None
     why: str = ""
+
+    @property
+    def ours(self) -> bool:
+        return self.source.startswith("ours")
 
 
 @dataclass(frozen=True)
@@ -127,10 +142,18 @@ class ClaimResult:
             return VERDICTS[1]
         return VERDICTS[2] if "fails" in states else VERDICTS[3]
 
+    @property
+    def rates(self) -> tuple[list[float], list[float], list[float]]:
+        """The learning rates that were tried, and at which of them all checks hold, and some."""
+        tried = sorted({c.rate for c in self.checks if c.rate is not None})
+        states = {rate: {c.state for c in self.checks if c.rate == rate} for rate in tried}
+        whole = [rate for rate in tried if states[rate] == {"holds"}]
+        return tried, whole, [r for r in tried if "holds" in states[r] and r not in whole]
+
 
 def tally(findings: Sequence[ClaimResult]) -> str:
-    """How many claims have each verdict, in words."""
-    counts = Counter(finding.verdict for finding in findings)
+    """How many of the papers' claims have each verdict, in words."""
+    counts = Counter(finding.verdict for finding in findings if not finding.claim.ours)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
 
 

@@ -3,8 +3,10 @@
 (Anchored Policy Optimization, Elastic Recovery, sec. 4 and B.3)
 """
 
+from collections.abc import Sequence
+
 from rlvr_cli.lab import check, outcome
-from rlvr_cli.lab.bandit import simulate
+from rlvr_cli.lab.bandit import at_rates
 from rlvr_cli.lab.check import Check
 from rlvr_cli.lab.panels import Figure, FigurePanel, PanelLine
 from rlvr_cli.lab.settings import Settings
@@ -16,6 +18,7 @@ COLLAPSED = (0.90, 0.004, 0.03, 0.03, 0.036)
 REFERENCE = (0.40, 0.30, 0.15, 0.10, 0.05)
 RIGHT = (0.0, 1.0, 0.0, 0.0, 0.0)
 STEPS = 300
+RATE = 0.5
 
 
 def runs() -> dict[str, LabRun]:
@@ -24,24 +27,24 @@ def runs() -> dict[str, LabRun]:
     specs = {"grpo": "grpo:aggregation=token-mean", "apo:k=3": "apo:k=3",
              "nsr": "nsr", "nsr+anchor:k=3": "nsr+anchor:k=3"}  # fmt: skip
     return {
-        name: LabRun(f"recovery {spec}", system, Settings(spec, 8, 0.5, STEPS))
+        name: LabRun(f"recovery {spec}", system, Settings(spec, 8, RATE, STEPS))
         for name, spec in specs.items()
     }
 
 
-def checks(seeds: int) -> list[Check]:
+def checks(seeds: int, rates: Sequence[float] = (RATE,)) -> list[Check]:
     """With the anchor the right action comes back sooner."""
     reward_S = {}
     for name, run in runs().items():
-        trajectories = simulate(run.system, run.settings, range(seeds))
-        reward_S[name] = outcome.over_time(
-            trajectories, outcome.curve(run.system, trajectories, "reward")
-        )
-    return [
-        check.mean(f"mean reward over {STEPS} steps, {a} less {b}", reward_S[a] - reward_S[b],
-                   above=0.0)
+        made = at_rates(run.system, run.settings, rates, range(seeds))
+        for rate, trajectories in zip(rates, made, strict=True):
+            reward_SR = outcome.curve(run.system, trajectories, "reward")
+            reward_S[name, rate] = outcome.over_time(trajectories, reward_SR)
+    return check.at_each(rates, lambda rate: [
+        check.mean(f"mean reward over {STEPS} steps, {a} less {b}",
+                   reward_S[a, rate] - reward_S[b, rate], above=0.0)
         for a, b in (("apo:k=3", "grpo"), ("nsr+anchor:k=3", "nsr"))
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 def figures() -> list[Figure]:

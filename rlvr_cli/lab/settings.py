@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from rlvr_cli.errors import UsageError
 
 Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
-OPTIMIZERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[[list[Any], float], torch.optim.Optimizer]] = {
     "sgd": lambda weights, rate: torch.optim.SGD(weights, lr=rate),
     "momentum": lambda weights, rate: torch.optim.SGD(weights, lr=rate, momentum=0.9),
     "adam": lambda weights, rate: torch.optim.Adam(weights, lr=rate),

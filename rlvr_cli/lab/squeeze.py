@@ -5,6 +5,7 @@ about. Shapes: S policies (or groups), A actions.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -26,21 +27,26 @@ REWARDS = (1.0, 0.3, 0.0, 0.6, 0.1, 0.8)
 
 def updated(
     settings: Settings, reward: tuple[float, ...], logits_SA: Tensor, name: str,
-    reference: tuple[float, ...] | None = None,
+    reference: tuple[float, ...] | None = None, rates: Sequence[float] = (),
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The change of the logits in one update by a rate of 1, [S, A], and the actions, [S, G]."""
+    """The change of the logits in one update, [S, A], and the actions, [S, G].
+
+    S is that of the logits for each of `rates`, one after the other; without any, for the
+    settings' rate.
+    """
     size = logits_SA.shape[1]
+    repeats = max(1, len(rates))
     even = (1 / size,) * size
     system = bandit(reward, even, reference)
-    policies = Policies(system, settings, len(logits_SA))
+    policies = Policies(system, settings, len(logits_SA), rates)
     with torch.no_grad():
-        policies.weight_SAD.copy_(logits_SA[..., None])
+        policies.weight_SAD.copy_(logits_SA.repeat(repeats, 1)[..., None])
     generator = torch.Generator().manual_seed(seeding.derive("squeeze", name))
     uniform_SG = torch.rand(
         (len(logits_SA), settings.group_size), generator=generator, dtype=torch.float64
     )
-    action_SG = policies.train(uniform_SG)
-    return policies.weight_SAD.detach()[..., 0] - logits_SA, action_SG
+    action_SG = policies.train(uniform_SG.repeat(repeats, 1))
+    return policies.weight_SAD.detach()[..., 0] - logits_SA.repeat(repeats, 1), action_SG
 
 
 def random_logits(name: str, spread: float = 2.0) -> Tensor:

@@ -1,6 +1,7 @@
 """Many policies at once against one seed at a time, and against the papers' own loops."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Step, TokenBatch, Totals
 from rlvr_cli.errors import UsageError
 from rlvr_cli.lab import bandit, systems
-from rlvr_cli.lab.bandit import simulate, uniforms
+from rlvr_cli.lab.bandit import at_rates, simulate, uniforms
 from rlvr_cli.lab.settings import OPTIMIZERS, Settings
 
 CLASSES = systems.classes()
@@ -131,6 +132,16 @@ def test_a_policy_does_not_depend_on_the_other_seeds_or_their_order():
     np.testing.assert_array_equal(simulate(CLASSES, settings, [2, 0]).probability_SRQA, whole[::-2])
     other = simulate(CLASSES, settings, [0], run_seed=1).probability_SRQA
     assert not np.array_equal(other[0], whole[0])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw"])
+def test_learning_rates_trained_at_once_are_to_the_bit_those_trained_alone(optimizer):
+    rates = (0.01, 1.0, 10.0)
+    settings = Settings("grpo+iac", 4, steps=60, optimizer=optimizer, memory=0.5)
+    for rate, made in zip(rates, at_rates(CLASSES, settings, rates, range(3)), strict=True):
+        alone = simulate(CLASSES, replace(settings, learning_rate=rate), range(3))
+        np.testing.assert_array_equal(made.probability_SRQA, alone.probability_SRQA)
+        np.testing.assert_array_equal(made.step_R, alone.step_R)
 
 
 def test_held_out_queries_are_seen_through_the_trained_weights():

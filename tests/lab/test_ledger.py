@@ -15,6 +15,7 @@ YES, NO = check.exact("yes", 1.0, above=0.0), check.exact("no", -1.0, above=0.0)
 OPEN = check.mean("open", [-1.0, 1.0], above=0.0)
 ROOT = Path(__file__).parents[2]
 CLAIM = Claim("X1", "sec. 1", "It does", "a test", lambda lab: [YES])
+OURS = Claim("X2", "ours, of sec. 1", "It does so twice", "a test", lambda lab: [YES])
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,27 @@ def test_a_claim_holds_only_if_every_check_does(checks, verdict):
     assert ClaimResult(CLAIM, checks).verdict == verdict
 
 
+def test_a_claim_that_names_no_learning_rate_says_at_which_it_holds():
+    def checks(rate):
+        yes = check.exact("large", rate, above=0.5)
+        return [yes, check.exact("larger", rate, above=2.0)]
+
+    made = ClaimResult(CLAIM, tuple(check.at_each((0.1, 1.0, 3.0), checks)))
+    assert made.rates == ([0.1, 1.0, 3.0], [3.0], [1.0]) and made.verdict == "holds in part"
+    assert [c.statement for c in made.checks][:2] == ["large, rate 0.1", "larger, rate 0.1"]
+    assert "Learning rates 0.1, 1, 3; it holds at: 3; in part 1." in markdown.entry(made)
+    assert ClaimResult(CLAIM, (YES, NO)).rates == ([], [], [])
+    assert "rates" not in markdown.entry(ClaimResult(CLAIM, (YES, NO)))
+
+
+def test_runs_of_the_swept_learning_rates_are_made_together_and_once():
+    lab = Lab(2, None)
+    _, first = lab.classes("grpo", 2, 0.1)
+    _, other = lab.classes("grpo", 2, 10.0)
+    assert lab.classes("grpo", 2, 0.1)[1] is first and lab.classes("grpo", 2, 10.0)[1] is other
+    assert len(lab._runs) == len(ledger.RATES)
+
+
 def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason():
     papers = ledger.papers()
     claims = [claim for _, group in papers.values() for claim in group]
@@ -40,6 +62,7 @@ def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason(
     for claim in claims:
         assert claim.source and claim.statement and claim.test
         assert claim.checks is not None or claim.why
+    assert [claim.key for claim in claims if claim.ours] == ["S10", "S11", "T15", "T16"]
 
 
 def test_claims_without_chance_are_tried():
@@ -52,8 +75,9 @@ def test_claims_without_chance_are_tried():
 
 
 def test_a_claim_of_a_small_system_is_tried_with_few_seeds():
-    (checks,) = ledger.tested("iac_dlc".replace("_", "-"), 6, None, ["S18"]).values()
-    assert [c.state for c in checks] == ["holds"] * 3 and checks[0].n == 6
+    (checks,) = ledger.tested("iac-dlc", 6, None, ["S18"]).values()
+    assert [c.state for c in checks if c.rate == 1] == ["holds"] * 3 and checks[0].n == 6
+    assert {c.rate for c in checks} == set(ledger.RATES)
 
 
 def rows(tmp_path, *values):
@@ -86,10 +110,13 @@ def test_figures_that_cannot_be_read_are_an_error(tmp_path):
 
 
 def test_the_page_counts_and_shows_every_check():
-    found = {"x": ("A paper", [ClaimResult(CLAIM, (YES, OPEN)), ClaimResult(CLAIM, ())])}
+    group = [ClaimResult(CLAIM, (YES, OPEN)), ClaimResult(CLAIM, ()), ClaimResult(OURS, (YES,))]
+    found = {"x": ("A paper", group)}
     page = markdown.page(found, seeds=7, command="rlvr lab claims")
     assert "2 claims: 0 holds, 1 holds in part, 0 does not hold, 1 cannot be tested here" in page
-    assert "| [X1](#x1) | It does | holds in part |" in page
+    assert "Not counted: questions of ours, which no paper claims (X2)." in page
+    assert "| [X1](#x1) | It does | holds in part |  |" in page
+    assert "| [X2](#x2) | It does so twice | holds |  |" in page
     assert "| yes | 1 | above 0 |  | yes |" in page and "| undecided |" in page
 
 
@@ -107,7 +134,7 @@ def test_the_page_in_docs_is_of_these_claims_and_figures():
             assert f"\nTest: {claim.test}.\n" in page and claim.why in page
 
 
-def test_the_readme_counts_the_verdicts_of_the_page():
+def test_the_docs_count_the_verdicts_of_the_page():
     page = (ROOT / "docs/claims.md").read_text()
     found = r"(\d+) claims: (\d+) holds, (\d+) holds in part, (\d+) does not hold, (\d+)"
     counts = re.search(found, page)

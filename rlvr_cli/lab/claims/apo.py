@@ -2,7 +2,7 @@
 
 from rlvr_cli.lab import recovery, squeeze
 from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.ledger import Claim, Lab, paired
+from rlvr_cli.lab.ledger import RATES, Claim, Lab, paired
 
 KL = "grpo+kl:beta=0.01"
 
@@ -50,10 +50,12 @@ CLAIMS = [
     Claim("A8", "B.4", "An APO update cannot leave the clip's range",
           "share of 4,000 policies with a ratio outside 0.8 to 1.2 after four epochs at rate 2",
           lambda lab: squeeze.clipped_updates(),
-          "A clip ends a gradient; it bounds no step (errata, P4)."),
+          "A clip ends a gradient; it bounds no step (errata, P4). The claim is of all updates, so "
+          "one rate is enough against it."),
     Claim("A9", "sec. 4, B.3", "Elastic recovery: with the anchor a collapsed policy finds back",
           "five actions, start collapsed on an error, mean reward over 300 steps; APO less GRPO, "
-          "NSR with anchor less NSR", lambda lab: recovery.checks(lab.seeds)),
+          "NSR with anchor less NSR", lambda lab: recovery.checks(lab.seeds, RATES),
+          "At rates 0.01 and 0.1 no policy finds back within 300 steps."),
     Claim("A10", "Table 2", "APO beats GRPO in Pass@1 and Pass@K", "built-in task, 20 steps",
           lambda lab: default_is_best(lab, "grpo")),
     Claim("A11", "Table 3", "APO keeps more entropy than GRPO", "built-in task, 20 steps",

@@ -1,17 +1,18 @@
 """IAC and DLC (When Sharpening Becomes Collapse)."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from rlvr_cli.lab import check, outcome
-from rlvr_cli.lab.check import Check
-from rlvr_cli.lab.ledger import Claim, Lab
+from rlvr_cli.lab.check import Check, at_each
+from rlvr_cli.lab.ledger import RATES, Claim, Lab
 from rlvr_cli.lab.systems import SIAMESE, classes
 
 Way = tuple[str, dict[str, Any]]  # an algo and its settings
-RAW, SHIFTED, NORMALISED = "reinforce", "dr-grpo", "grpo"
-RATES = (0.1, 0.3, 1.0, 3.0)
+RAW, SHIFTED, NORMALISED = ESTIMATORS = "reinforce", "dr-grpo", "grpo"
 LIKE = "reinforce-pp:kl=0"
 SHARPNESS = "mean over 500 steps of the larger of Cat's and Persian's share of their mass"
 
@@ -28,22 +29,28 @@ def sharper(lab: Lab, first: Way, second: Way, statement: str) -> Check:
     return check.mean(statement, difference, above=0.0)
 
 
-def collapsed(lab: Lab, statement: str, algo: str, by: float = np.inf, **settings: Any) -> Check:
-    """Whether 95% of seeds have collapsed by the end, or by a step."""
+def collapsed(lab: Lab, statement: str, algo: str, **settings: Any) -> Check:
+    """Whether 95% of seeds have collapsed by the end."""
     system, run = lab.classes(algo, **settings)
     step_S = outcome.collapse_step(system, run)
-    return check.share(statement, np.isfinite(step_S) & (step_S <= by), above=0.95)
+    return check.share(statement, np.isfinite(step_S), above=0.95)
 
 
 def estimators(lab: Lab) -> list[Check]:
-    names = (RAW, SHIFTED, NORMALISED)
-    checks = [collapsed(lab, f"collapsed by step 500, {a}, rate {r:g}", a, learning_rate=r)
-            for a in names for r in (0.3, 1.0, 3.0)]  # fmt: skip
-    return checks + [collapsed(lab, f"by step 2000, {a}, rate 1", a, steps=2000) for a in names]
+    return collapse(lab, ESTIMATORS) + at_each(
+        (1.0,), lambda _: [collapsed(lab, f"by step 2000, {a}", a, steps=2000) for a in ESTIMATORS]
+    )
 
 
-def winner(lab: Lab) -> list[Check]:
-    system, run = lab.classes(RAW)
+def collapse(lab: Lab, algos: Sequence[str], **settings: Any) -> list[Check]:
+    return at_each(RATES, lambda rate: [
+        collapsed(lab, f"collapsed by step 500, {a}", a, learning_rate=rate, **settings)
+        for a in algos
+    ])  # fmt: skip
+
+
+def winner(lab: Lab, rate: float) -> list[Check]:
+    system, run = lab.classes(RAW, learning_rate=rate)
     cat_SR, persian_SR = (outcome.curve(system, run, name) for name in ("cat", "persian"))
     early = np.searchsorted(run.step_R, 25)
     leads_SR = persian_SR > cat_SR
@@ -54,34 +61,31 @@ def winner(lab: Lab) -> list[Check]:
 
 
 def delayed_by_size(lab: Lab) -> list[Check]:
-    return [
-        sharper(lab, (a, {"group_size": 4}), (a, {"group_size": 32}), f"G=4 less G=32, {a}")
-        for a in (RAW, SHIFTED, NORMALISED)
-    ]
+    return at_each(RATES, lambda rate: [
+        sharper(lab, (a, {"group_size": 4, "learning_rate": rate}),
+                (a, {"group_size": 32, "learning_rate": rate}), f"G=4 less G=32, {a}")
+        for a in ESTIMATORS
+    ])  # fmt: skip
 
 
 def by_rate(lab: Lab, first: str, second: str, **settings: Any) -> list[Check]:
-    return [
-        sharper(lab, (first, {"learning_rate": r} | settings),
-                (second, {"learning_rate": r} | settings), f"{first} less {second}, rate {r:g}")
-        for r in RATES
-    ]  # fmt: skip
+    return at_each(RATES, lambda rate: [
+        sharper(lab, (first, {"learning_rate": rate} | settings),
+                (second, {"learning_rate": rate} | settings), f"{first} less {second}")
+    ])  # fmt: skip
 
 
-def at_equal_success(lab: Lab) -> list[Check]:
+def at_equal_success(lab: Lab, rate: float) -> list[Check]:
     """The share when 95% of the mass is correct; seeds that both reach it."""
-    checks = []
-    for rate in (0.3, 1.0):
-        shares, reached = [], []
-        for algo in (SHIFTED, NORMALISED):
-            system, run = lab.classes(algo, learning_rate=rate, steps=1500 if rate < 1 else 500)
-            step_S = outcome.solved_step(system, run)
-            shares.append(outcome.at_step(run, outcome.curve(system, run, "share"), step_S))
-            reached.append(np.isfinite(step_S))
-        both_S = reached[0] & reached[1]
-        statement = f"{SHIFTED} less {NORMALISED} when 95% are right, rate {rate:g}"
-        checks.append(check.mean(statement, (shares[0] - shares[1])[both_S], above=0.0))
-    return checks
+    shares, reached = [], []
+    for algo in (SHIFTED, NORMALISED):
+        system, run = lab.classes(algo, learning_rate=rate, steps=1500 if rate < 1 else 500)
+        step_S = outcome.solved_step(system, run)
+        shares.append(outcome.at_step(run, outcome.curve(system, run, "share"), step_S))
+        reached.append(np.isfinite(step_S))
+    both_S = reached[0] & reached[1]
+    statement = f"{SHIFTED} less {NORMALISED} when 95% are right"
+    return [check.mean(statement, (shares[0] - shares[1])[both_S], above=0.0)]
 
 
 def half_the_rate(lab: Lab) -> list[Check]:
@@ -101,22 +105,50 @@ def half_the_rate(lab: Lab) -> list[Check]:
 
 
 def quicker(lab: Lab, first: str, second: str) -> list[Check]:
-    return [
-        sharper(lab, (NORMALISED, {"optimizer": first, "learning_rate": r}),
-                (NORMALISED, {"optimizer": second, "learning_rate": r}),
-                f"{first} less {second}, rate {r:g}")
-        for r in (0.01, 0.1, 1.0)
-    ]  # fmt: skip
+    return at_each(RATES, lambda rate: [
+        sharper(lab, (NORMALISED, {"optimizer": first, "learning_rate": rate}),
+                (NORMALISED, {"optimizer": second, "learning_rate": rate}),
+                f"{first} less {second}")
+    ])  # fmt: skip
 
 
-def siamese(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
-    system, run = lab.classes(NORMALISED, size)
+def at_once(lab: Lab) -> list[Check]:
+    return at_each(RATES, lambda rate: [
+        collapsed(lab, f"{a}, G={G}", a, steps=20, group_size=G, optimizer="momentum",
+                  learning_rate=rate)
+        for a in ESTIMATORS for G in (4, 32)
+    ])  # fmt: skip
+
+
+def siamese(lab: Lab, rate: float, similarity: str, size: int = 8) -> np.ndarray:
+    system, run = lab.classes(NORMALISED, size, rate)
     return outcome.curve(system, run, f"siamese@siamese-{similarity}")
 
 
-def siamese_mean(lab: Lab, similarity: str, size: int = 8) -> np.ndarray:
-    _, run = lab.classes(NORMALISED, size)
-    return outcome.over_time(run, siamese(lab, similarity, size))
+def siamese_mean(lab: Lab, rate: float, similarity: str, size: int = 8) -> np.ndarray:
+    _, run = lab.classes(NORMALISED, size, rate)
+    return outcome.over_time(run, siamese(lab, rate, similarity, size))
+
+
+def squeezed(lab: Lab, rate: float) -> list[Check]:
+    p_SR = {n: siamese(lab, rate, n) for n in SIAMESE}
+    return [check.mean(f"{n} similarity", p[:, -1] - p[:, 0], below=0.0) for n, p in p_SR.items()]
+
+
+def by_similarity(lab: Lab, rate: float) -> list[Check]:
+    return [
+        check.mean(f"{a} less {b} similarity",
+                   siamese_mean(lab, rate, a) - siamese_mean(lab, rate, b), below=0.0)
+        for a, b in pairwise(SIAMESE)
+    ]  # fmt: skip
+
+
+def by_size(lab: Lab, rate: float) -> list[Check]:
+    return [
+        check.mean(f"{n} similarity",
+                   siamese_mean(lab, rate, n, 32) - siamese_mean(lab, rate, n, 4), below=0.0)
+        for n in SIAMESE
+    ]  # fmt: skip
 
 
 def printed_ratios(lab: Lab) -> list[Check]:
@@ -136,13 +168,22 @@ def diverse(lab: Lab, optimizer: str, rate: float) -> list[Check]:
     system, run = lab.classes("grpo+iac", learning_rate=rate, optimizer=optimizer, memory=0.5)
     share_SR = outcome.curve(system, run, "share")
     late_SR = share_SR[:, run.step_R >= 400]
-    statement = f"{optimizer}, rate {rate:g}"
+    success_S = outcome.curve(system, run, "success")[:, -1]
     return [
-        check.mean(f"larger share at the end, {statement}", share_SR[:, -1], below=0.9),
-        check.share(f"collapsed at the end, {statement}", share_SR[:, -1] >= 0.95, below=0.05),
-        check.mean(f"drift of the share over the last 100 steps, {statement}",
+        check.mean("success at the end", success_S, above=0.9),
+        check.mean("larger share at the end", share_SR[:, -1], below=0.9),
+        check.share("collapsed at the end", share_SR[:, -1] >= 0.95, below=0.05),
+        check.mean("drift of the share over the last 100 steps",
                    late_SR[:, -1] - late_SR[:, 0], above=-0.02, below=0.02),
     ]  # fmt: skip
+
+
+def more_diverse(lab: Lab, rate: float) -> list[Check]:
+    ways: list[dict[str, Any]] = [{"optimizer": o, "learning_rate": rate} for o in ("sgd", "adamw")]
+    return [
+        sharper(lab, ("grpo+iac", way), ("grpo+iac", way | {"memory": 0.5}), way["optimizer"])
+        for way in ways
+    ]
 
 
 def infinite_samples(lab: Lab) -> list[Check]:
@@ -215,16 +256,15 @@ CLAIMS = [
           "to 0 (errata, I4)."),
     Claim("S3", "Theorem 2.3", "Z' is at least 1 + p(1 - p) / (beta sigma) times the probability "
           "gap", "20,000 random batches of eight", partition),
-    Claim("S4", "sec. 2.4, Fig. 1", "Across estimators and group sizes the policy collapses on one "
-          "label", "share of seeds with 95% of the correct mass on one label, G = 8", estimators,
+    Claim("S4", "sec. 2.4, Fig. 1", "Across estimators the policy collapses on one label",
+          "share of seeds with 95% of the correct mass on one label, G = 8", estimators,
           "Groups that are all right have mean-shifted and normalised advantages of 0: once "
           "success nears 1 these policies stand still, wherever they are."),
     Claim("S5", "sec. 2.4", "Which label wins is random, by early sampling noise",
-          "raw rewards, G = 8, rate 1", winner),
+          "raw rewards, G = 8", lambda lab: at_each(RATES, lambda rate: winner(lab, rate))),
     Claim("S6", "sec. 2.4, Fig. 1", "A larger group delays collapse", SHARPNESS, delayed_by_size),
     Claim("S7", "sec. 2.4, Fig. 1", "A larger group does not prevent collapse",
-          "share of seeds collapsed by step 500, G = 32, rate 1",
-          lambda lab: [collapsed(lab, a, a, group_size=32) for a in (RAW, SHIFTED, NORMALISED)]),
+          "share of seeds, G = 32", lambda lab: collapse(lab, ESTIMATORS, group_size=32)),
     Claim("S8", "sec. 2.4, Fig. 1", "Raw rewards sharpen more than mean-shifted advantages",
           SHARPNESS, lambda lab: by_rate(lab, RAW, SHIFTED)),
     Claim("S9", "sec. 2.4, Fig. 1", "Normalised advantages are slower than mean-shifted ones",
@@ -233,39 +273,35 @@ CLAIMS = [
           "A mixed group's deviation of binary rewards is at most about 1/2, so dividing by it at "
           "least nearly doubles every update; p(1 - p) / sigma = sqrt(p(1 - p)) also fades later "
           "than p(1 - p) as success nears 1. See S10 and S11."),
-    Claim("S10", "sec. 2.2 and 2.4", "At equal success normalised advantages leave more diversity",
+    Claim("S10", "ours, of sec. 2.2", "At equal success normalised advantages leave more diversity",
           "larger share at the step at which 95% of the mass is correct; mean-shifted less "
-          "normalised", at_equal_success),
+          "normalised", lambda lab: at_each(
+              (0.3, 1.0, 3.0, 10.0), lambda rate: at_equal_success(lab, rate))),
     Claim("S11", "ours, of S9", "At half the rate normalised advantages learn and sharpen as "
           "mean-shifted ones do: S9 is mostly step size", "differences within 0.03",
           half_the_rate),
     Claim("S12", "G, Fig. 3", "RLOO and REINFORCE++ delay collapse against raw rewards",
           SHARPNESS, lambda lab: by_rate(lab, RAW, "rloo") + by_rate(lab, RAW, LIKE)),
     Claim("S13", "G, Fig. 3", "With RLOO and REINFORCE++ the policy collapses in the end too",
-          "share of seeds collapsed by step 500, G = 8, rate 1",
-          lambda lab: [collapsed(lab, a, a) for a in ("rloo", LIKE)]),
-    Claim("S14", "G, Fig. 4", "Momentum collapses faster than SGD", SHARPNESS,
+          "share of seeds, G = 8", lambda lab: collapse(lab, ("rloo", LIKE))),
+    Claim("S14", "G, Fig. 4", "Momentum collapses faster than SGD", f"GRPO, G = 8; {SHARPNESS}",
           lambda lab: quicker(lab, "momentum", "sgd")),
     Claim("S15", "G, Fig. 4", "With momentum the policy collapses within 20 steps, whatever G",
-          "share of seeds collapsed by step 20, rate 1",
-          lambda lab: [collapsed(lab, f"G={G}", NORMALISED, by=20, group_size=G,
-                                 optimizer="momentum") for G in (4, 32)]),
-    Claim("S16", "G, Fig. 4", "AdamW collapses faster than SGD", SHARPNESS,
+          "share of seeds collapsed by step 20; the paper does not say by which estimator",
+          at_once),
+    Claim("S16", "G, Fig. 4", "AdamW collapses faster than SGD", "as S14",
           lambda lab: quicker(lab, "adamw", "sgd")),
-    Claim("S17", "G, Fig. 4", "AdamW is worse than momentum", SHARPNESS,
+    Claim("S17", "G, Fig. 4", "AdamW is worse than momentum", "as S14",
           lambda lab: quicker(lab, "adamw", "momentum")),
     Claim("S18", "sec. 2.4, Fig. 2", "Training on Persian squeezes P(Siamese) of Siamese",
-          "its change over 500 steps, GRPO, G = 8", lambda lab: [
-              check.mean(f"{n} similarity", siamese(lab, n)[:, -1] - siamese(lab, n)[:, 0],
-                         below=0.0) for n in SIAMESE]),
+          "its change over 500 steps, GRPO, G = 8",
+          lambda lab: at_each(RATES, lambda rate: squeezed(lab, rate))),
     Claim("S19", "sec. 2.4, Fig. 2", "The more similar, the more it is squeezed",
-          "difference of the mean of P(Siamese) over 500 steps", lambda lab: [
-              check.mean(f"{a} less {b} similarity", siamese_mean(lab, a) - siamese_mean(lab, b),
-                         below=0.0) for a, b in (("high", "mid"), ("mid", "low"))]),
+          "difference of the mean of P(Siamese) over 500 steps",
+          lambda lab: at_each(RATES, lambda rate: by_similarity(lab, rate))),
     Claim("S20", "sec. 2.4, Fig. 2", "The larger the group, the more it is squeezed",
-          "G = 32 less G = 4, mean of P(Siamese) over 500 steps", lambda lab: [
-              check.mean(f"{n} similarity", siamese_mean(lab, n, 32) - siamese_mean(lab, n, 4),
-                         below=0.0) for n in SIAMESE]),
+          "G = 32 less G = 4, mean of P(Siamese) over 500 steps",
+          lambda lab: at_each(RATES, lambda rate: by_size(lab, rate))),
     Claim("S21", "G", "lambda / rho is 1.38, 1.57 and 1.72 and grows as similarity falls",
           "from the features; printed numbers within 0.005", printed_ratios),
     Claim("S22", "H, Fig. 5a", "IAC alone slows collapse (SGD)",
@@ -275,15 +311,13 @@ CLAIMS = [
     Claim("S23", "H, Fig. 5c", "IAC alone slows collapse (AdamW)", f"{SHARPNESS}; GRPO less GRPO "
           "with IAC", lambda lab: iac(lab, optimizer="adamw")),
     Claim("S24", "H, Fig. 5b", "IAC with DLC comes to rest at a diverse policy (SGD)",
-          "mu = 0.5, rate of policy and memory 1, G = 8", lambda lab: diverse(lab, "sgd", 1.0),
+          "mu = 0.5, rate of the memory 1, G = 8",
+          lambda lab: at_each(RATES, lambda rate: diverse(lab, "sgd", rate)),
           "Start and learning rate of the memory are not published; here 0 and 1."),
     Claim("S25", "H, Fig. 5d", "IAC with DLC comes to rest at a diverse policy (AdamW)",
-          "the same at rates 0.1 and 1", lambda lab: diverse(lab, "adamw", 0.1)
-          + diverse(lab, "adamw", 1.0)),
+          "the same", lambda lab: at_each(RATES, lambda rate: diverse(lab, "adamw", rate))),
     Claim("S26", "H, Fig. 5", "DLC adds diversity to IAC", f"{SHARPNESS}; IAC less IAC with DLC",
-          lambda lab: [sharper(lab, ("grpo+iac", {"optimizer": o}),
-                               ("grpo+iac", {"optimizer": o, "memory": 0.5}), o)
-                       for o in ("sgd", "adamw")]),
+          lambda lab: at_each(RATES, lambda rate: more_diverse(lab, rate))),
     Claim("S27", "Tables 2 and 3", "IAC beats GRPO in accuracy and Pass@8", "built-in task, 20 "
           "steps", lambda lab: lab.better("pass@1, points", "grpo+iac", "grpo", "pass@1")
           + lab.better("pass@16, points", "grpo+iac", "grpo", "pass@16")),

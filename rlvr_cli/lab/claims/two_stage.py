@@ -195,12 +195,13 @@ CLAIMS = [
           "a3's reward of 0.3 is below the policy's mean, 0.38, from the start: it only falls."),
     Claim("T14", "Remark 4", "Momentum of early gradients is suboptimal",
           "paired by seed", momentum),
-    Claim("T15", "sec. 4", "Negative gradients alone keep more entropy (three actions)",
+    Claim("T15", "ours, of sec. 4", "Negative gradients alone keep more entropy (three actions)",
           "paired by seed, G = 2, 1500 steps", lambda lab: negative_only(lab, "entropy",
                                                                          above=0.0)
           + binary_negative_only(lab)),
-    Claim("T16", "sec. 4", "Negative gradients alone find the optimal action as well",
-          "P(a2) within 0.1 of that of all gradients, step 1500",
+    Claim("T16", "ours, of sec. 4", "Negative gradients alone find the optimal action as well",
+          "P(a2) within 0.1 of that of all gradients, step 1500 (the paper's own claim is of "
+          "language models: T17)",
           lambda lab: negative_only(lab, "a2", above=-0.1),
           "Where a2 is sampled, a1 is the negative of the pair and its mass goes to the others in "
           "proportion to what they have: a2 is never pulled up itself."),
