@@ -34,7 +34,7 @@ def build(*, delta: float = 0.1, against: Literal["behaviour", "old"] = "behavio
         return ratio.length_normalized(before_BT, logp_BT, batch.mask_BT) > delta
 
     def negative(batch: TokenBatch) -> Tensor:
-        return (batch.advantage_B[:, None] < 0).expand_as(batch.mask_BT)
+        return (batch.advantage_BT < 0).expand_as(batch.mask_BT)
 
     def modify(objective: Objective) -> Objective:
         needs = {"behaviour_logp"} if against == "behaviour" else set()
