@@ -31,6 +31,11 @@ def build(*, alpha: float = 1.0) -> Modifier:
             raise UsageError(
                 "iac scales advantages above 0, this objective has none", "leave iac out"
             )
+        if any(name == ADVANTAGE for name, _ in objective.token_columns):
+            raise UsageError(
+                "iac scales advantages of completions, this objective's are of tokens",
+                "leave iac out, or add it to another objective, as in grpo+iac",
+            )
 
         def estimate(step: Step) -> dict[str, Tensor]:
             columns = objective.advantage(step)

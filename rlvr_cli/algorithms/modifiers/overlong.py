@@ -38,6 +38,12 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
                 "leave overlong out, or add it to another objective, as in rloo+overlong",
             )
 
+        if "parts" in objective.needs:
+            raise UsageError(
+                "overlong adds to the sum of rewards, this objective reads each of them apart",
+                "leave overlong out, or add it to another objective, as in rloo+overlong",
+            )
+
         def estimate(step: Step) -> dict[str, Tensor]:
             lost_N = advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
             shaped = replace(step, reward_N=step.reward_N + lost_N)

@@ -8,7 +8,7 @@ DEFAULTS = "iac:alpha=1.0"
 
 def refuses(objective):
     """Whether it says of an objective that they do not go together."""
-    return objective.sign < 0
+    return objective.sign < 0 or "advantage" in dict(objective.token_columns)
 
 
 def group_norm(batch):
