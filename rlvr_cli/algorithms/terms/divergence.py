@@ -26,7 +26,9 @@ def kl(logp_BT: Tensor, old_logp_BT: Tensor) -> Tensor:
     """q log(q / p) + (1 - q) log((1 - q) / (1 - p)), in nats        (eq. 14)
 
     Infinite where the policy has become sure and the old one was not; 0 where both are sure.
+    A log-prob that rounding has left above 0 is one of 0.
     """
+    logp_BT, old_logp_BT = logp_BT.clamp(max=0), old_logp_BT.clamp(max=0)
     rest_BT, old_rest_BT = -logp_BT.expm1(), -old_logp_BT.expm1()
     of_rest_BT = torch.xlogy(old_rest_BT, old_rest_BT) - torch.xlogy(old_rest_BT, rest_BT)
     return old_logp_BT.exp() * (old_logp_BT - logp_BT) + of_rest_BT

@@ -30,6 +30,12 @@ def test_the_kl_divergence_is_that_of_two_outcomes_and_infinite_where_one_is_rul
     assert not moved[4] > 0  # both are sure
 
 
+def test_a_log_prob_that_rounding_left_above_0_is_that_of_a_certain_token():
+    fallen, above = tensor([[-1.0]], dtype=torch.float64), tensor([[1e-7]], dtype=torch.float64)
+    assert divergence.kl(fallen, above).item() == 1.0
+    assert divergence.kl(above, above).item() == 0
+
+
 def beyond(p, q, advantage, mask=True):
     batch = TokenBatch(
         logp_BT=tensor([[p]], dtype=torch.float64).log(),
