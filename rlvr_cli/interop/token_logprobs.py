@@ -46,11 +46,21 @@ def read(row: dict[str, Any], number: int = 0, of: int = 1) -> Sampled | None:
 
 def _one(value: Any, number: int, of: int) -> Any:
     """A completion's share of what a row of several has in a list."""
-    if of == 1 or value is None:
+    if value is None:
         return value
+    if of == 1:
+        return value[0] if _is_list_of_one(value) else value
     if isinstance(value, list) and len(value) == of and isinstance(value[number], list | dict):
         return value[number]
     raise ValueError(f"is not a list for each of {of} completions")
+
+
+def _is_list_of_one(value: Any) -> bool:
+    """Whether it is the list of one completion in a list, and not SGLang's of one token."""
+    if not (isinstance(value, list) and len(value) == 1 and isinstance(value[0], list)):
+        return False
+    is_triple = len(value[0]) == 3 and isinstance(value[0][2], str | None)
+    return not is_triple
 
 
 def _parsed(value: list[Any] | dict[str, Any]) -> Sampled | None:

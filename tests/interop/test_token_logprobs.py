@@ -70,6 +70,19 @@ def test_a_row_of_several_completions_has_a_list_for_each():
 
 
 @pytest.mark.parametrize(
+    "row, expected",
+    [
+        ({"rollout_log_probs": [TWO], "completion_ids": [[3, 4]]}, Sampled(TWO, [3, 4])),
+        ({"logprobs": [[-0.5, -1.0, -1.5]]}, Sampled([-0.5, -1.0, -1.5])),
+        ({"output_token_logprobs": [[-0.25, 3, None]]}, Sampled([-0.25], [3])),
+        ({"output_token_logprobs": [[-0.25, 3, "a"]]}, Sampled([-0.25], [3])),
+    ],
+)
+def test_a_list_of_one_completion_is_none_of_one_token(row, expected):
+    assert token_logprobs.read(row) == expected
+
+
+@pytest.mark.parametrize(
     "row, of, message",
     [
         ({"logprobs": [-0.5, None]}, 1, "None among its log-probs"),
