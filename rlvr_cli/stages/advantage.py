@@ -98,7 +98,12 @@ def require_longest(objective: Objective, sampled: Shards) -> int:
         raise UsageError(
             f"`{sampled.path}` {says} how long a completion could be, which "
             f"{'the constant length' if is_constant else 'overlong'} is relative to",
-            f"say it in tokens, as in `{name}:longest=4096`",
+            f"say it in tokens, as in `{name}:longest=4096`"
+            + (
+                ", or use another aggregation, as in `dppo-tv:aggregation=token-mean`"
+                if is_constant
+                else ""
+            ),
         )
     return longest
 

@@ -268,6 +268,7 @@ def test_a_group_with_one_reward_left_has_advantage_0_and_is_counted(rlvr, jsonl
     [
         ("dr-grpo", "dr-grpo:longest=4096"),
         ("grpo:aggregation=constant", "dr-grpo:longest=4096"),
+        ("dppo-tv", "dppo-tv:aggregation=token-mean"),
         ("grpo+overlong:buffer=2", "overlong:longest=4096"),
     ],
 )
