@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch, Tokens
 from rlvr_cli.algorithms.terms import ranking
-from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,16 +39,8 @@ def build(*, share: float = 2e-4, low: float = 1.0, high: float = 5.0, seed: int
     def factor(batch: TokenBatch) -> Tensor:
         return 1 - batch.token_columns[CHOSEN]
 
-    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        return batch.token_columns[CHOSEN] > 0, torch.ones_like(batch.mask_BT)
-
     def modify(objective: Objective) -> Objective:
-        return replace(
-            objective,
-            needs=objective.needs | {"stored_old_logp"},
-            token_columns=(*objective.token_columns, (CHOSEN, rule)),
-            factors=(*objective.factors, factor),
-            shares=(*objective.shares, (CHOSEN, chosen)),
-        )
+        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
+        return replace(made, factors=(*made.factors, factor))
 
     return modify

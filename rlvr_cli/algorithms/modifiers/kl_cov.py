@@ -7,7 +7,6 @@ Use: As `clip-cov`, with a penalty in place of a clip.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch, Tokens
@@ -42,14 +41,8 @@ def build(*, share: float = 2e-4, beta: float = 1.0) -> Modifier:
         drift_BT = (batch.logp_BT - batch.old_logp_BT).abs()
         return beta * torch.where(batch.token_columns[CHOSEN] > 0, drift_BT, 0.0)
 
-    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        return batch.token_columns[CHOSEN] > 0, torch.ones_like(batch.mask_BT)
-
     def modify(objective: Objective) -> Objective:
-        return replace(
-            objective.with_penalty(penalty, "stored_old_logp"),
-            token_columns=(*objective.token_columns, (CHOSEN, rule)),
-            shares=(*objective.shares, (CHOSEN, chosen)),
-        )
+        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
+        return made.with_penalty(penalty)
 
     return modify

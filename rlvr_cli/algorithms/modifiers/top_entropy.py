@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch, Tokens
 from rlvr_cli.algorithms.terms import ranking
-from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,16 +33,8 @@ def build(*, share: float = 0.2) -> Modifier:
     def factor(batch: TokenBatch) -> Tensor:
         return batch.token_columns[CHOSEN]
 
-    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        return batch.token_columns[CHOSEN] > 0, torch.ones_like(batch.mask_BT)
-
     def modify(objective: Objective) -> Objective:
-        return replace(
-            objective,
-            needs=objective.needs | {"stored_entropy"},
-            token_columns=(*objective.token_columns, (CHOSEN, rule)),
-            factors=(*objective.factors, factor),
-            shares=(*objective.shares, (CHOSEN, chosen)),
-        )
+        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_entropy")
+        return replace(made, factors=(*made.factors, factor))
 
     return modify

@@ -6,15 +6,30 @@ A choice is 1 for a token and 0 for the others. It is made once, before the firs
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlvr_cli.algorithms.objective import Tokens
+from rlvr_cli.algorithms.objective import Objective, TokenBatch, TokenRule, Tokens
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _ROUNDING = 1e-9  # of a share times a count of tokens
+
+
+def with_choice(objective: Objective, name: str, rule: TokenRule, *, needs: str) -> Objective:
+    """The objective with the choice as a token column of this name, whose share is a metric."""
+
+    def chosen(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return batch.token_columns[name] > 0, torch.ones_like(batch.mask_BT)
+
+    return replace(
+        objective,
+        needs=objective.needs | {needs},
+        token_columns=(*objective.token_columns, (name, rule)),
+        shares=(*objective.shares, (name, chosen)),
+    )
 
 
 def covariance(tokens: Tokens) -> Tensor:
