@@ -117,18 +117,17 @@ class Objective:
     `columns` names what `advantage` returns besides the advantage (a `keep` of its own leaves rows
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
-    policy), `stored_NAME` (a column that the policy made before the update), or, for the
-    estimator, `correct`, `truncated` or `parts` (those of a reward that is a sum). `token_columns`
+    policy), `stored_NAME` (a column that the policy made before the update), or, for the estimator,
+    `correct`, `length`, `truncated` or `parts` (those of a reward that is a sum). `token_columns`
     are made of the whole rollout batch before its first update, so that what they choose depends
     neither on mini-batches nor on micro-batches; one named `advantage` is the tokens' own
     advantage. `wholes` are made before each update, of a batch whose log-probs are the old ones.
     `clip` gives the bounds (distances below and above 1, or the column that holds one), with
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.
-    `group_relative` estimators need `least_group` rewards in a group and give 0 where all are
-    equal (the one of reinforce-pp takes the batch's mean off that); `sign` is that of every
-    advantage, 0 where both occur; `least_reward` is the lowest reward that the estimator has a
-    meaning for.
+    `group_relative` estimators need `least_group` rewards in a group and give 0 where all are equal
+    (the one of reinforce-pp takes the batch's mean off that); `sign` is that of every advantage, 0
+    where both occur; `least_reward` is the lowest reward that the estimator has a meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]

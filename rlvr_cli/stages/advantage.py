@@ -134,6 +134,12 @@ def _estimate(
     code_N = _groups(columns, scores, rollouts, merge=merge)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
+    if "length" in objective.needs and (length_N[present_N] < 0).any():
+        raise DataError(
+            f"`{rollouts.path}` holds text without token ids, and this objective counts tokens",
+            "import it again with `rlvr import --model MODEL`, the policy whose tokens they are",
+        )
+    length_N = np.maximum(length_N, 0)
     if "correct" in objective.needs:
         _require_correct(columns, present_N, scores)
     correct_N = pc.fill_null(columns["correct"], False).to_numpy()
@@ -221,7 +227,7 @@ def _columns(
 ) -> tuple[dict[str, pa.ChunkedArray], np.ndarray]:
     """The key, reward, its parts and verdict of all rows, and the tokens of each completion.
 
-    And `more` columns of the rollouts, of text.
+    -1 tokens where they are unknown. And `more` columns of the rollouts, of text.
     """
     names = [*common.KEY, "reward", "correct", *parts, *more]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
@@ -230,7 +236,7 @@ def _columns(
         part = common.zip_columns(index, rollouts, scores, only=(*names, "token_ids"))
         for name in names:
             chunks[name] += part[name].chunks
-        length = pc.fill_null(pc.list_value_length(part["token_ids"]), 0)
+        length = pc.fill_null(pc.list_value_length(part["token_ids"]), -1)
         lengths.append(length.to_numpy().astype(np.int64))
     types = {field.name: field.type for field in schema.schema("scores", parts)}
     types |= dict.fromkeys(more, pa.string())

@@ -144,7 +144,7 @@ def test_a_missing_reward_leaves_the_statistics_and_is_not_kept(rlvr, jsonl, tmp
     rewards = [1.0, 0.0, None, 1.0]
     source = jsonl(*({"id": "a", "completion": "2+3", "reward": reward} for reward in rewards))
     rlvr("import", source, "--out", tmp_path)
-    assert "1 rewards missing" in rlvr("advantage", tmp_path / "scores").err
+    assert "1 reward missing" in rlvr("advantage", tmp_path / "scores").err
     table = pq.read_table(tmp_path / "advantages")
     assert table["keep"].to_pylist() == [True, True, False, True]
     assert table["advantage"].to_pylist()[2] is None
@@ -280,6 +280,15 @@ def test_a_limit_that_imported_completions_do_not_have_is_asked_for(
     rlvr("import", source, "--model", "builtin", "--prompt-column", "id", "--out", tmp_path)
     err = refused(2, "advantage", tmp_path / "scores", "--algo", algo)
     assert "does not say how long a completion could be" in err and f"`{hint}`" in err
+
+
+@pytest.mark.parametrize("algo", ["opo", "reinforce-pp", "grpo+overlong:buffer=2,longest=4"])
+def test_what_counts_tokens_refuses_text_without(refused, rlvr, jsonl, tmp_path, algo):
+    rows = [{"id": "a", "completion": text, "reward": r} for text, r in (("2+3", 1.0), ("1", 0.0))]
+    rlvr("import", jsonl(*rows), "--out", tmp_path)
+    err = refused(3, "advantage", tmp_path / "scores", "--algo", algo)
+    assert "text without token ids, and this objective counts tokens" in err
+    assert rlvr("advantage", tmp_path / "scores", "--algo", "grpo").code == 0
 
 
 def test_overlong_and_the_constant_length_are_relative_to_the_longest_that_was_said(

@@ -54,7 +54,7 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
             raise ValueError(f"longest is {longest}, and {objective.longest} elsewhere")
         return replace(
             objective, advantage=estimate, columns=columns, longer_than=buffer,
-            longest=longest or objective.longest,
+            longest=longest or objective.longest, needs=objective.needs | {"length"},
         )  # fmt: skip
 
     return modify

@@ -4,6 +4,8 @@ Elsewhere: verl.
 Use: One update a batch and lengths that differ much.
 """
 
+from dataclasses import replace
+
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, token_clip, weight
 
@@ -16,7 +18,7 @@ def build(*, clip_low: float = 0.2, clip_high: float = 0.2) -> Objective:
 
     The paper makes one update a batch, in which every ratio is 1.
     """
-    return token_clip.objective(
+    base = token_clip.objective(
         lambda step: {
             "advantage": advantage.length_weighted(step.reward_N, step.group_N, step.length_N)
         },
@@ -24,3 +26,4 @@ def build(*, clip_low: float = 0.2, clip_high: float = 0.2) -> Objective:
         low=clip_low,
         high=clip_high,
     )
+    return replace(base, needs=frozenset({"length"}))

@@ -4,6 +4,8 @@ Elsewhere: verl, OpenRLHF, slime, NeMo-RL.
 Use: Prompts of unlike difficulty, whose advantages shall not each be scaled up to 1.
 """
 
+from dataclasses import replace
+
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, penalty, token_clip, weight
 
@@ -34,4 +36,5 @@ def build(
         low=clip_low,
         high=clip_high,
     )
+    base = replace(base, needs=frozenset({"length"}))
     return penalty.with_kl(base, beta=kl, estimator="k2")
