@@ -47,7 +47,9 @@ def _short(part: str) -> str:
 
 
 def _without(spec: str, name: str) -> str:
-    """The algorithm with capped token weights in place of the mask."""
+    """The algorithm with capped token weights in place of the mask: its own, where it has them."""
     base, *parts = grammar.pieces(spec)
     kept = [_short(part) for part in parts if grammar.read(part).name not in (name, _WEIGHTS)]
-    return "+".join([registry.short("objectives", base), *kept, _WEIGHTS])
+    own = _part(spec, _WEIGHTS)
+    weights = _WEIGHTS if own is None or _drops(own) else _short(own)
+    return "+".join([registry.short("objectives", base), *kept, weights])

@@ -41,6 +41,11 @@ def updated(rlvr, sampled, tmp_path):
         ("grpo+is-correction:kind=sequence-tis", "correction_lost", "grpo+is-correction"),
         ("grpo+is-correction+reject:by=k1", "rejected", "grpo+is-correction"),
         ("grpo+off-policy-mask", "off_policy_masked", "grpo+is-correction"),
+        (
+            "grpo+is-correction:cap=3+off-policy-mask",
+            "off_policy_masked",
+            "grpo+is-correction:cap=3.0",
+        ),
     ],
 )
 def test_what_leaves_much_without_weight_is_named_with_what_does_not(updated, algo, share, named):

@@ -13,7 +13,8 @@ from rlvr_cli.errors import UsageError
 def build() -> Modifier:
     """The gain times 1[A < 0]; counts and penalties stay as they are.
 
-    A group whose completions are all wrong gives 0, unlike with NSR.
+    A group whose completions are all wrong gives 0, unlike with NSR, where the objective has A = 0
+    for equal rewards.
     """
 
     def modify(objective: Objective) -> Objective:

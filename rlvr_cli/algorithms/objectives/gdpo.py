@@ -30,7 +30,8 @@ def build(
         A_i = S_i / (std S + eps)
 
     Mean and deviation of R_n are the group's, that of S the batch's, whose mean is 0. The rewards
-    R_n and weights w_n are those of the verifier, as in `--verifier 0.9*math+0.1*format`.
+    R_n and weights w_n are those of the verifier, as in `--verifier 0.9*math+0.1*format`. Whether a
+    group's rewards differ is judged by their sum, as by --max-draws and --drop-uninformative.
     """
 
     def estimate(step: Step) -> dict[str, Tensor]:
