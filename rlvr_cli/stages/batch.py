@@ -1,5 +1,6 @@
 """The rows of an update: what it needs is there, of the right rollouts, and finite."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Tokens
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Floats, Row
 from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common, logprob
@@ -123,9 +125,30 @@ def _require_logprobs(
         )
 
 
-def _recipe(logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int) -> str:
+def require_of(policy: Policy, logprobs: Shards, rollouts: Shards, objective: Objective) -> None:
+    """An error where what an objective reads of the policy before its update is of another one."""
+    names = logprob.stored_columns(objective.needs)
+    for one in logprobs.inputs if names else ():
+        if one.params.get("policy") not in (None, policy.digest):
+            needed = logprob.read_columns(objective.needs)
+            raise DataError(
+                f"`{one.path}` holds {' and '.join(names)} of another policy than "
+                f"`{policy.name}`, which is updated",
+                _recipe(logprobs, rollouts, needed, objective.top_k, policy.name),
+            )
+
+
+def _recipe(
+    logprobs: Shards | None,
+    rollouts: Shards,
+    needed: tuple[str, ...],
+    top_k: int,
+    model: str | None = None,
+) -> str:
     """The hint with the command that makes all that is needed, in another directory if it must."""
     command = f"rlvr logprob {rollouts.as_argument} --columns {','.join(needed)}"
+    if model:
+        command += f" --model {shlex.quote(model)}"
     if set(needed) & set(logprob.REFERENCE_COLUMNS):
         command += " --ref-model MODEL"
     if set(needed) & set(TOP_K):

@@ -85,6 +85,8 @@ def run(
     for one in sampled.inputs:
         check_sampling(one.params, f"`{one.path}` was sampled")
         _check_decoupled(one, objective, spec)
+    if logprobs:
+        batches.require_of(policy, logprobs, sampled, objective)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",

@@ -124,6 +124,19 @@ def test_stages_by_hand_name_the_log_probs_that_are_missing_and_take_them(copy, 
     assert 0 < json.loads(ran.out)["top_entropy"] < 0.5
 
 
+def test_tokens_are_not_chosen_by_the_log_probs_of_another_policy(run, rlvr, refused, tmp_path):
+    """Those beside the advantages are of the policy that sampled, and another one is updated."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    step, other = copy / "steps/000001", str(copy / "steps/000002/update")
+    words = ("train-step", step / "advantages", "--model", other, "--off-policy")
+    err = refused(3, *words, "--out", copy / "made")
+    assert "old_logp and entropy of another policy than" in err
+    hint = err.partition("make it with `")[2].partition("`")[0]
+    assert rlvr(*shlex.split(hint)[1:]).code == 0
+    made = shlex.split(hint)[-1]
+    assert rlvr(*words, "--logprobs", made, "--out", copy / "made").code == 0
+
+
 def test_one_reward_has_no_parts_to_normalise(refused, copy, tmp_path):
     err = refused(2, "train", "--algo", "gdpo", "--out", tmp_path / "run")
     assert "--verifier is not given" in err and "`--verifier 0.9*math+0.1*format`" in err
