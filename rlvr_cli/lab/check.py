@@ -101,7 +101,9 @@ def exact(
 
 
 def at_each(rates: Sequence[float], checks: Callable[[float], Sequence[Check]]) -> list[Check]:
-    """The checks at each learning rate, for a claim that names none."""
+    """The checks at each learning rate, for a claim that names none; of one rate as they are."""
+    if len(rates) == 1:
+        return list(checks(rates[0]))
     return [
         replace(check, statement=f"{check.statement}, rate {rate:g}", rate=rate)
         for rate in rates
