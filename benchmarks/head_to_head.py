@@ -131,7 +131,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 def cell(values: list[float], scale: float) -> str:
     mean, half = interval([scale * value for value in values])
     digits = 1 if scale == 100 else 2
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    return f"{mean:.{digits}f}" + ("" if math.isnan(half) else f" ± {half:.{digits}f}")
 
 
 def table(rows: dict[str, list[dict]], base: list[dict]) -> None:

@@ -173,6 +173,7 @@ def expected(given: argparse.Namespace, cell: plan.Cell, done: dict) -> float:
 
 
 def status(given: argparse.Namespace) -> None:
+    """What is done, what is left, and how long that takes."""
     setting, place = setting_of(given)
     done = made(given, setting, place)
     left = due(given, done, set())
@@ -203,6 +204,7 @@ def gather(given: argparse.Namespace) -> None:
 
 
 def page(given: argparse.Namespace) -> None:
+    """Writes the results into docs/head-to-head-lm.md, with its curves beside it."""
     sys.path.append(str(HERE))
     from lm import page as pages
 

@@ -88,6 +88,8 @@ def difference_table(runs: Runs, name: str) -> list[str]:
         rows.append((spec, shown(gaps, scale(name)), ends))
         by_seed.append(chance_of_none(gaps))
         by_prompt.append(ends[2])
+    if not rows:
+        return []
     lines = [
         f"| {name} less grpo's | by seed ± | p (Holm) | over prompts | p (Holm) |",
         "|---|---|---|---|---|",
@@ -121,7 +123,7 @@ def crossings(runs: Runs) -> list[str]:
         where = f"changes at k = {', '.join(map(str, at))}" if at else "never changes"
         ahead = f"{100 * gap_K[0]:+.1f} points at k = 1, {100 * gap_K[-1]:+.1f} at k = {largest}"
         lines.append(f"- `{spec}`: {ahead}; the order {where}.")
-    return [*lines, ""]
+    return lines
 
 
 def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
@@ -274,7 +276,8 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         metrics = names_of(next(iter(next(iter(runs.values())).values())))
         for name in DIFFERENCES:
             lines += difference_table(runs, name) if name in metrics else []
-        lines += ["Pass@k beside GRPO's:", "", *crossings(runs)]
+        if found := crossings(runs):
+            lines += ["Pass@k beside GRPO's:", "", *found, ""]
     if tuned or default:
         draw(tuned or default, picture)
         lines += [f"![curves]({picture.name})", ""]

@@ -183,7 +183,17 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     unpacked = {name or "completion": said if len(said) > 1 else said[0]}
     if row.get("finish_reason") is None:
         unpacked["finish_reason"] = reasons if len(said) > 1 else reasons[0]
-    return row | unpacked
+    return row | unpacked | _of_tokens(row, _choices(value), len(said))
+
+
+def _of_tokens(row: dict[str, Any], choices: list[dict[str, Any]], count: int) -> dict[str, Any]:
+    """The log-probs and token ids that choices have and the row has not."""
+    found: dict[str, Any] = {}
+    for name in ("logprobs", "token_ids"):
+        values = [one.get(name) for one in choices]
+        if row.get(name) is None and len(values) == count and values != [None] * count:
+            found[name] = values if count > 1 else values[0]
+    return found
 
 
 def _of_batch(row: dict[str, Any]) -> Any:
@@ -201,11 +211,10 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
         if _are_choices(value):
             return _listed(value)
         return ([[_of_items(value)]], [None]) if _are_items(value) else _of_each(value)
+    if choices := _choices(value):
+        return _listed(choices)
     if isinstance(value.get("body"), dict):  # of a batch
         value = value["body"]
-    for name in ("choices", "outputs"):
-        if _are_choices(value.get(name)):
-            return _listed(value[name])
     if value.get("object") == "response" and isinstance(value.get("output"), list):
         return [[_of_items(value["output"])]], [value.get("status")]
     if isinstance(found := value.get("candidates"), list) and found and "text" not in value:
@@ -216,6 +225,17 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
     if value.get("error") and set(value) <= {"error", "status_code", "request_id", "body", "id"}:
         raise Failed(f"an error and no completion: {str(value['error'])[:80]}")
     return None
+
+
+def _choices(value: Any) -> list[dict[str, Any]]:
+    """The choices of a response or of several, after each other; empty where it has none."""
+    if isinstance(value, list):
+        return value if _are_choices(value) else [one for each in value for one in _choices(each)]
+    if not isinstance(value, dict):
+        return []
+    if isinstance(value.get("body"), dict):  # of a batch
+        value = value["body"]
+    return next((value[n] for n in ("choices", "outputs") if _are_choices(value.get(n))), [])
 
 
 def _are_choices(value: Any) -> bool:

@@ -154,7 +154,9 @@ class ClaimResult:
 def tally(findings: Sequence[ClaimResult]) -> str:
     """How many of the papers' claims have each verdict, in words."""
     counts = Counter(finding.verdict for finding in findings if not finding.claim.ours)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    many = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+    said = [(counts[verdict], verdict) for verdict in VERDICTS]
+    return ", ".join(f"{n} {one if n == 1 else many.get(one, one)}" for n, one in said)
 
 
 def papers() -> dict[str, tuple[str, list[Claim]]]:

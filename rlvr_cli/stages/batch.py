@@ -19,7 +19,7 @@ from rlvr_cli.runtime.later import torch
 from rlvr_cli.stages import common, logprob
 from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.schema import TOP_K
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def read(
     needed = logprob.read_columns(objective.needs)
     if old == "old_logp" and old not in needed:
         needed = (*needed, old)
-    _require_logprobs(logprobs, rollouts, needed, objective.top_k)
+    _require_logprobs(advantages, logprobs, rollouts, needed, objective.top_k)
     sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
@@ -99,7 +99,11 @@ def _by_sampler(rollouts: Shards) -> str:
 
 
 def _require_logprobs(
-    logprobs: Shards | None, rollouts: Shards, needed: tuple[str, ...], top_k: int
+    advantages: Shards,
+    logprobs: Shards | None,
+    rollouts: Shards,
+    needed: tuple[str, ...],
+    top_k: int,
 ) -> None:
     """An error unless the logprobs directory has what is needed and is of these rollouts."""
     directories = logprobs.inputs if logprobs else ()
@@ -109,13 +113,13 @@ def _require_logprobs(
     if missing := [name for name in needed if name not in available]:
         raise DataError(
             f"this objective needs {' and '.join(missing)}, which no logprobs directory here has",
-            _recipe(logprobs, rollouts, needed, top_k),
+            _recipe(advantages, logprobs, rollouts, needed, top_k),
         )
     if logprobs and set(needed) & set(TOP_K) and stored < top_k:
         raise DataError(
             f"`{logprobs.path}` holds the {stored} likeliest tokens of the reference policy, this "
             f"objective needs {top_k}",
-            _recipe(logprobs, rollouts, needed, top_k),
+            _recipe(advantages, logprobs, rollouts, needed, top_k),
         )
     made_from = [name for one in directories for name in digests(one.manifest, "rollouts")]
     if logprobs and made_from != [one.digest for one in rollouts.inputs]:
@@ -125,7 +129,9 @@ def _require_logprobs(
         )
 
 
-def require_of(policy: Policy, logprobs: Shards, rollouts: Shards, objective: Objective) -> None:
+def require_of(
+    policy: Policy, advantages: Shards, logprobs: Shards, rollouts: Shards, objective: Objective
+) -> None:
     """An error where what an objective reads of the policy before its update is of another one."""
     names = logprob.stored_columns(objective.needs)
     for one in logprobs.inputs if names else ():
@@ -134,11 +140,12 @@ def require_of(policy: Policy, logprobs: Shards, rollouts: Shards, objective: Ob
             raise DataError(
                 f"`{one.path}` holds {' and '.join(names)} of another policy than "
                 f"`{policy.name}`, which is updated",
-                _recipe(logprobs, rollouts, needed, objective.top_k, policy.name),
+                _recipe(advantages, logprobs, rollouts, needed, objective.top_k, policy.name),
             )
 
 
 def _recipe(
+    advantages: Shards,
     logprobs: Shards | None,
     rollouts: Shards,
     needed: tuple[str, ...],
@@ -154,9 +161,12 @@ def _recipe(
     if set(needed) & set(TOP_K):
         command += f" --ref-top-k {top_k}"
     is_one = len(rollouts.inputs) == 1
-    if not logprobs and is_one:
+    beside = rollouts.path.parent
+    is_free = not (beside / "logprobs" / MANIFEST).exists()
+    is_found = all(one.path.parent.resolve() == beside.resolve() for one in advantages.inputs)
+    if is_one and is_free and is_found and not logprobs:
         return f"make it with `{command}`"
-    other = rollouts.path.parent / "more-logprobs" if is_one else "logprobs-of-all"
+    other = beside / "more-logprobs" if is_one else "logprobs-of-all"
     return f"make it with `{command} --out {other}`, then name that with --logprobs"
 
 

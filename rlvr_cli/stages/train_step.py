@@ -86,7 +86,7 @@ def run(
         check_sampling(one.params, f"`{one.path}` was sampled")
         _check_decoupled(one, objective, spec)
     if logprobs:
-        batches.require_of(policy, logprobs, sampled, objective)
+        batches.require_of(policy, advantages, logprobs, sampled, objective)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
     plan = Plan(
         "steps",

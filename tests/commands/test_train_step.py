@@ -146,6 +146,18 @@ def test_the_hint_works_where_other_log_probs_lie_beside_the_advantages(rlvr, re
     assert rlvr(*words[1:]).code == 0
 
 
+@pytest.mark.parametrize("is_made", [False, True])
+def test_the_hint_works_where_the_advantages_lie_elsewhere(rlvr, refused, copy, tmp_path, is_made):
+    if is_made:
+        rlvr("logprob", copy / "rollouts")
+    away = tmp_path / "away" / "advantages"
+    rlvr("advantage", copy / "scores", "--algo", "otb", "--out", away)
+    hint = refused(3, "train-step", away).splitlines()[-1]
+    assert rlvr(*hint.partition("`")[2].partition("`")[0].split()[1:]).code == 0
+    assert hint.endswith("then name that with --logprobs")
+    assert rlvr("train-step", away, "--logprobs", copy / "more-logprobs").code == 0
+
+
 def test_another_policy_than_the_sampled_one_is_refused_unless_allowed(rlvr, refused, copy):
     rlvr("train-step", copy / "advantages", "--learning-rate", "1e-3")
     words = ("--model", copy / "update", "--out", copy / "second")

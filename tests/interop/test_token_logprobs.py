@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.interop import token_logprobs
+from rlvr_cli.interop import spoken, token_logprobs
 from rlvr_cli.interop.token_logprobs import Sampled
 
 TWO = [-0.25, -1.5]
@@ -101,3 +101,34 @@ def test_a_list_of_one_completion_is_none_of_one_token(row, expected):
 def test_what_is_something_else_is_refused(row, of, message):
     with pytest.raises(ValueError, match=message):
         token_logprobs.read(row, 0, of)
+
+
+def choice(*logp: float, **more) -> dict:
+    content = [{"token": "a", "logprob": each} for each in logp]
+    return {"message": {"role": "assistant", "content": "a" * len(logp)}, "finish_reason": "stop",
+            "logprobs": {"content": content}} | more  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"choices": [choice(*TWO), choice(-3.0)]},
+        {"response": {"choices": [choice(*TWO), choice(-3.0)]}},
+        {"response": {"status_code": 200, "body": {"choices": [choice(*TWO), choice(-3.0)]}}},
+        {"responses": [{"choices": [choice(*TWO)]}, {"choices": [choice(-3.0)]}]},
+    ],
+)
+def test_those_of_a_response_s_choices_are_read(row):
+    row = spoken.unpacked(row, ("response", "responses"))
+    read = [token_logprobs.read(row, number, 2) for number in range(2)]
+    assert read == [Sampled(TWO, texts=["a", "a"]), Sampled([-3.0], texts=["a"])]
+
+
+def test_the_ids_of_a_sole_choice_are_its_completion_s():
+    row = spoken.unpacked({"choices": [choice(*TWO, token_ids=[3, 4])]}, ("completion",))
+    assert token_logprobs.read(row) == Sampled(TWO, [3, 4], ["a", "a"])
+
+
+def test_choices_without_log_probs_have_none():
+    row = spoken.unpacked({"choices": [choice(-1.0, logprobs=None)]}, ("completion",))
+    assert token_logprobs.read(row) is None

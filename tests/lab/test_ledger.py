@@ -113,7 +113,7 @@ def test_the_page_counts_and_shows_every_check():
     group = [ClaimResult(CLAIM, (YES, OPEN)), ClaimResult(CLAIM, ()), ClaimResult(OURS, (YES,))]
     found = {"x": ("A paper", group)}
     page = markdown.page(found, seeds=7, command="rlvr lab claims")
-    assert "2 claims: 0 holds, 1 holds in part, 0 does not hold, 1 cannot be tested here" in page
+    assert "2 claims: 0 hold, 1 holds in part, 0 do not hold, 1 cannot be tested here" in page
     assert "Not counted: questions of ours, which no paper claims (X2)." in page
     assert "| [X1](#x1) | It does | holds in part |  |" in page
     assert "| [X2](#x2) | It does so twice | holds |  |" in page
@@ -136,7 +136,7 @@ def test_the_page_in_docs_is_of_these_claims_and_figures():
 
 def test_the_docs_count_the_verdicts_of_the_page():
     page = (ROOT / "docs/claims.md").read_text()
-    found = r"(\d+) claims: (\d+) holds, (\d+) holds in part, (\d+) does not hold, (\d+)"
+    found = r"(\d+) claims: (\d+) hold, (\d+) hold in part, (\d+) do not hold, (\d+)"
     counts = re.search(found, page)
     words = "of {} claims {} hold at this scale, {} in part, {} do not, and {} cannot be tested"
     assert words.format(*counts.groups()) in (ROOT / "docs/lab.md").read_text()

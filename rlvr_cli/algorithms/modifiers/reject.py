@@ -28,13 +28,14 @@ def build(
 ) -> Modifier:
     """The gain times 0 where a gap of pi_old to pi_behaviour is out of bounds, else times 1.
 
-        k1  log w_t, from -below to above; a `below` of 0 is `above`
+        k1  log w_t, from -below to above; w_t = pi_old(y_t) / pi_behaviour(y_t)
         k2  (log w_t)^2 / 2, at most above
-        k3  w_t - 1 - log w_t, at most above        w_t = pi_old(y_t) / pi_behaviour(y_t)
+        k3  w_t - 1 - log w_t, at most above
 
-    Bounds are in nats. `over=token` drops tokens; else whole completions are dropped, by the mean
-    of their tokens, the sum, or any token (max). `by=k1,over=mean` bounds the geometric mean of
-    w_t. Counts and penalties stay as they are; `is-correction` beside it weighs what is left.
+    A `below` of 0 is `above`. Bounds are in nats. `over=token` drops tokens; else whole completions
+    are dropped, by the mean of their tokens, the sum, or any token (max). `by=k1,over=mean` bounds
+    the geometric mean of w_t. Counts and penalties stay as they are; `is-correction` beside it
+    weighs what is left.
     """
     if not 0 < above < math.inf:
         raise ValueError("above must be above 0, and finite")
