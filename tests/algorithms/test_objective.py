@@ -439,10 +439,12 @@ def test_a_group_of_equal_rewards_gets_exactly_zero_and_stays(spec):
     assert bool(made["keep"].all())
 
 
-def test_a_tiny_eps_does_not_turn_rounding_into_an_advantage():
-    # The float64 mean of ten times 0.1 is not 0.1.
-    goal = objective.build("grpo:eps=1e-12")
-    for reward, size in [(0.1, 10), (0.3, 6), (float(torch.tensor(0.3)), 6), (0.7, 9)]:
+@pytest.mark.parametrize("name", ["grpo", "lite-ppo", "maxrl", "pass-at-k"])
+@pytest.mark.parametrize("eps", ["1e-12", "0"])
+def test_no_eps_turns_equal_rewards_into_an_advantage(name, eps):
+    # The float64 mean of ten times 0.1 is not 0.1, and 0 over 0 is no number.
+    goal = objective.build(f"{name}:eps={eps}")
+    for reward, size in [(0, 6), (0.1, 10), (0.3, 6), (float(torch.tensor(0.3)), 6), (0.7, 9)]:
         made = objective.advantages(goal, step_of([reward] * size, [0] * size))
         assert made["advantage"].tolist() == [0] * size
 

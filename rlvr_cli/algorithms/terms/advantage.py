@@ -23,7 +23,8 @@ def group_norm(reward_N: Tensor, group_N: Tensor, *, eps: float = 1e-6, ddof: in
 
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        (GRPO, arXiv:2402.03300, sec. 4.1.2)
     """
-    return group_mean(reward_N, group_N) / (group_stats.std(reward_N, group_N, ddof=ddof) + eps)
+    off_N = group_mean(reward_N, group_N)
+    return _over(off_N, group_stats.std(reward_N, group_N, ddof=ddof) + eps)
 
 
 def group_mean(reward_N: Tensor, group_N: Tensor) -> Tensor:
@@ -51,7 +52,7 @@ def batch_norm(
     """
     off_N = group_mean(reward_N, group_N)
     value_N = reward_N if of == "rewards" else off_N
-    return off_N / (group_stats.std(value_N, torch.zeros_like(group_N), ddof=ddof) + eps)
+    return _over(off_N, group_stats.std(value_N, torch.zeros_like(group_N), ddof=ddof) + eps)
 
 
 def decoupled(
@@ -75,7 +76,7 @@ def decoupled(
         there_N = ~reward_N.isnan()
         normed = group_norm(reward_N[there_N], group_N[there_N], eps=eps, ddof=ddof)
         sum_N[there_N] += share * normed
-    return sum_N / (group_stats.std(sum_N, torch.zeros_like(group_N), ddof=ddof) + eps)
+    return _over(sum_N, group_stats.std(sum_N, torch.zeros_like(group_N), ddof=ddof) + eps)
 
 
 def leave_one_out(reward_N: Tensor, group_N: Tensor) -> Tensor:
@@ -110,8 +111,7 @@ def over_mean(reward_N: Tensor, group_N: Tensor, *, eps: float) -> Tensor:
     arXiv:2602.02710)
     """
     mean_N = group_stats.mean(reward_N, group_N)
-    over_N = (reward_N - mean_N) / (mean_N + eps)
-    return torch.where(_constant(reward_N, group_N), 0.0, over_N)
+    return _over(group_mean(reward_N, group_N), mean_N + eps)
 
 
 def length_weighted(reward_N: Tensor, group_N: Tensor, length_N: Tensor) -> Tensor:
@@ -187,6 +187,11 @@ def overlong(length_N: Tensor, *, longest: int, buffer: int) -> Tensor:
     min(-(len - (L_max - L_buf)) / L_buf, 0)        (DAPO, arXiv:2503.14476, eq. 13)
     """
     return -(length_N.to(torch.float64) - (longest - buffer)).clamp(min=0) / buffer
+
+
+def _over(value_N: Tensor, scale_N: Tensor) -> Tensor:
+    """A quotient that is 0 where the value is, whatever it is divided by (`eps=0`)."""
+    return torch.where(value_N == 0, value_N, value_N / scale_N)
 
 
 def _constant(reward_N: Tensor, group_N: Tensor) -> Tensor:
