@@ -18,6 +18,7 @@ VARIANTS = {
     "grpo": ["--model=builtin", "--prompts={root}/train", "--heldout={root}/heldout", "--ahead=1"],
     "grpo+dlc": ["--memory-model=auto"],
     "apo+is-correction+reject+off-policy-mask": ["--max-draws=2"],
+    "grpo+clip-cov+kl-cov+top-entropy": [],
 }
 
 
