@@ -36,6 +36,12 @@ FAMILIES = {
     "iac": "IAC, from When Sharpening Becomes Collapse",
     "dapo-iac-dlc": "DAPO with IAC and DLC",
     "grpo-n": "two-stage training",
+    "ce-gppo": "CE-GPPO",
+    "clip-cov": "Clip-Cov, from The Entropy Mechanism",
+    "kl-cov": "KL-Cov, from the same paper",
+    "dppo-tv": "DPPO with total variation",
+    "maxrl": "MaxRL",
+    "vespo": "VESPO",
 }
 
 EXAMPLE = {  # verdicts on four completions of each prompt, by file

@@ -18,6 +18,7 @@ VARIANTS = {
     "grpo": ["--model=builtin", "--prompts={root}/train", "--heldout={root}/heldout", "--ahead=1"],
     "grpo+dlc": ["--memory-model=auto"],
     "apo+is-correction+reject+off-policy-mask": ["--max-draws=2"],
+    "grpo+clip-cov+kl-cov+top-entropy": [],
 }
 
 
@@ -132,7 +133,8 @@ def test_every_figure_of_a_stage_is_on_the_page_and_occurs(
     for name in ("some", "more"):
         Path(f"{name}.jsonl").write_text(json.dumps({"prompt": name, "answer": "1"}) + "\n")
     if stage == "train-step":
-        algo = "--algo=nsr+anchor+is-correction+reject+off-policy-mask"
+        chosen = "clip-cov+kl-cov+top-entropy"
+        algo = f"--algo=nsr+anchor+is-correction+reject+off-policy-mask+{chosen}"
         anchored = ["advantage", "scores", algo, "--out=corrected"]
         reference = ["logprob", "rollouts", "--ref-model=builtin", "--ref-top-k=8"]
         assert rlvr(*anchored).code == rlvr(*reference).code == 0
