@@ -58,6 +58,8 @@ def test_a_changed_checkpoint_is_named(rlvr, refused, copy, name):
     assert "checkpoint` is not as it was written" in refused(3, "check", copy / "update")
 
 
-@pytest.mark.parametrize(("name", "message"), [("nope", "does not exist"), (".", "no _manifest")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("nope", "does not exist"), (".", "is an empty folder")]
+)
 def test_what_is_no_directory_of_shards_is_refused(refused, tmp_path, name, message):
     assert message in refused(3, "check", tmp_path / name)

@@ -112,7 +112,11 @@ def test_another_directory_than_rollouts_is_refused(refused, chain):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--columns", "entrpy"), 2, "the columns are old_logp, entropy, max_prob, ref_logp"),
+        (
+            ("--columns", "entrpy"),
+            2,
+            "the columns are old_logp, entropy, max_prob, collision, ref_logp",
+        ),
         (("--columns", "ref_logp"), 2, "--ref-model"),
         (("--ref-top-k", 8), 2, "ref_topk_ids needs a reference policy"),
         ((*REF, "--columns", "ref_topk_ids"), 2, "--ref-top-k is 0"),

@@ -106,7 +106,7 @@ TABLE = {
 TABLE |= {
     "vespo": ("vespo", {"vespo": {"k_pos": 2, "lambda_pos": 3, "k_neg": 3, "lambda_neg": 2}}),
     "ce-gppo": ("ce-gppo", {"ce-gppo": CLIP | {"beta1": 0.75, "beta2": 1}, "dual-clip": {"c": 10}}),
-    "maxrl": ("maxrl", {"maxrl": CLIP | TOKENS}),
+    "maxrl": ("maxrl", {"maxrl": CLIP | TOKENS, "dual-clip": DUAL}),
     "dppo-tv": ("dppo", {"dppo-tv": {"low": 0.15, "high": 0.15, "aggregation": "constant"}}),
 }
 RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
@@ -156,10 +156,12 @@ def test_what_verl_does_unless_told_otherwise_is_the_same_in_all_that_it_trained
     spec = run_config.recipe(name)[1].train.algo
     parts, made = parts_of(spec), objective.build(spec)
     is_clipped = made.clip is not None and made.ratio == "token"
-    own = "dapo" in parts  # its paper's code has 10
-    is_verls = family != "apmpo"  # whose paper names no trainer
-    assert ("dual-clip" in parts) == (is_verls and is_clipped and not own)
-    assert made.dual_clip == (10 if own else 3 if is_verls and is_clipped else None)
+    own = bool({"dapo", "ce-gppo"} & set(parts))  # their authors' code has 10
+    without = {"clip-cov", "kl-cov"} & set(parts)  # losses of verl's without a dual clip
+    is_verls = family != "apmpo" and not without  # whose paper names no trainer
+    bound = 10 if own else 3 if is_verls and is_clipped else None
+    assert made.dual_clip == bound
+    assert ("dual-clip" in parts) == (bound is not None and "dapo" not in parts)
 
 
 @every_recipe
