@@ -1,6 +1,6 @@
 """Whether noise 2 and merged products of the graph engine are right on a GPU, and what they save.
 
-    python benchmarks/decoding_anew.py [--only checks draws attention steps variants]
+    python -P benchmarks/decoding_anew.py [--only checks draws attention steps variants]
 
 Within eight minutes, with no files but the checkout. Old and new in one process, on
 Qwen2.5-1.5B's shape with random weights. One JSON line a measurement; the last one lists the
@@ -22,11 +22,11 @@ import gc
 import json
 import sys
 import time
+from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
-from graph_timing import replay_ms
 from torch import Tensor
 
 from rlvr_cli.kernels import (
@@ -40,6 +40,11 @@ from rlvr_cli.kernels import (
     triton_search,
 )
 from rlvr_cli.protocols import SamplingParams
+
+sys.path.append(str(Path(__file__).parent))
+from graph_timing import replay_ms
+
+sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
 
 START = time.perf_counter()
 CUDA = torch.cuda.is_available()

@@ -1,6 +1,6 @@
 """Milliseconds of drawing a token of each row: the project's kernel beside others that read less.
 
-    python benchmarks/sampling_methods.py
+    python -P benchmarks/sampling_methods.py
 
 `one pass` finds logsumexp and winner together, in float32, with 64 bits of noise a token; `search`
 is top-p and top-k by thresholds. First each method's tokens are compared with float64's, and the
@@ -14,14 +14,19 @@ import functools
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
-from graph_timing import replay_ms
 from torch import Tensor
 
 from rlvr_cli.kernels.reference import seeds_at
+
+sys.path.append(str(Path(__file__).parent))
+from graph_timing import replay_ms
+
+sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
 
 LOG2E = 1.4426950408889634
 CUDA = torch.cuda.is_available()
