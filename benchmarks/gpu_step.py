@@ -4,8 +4,8 @@
     python -P benchmarks/gpu_step.py ours DIR --prompts 256 --new-tokens 1024
     python -P benchmarks/gpu_step.py bare DIR --prompts 256 --new-tokens 1024
 
-The weights are random, so lengths are those asked for and every completion is wrong: the objective
-is nsr, which trains on all of them. `ours` prints the record of each step, whose first one starts
+The weights are random, so lengths are those asked for, or geometric with `make --mean-length 341`,
+and every completion is wrong: the objective is nsr, which trains on all of them. `ours` prints the record of each step, whose first one starts
 the engines, and the seconds that files took: parts, manifests, spools and reading them back.
 `bare` is vLLM's own LLM.generate on the same requests, with log-probs and without. More cards are
 scaling.py's.
@@ -60,7 +60,8 @@ def make(options: argparse.Namespace) -> None:
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         model = Qwen2ForCausalLM(config)
-    model.generation_config.eos_token_id = 0
+    ends = round(VOCABULARY / options.mean_length) if options.mean_length else 1
+    model.generation_config.eos_token_id = [0, *range(1000, 999 + ends)]
     model.save_pretrained(options.folder)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = letters + [f"w{i:x}" for i in range(VOCABULARY - len(letters) - 2)]
@@ -96,7 +97,6 @@ def ours(options: argparse.Namespace) -> None:
         words.append("--recompute-activations")
     with _timed_files() as seconds:
         rlvr(*words)
-    tokens = options.prompts * options.generations * options.new_tokens
     for line in (Path(options.out) / "metrics.jsonl").read_text().splitlines()[1:]:
         record = json.loads(line)
         complete = sum(record["seconds"].values())
@@ -105,8 +105,8 @@ def ours(options: argparse.Namespace) -> None:
             seconds={name: round(value, 2) for name, value in record["seconds"].items()},
             whole=round(complete, 2),
             tokens=record["tokens"],
-            rollout_tokens_s=round(tokens / record["seconds"]["rollout"]),
-            update_tokens_s=round(tokens / record["seconds"]["train_step"]),
+            rollout_tokens_s=round(record["tokens"] / record["seconds"]["rollout"]),
+            update_tokens_s=round(record["tokens"] / record["seconds"]["train_step"]),
             loss=record["loss"],
             norm=record["grad_norm"],
             gap=record["sampler_gap"],
@@ -217,6 +217,7 @@ def main() -> None:
     parser.add_argument("what", choices=("make", "ours", "bare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--shape", choices=SHAPES, default="qwen2.5-1.5b")
+    parser.add_argument("--mean-length", type=int, default=0, help="of make: so many ids end it")
     parser.add_argument("--prompts", type=int, default=256)
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--new-tokens", type=int, default=1024)
