@@ -5,10 +5,10 @@
     python -P benchmarks/gpu_step.py bare DIR --prompts 256 --new-tokens 1024
 
 The weights are random, so lengths are those asked for, or geometric with `make --mean-length 341`,
-and every completion is wrong: the objective is nsr, which trains on all of them. `ours` prints the record of each step, whose first one starts
-the engines, and the seconds that files took: parts, manifests, spools and reading them back.
-`bare` is vLLM's own LLM.generate on the same requests, with log-probs and without. More cards are
-scaling.py's.
+and every completion is wrong: the objective is nsr, which trains on all of them. `ours` prints the
+record of each step, whose first one starts the engines, and the seconds that files took: parts,
+manifests, spools and reading them back. `bare` is vLLM's own LLM.generate on the same requests,
+with log-probs and without. More cards are scaling.py's.
 """
 
 import argparse
