@@ -102,6 +102,14 @@ def _own_imports():
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_groups_of_an_ended_world():
+    """DeepSpeed holds on to groups of processes that vLLM, in the same process, has ended."""
+    groups = sys.modules.get("deepspeed.utils.groups")
+    if groups and not sys.modules["torch.distributed"].is_initialized():
+        groups._release_process_group_references()
+
+
 @pytest.fixture(scope="session")
 def s3_server():
     pytest.importorskip("s3fs")

@@ -60,10 +60,11 @@ def test_keys_move_among_what_the_filters_pass(view, imported):
 @pytest.mark.slow
 def test_a_search_finds_completions_prompts_and_golds_in_either_case(view, imported):
     async def act(screen):
-        for text, rows in (("EIGHT", 1), ("c?", 3), ("gold", 9), ("i", 4)):
+        found = (("EIGHT", "1 completion"), ("c?", "3 completions"), ("gold", "9 completions"))
+        for text, rows in (*found, ("i", "4 completions")):
             await screen.press("x")
             await screen.type(text)
-            assert f"{rows} completions: “{text}”" in screen.text("#top"), text
+            assert f"{rows}: “{text}”" in screen.text("#top"), text
         await screen.press("v", "v")
         assert "2 completions: wrong, “i”" in screen.text("#top")
 
@@ -392,7 +393,7 @@ def test_no_color_leaves_letters_in_the_terminals_own_colour(view, jsonl, monkey
 def test_a_filter_that_can_be_no_other_is_said_once(view, jsonl):
     async def act(screen):
         await screen.press("v")
-        assert screen.said == [] and "completions: no verdict" in screen.text("#top")
+        assert screen.said == [] and "1 completion: no verdict" in screen.text("#top")
         await screen.press("t", "s")
         assert screen.said == ["no other status is among these completions"]
 

@@ -14,8 +14,10 @@ def estimate(batch):
 
 
 def divergence(p, q):
-    with np.errstate(invalid="ignore"):  # of log-probs above 0, which chance makes here
-        return q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))
+    p, q = np.minimum(p, 1), np.minimum(q, 1)  # chance makes log-probs above 0 here
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = (1 - q) * np.log((1 - q) / (1 - p))
+    return q * np.log(q / p) + np.where(q == 1, 0, rest)
 
 
 def cost(row, batch, *, low, high, weight):
