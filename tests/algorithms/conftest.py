@@ -377,3 +377,24 @@ def gains():
         return SimpleNamespace(value=value.item(), slope=by_leaf["logp"], by=by_leaf)
 
     return run
+
+
+@pytest.fixture
+def counted():
+    """How many tokens a choice of them counts as chosen and in all: one of two, and one masked."""
+
+    def run(spec, column):
+        batch = TokenBatch(
+            logp_BT=torch.zeros(1, 3, requires_grad=True),
+            old_logp_BT=torch.zeros(1, 3),
+            mask_BT=torch.tensor([[True, True, False]]),
+            advantage_B=torch.ones(1),
+            entropy_BT=torch.zeros(1, 3),
+            token_columns={column: torch.tensor([[1.0, 0.0, 1.0]])},
+        )
+        goal = objective.build(spec)
+        result = objective.loss(goal, batch, Totals(tokens=2, sequences=1, max_length=3))
+        metrics = objective.token_metrics(goal, batch, result)
+        return metrics[column], metrics[f"{column}_among"]
+
+    return run

@@ -57,24 +57,22 @@ def build(
         assert batch.behaviour_logp_BT is not None, "declared in needs"
         return correction.drift(batch.old_logp_BT, batch.behaviour_logp_BT, batch.mask_BT)
 
+    def weight(batch: TokenBatch) -> Tensor:
+        return weigh(drift(batch), low=low, cap=cap)
+
     def factor(batch: TokenBatch) -> Tensor:
-        weight_BT = weigh(drift(batch), low=low, cap=cap)
-        return weight_BT / batch.columns[_MEAN][:, None] if normalize else weight_BT
+        return weight(batch) / batch.columns[_MEAN][:, None] if normalize else weight(batch)
 
     def mean(batch: TokenBatch) -> float:
-        weight_BT = weigh(drift(batch), low=low, cap=cap)
-        return correction.mean_weight(
-            weight_BT, batch.mask_BT, of="completions" if is_sequence else "tokens"
-        )
+        of: Literal["completions", "tokens"] = "completions" if is_sequence else "tokens"
+        return correction.mean_weight(weight(batch), batch.mask_BT, of=of)
 
     def cut(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        drift_BT = drift(batch)
-        full_BT = weigh(drift_BT, low=0.0, cap=math.inf)
-        return weigh(drift_BT, low=low, cap=cap) != full_BT, torch.ones_like(batch.mask_BT)
+        full_BT = weigh(drift(batch), low=0.0, cap=math.inf)
+        return weight(batch) != full_BT, torch.ones_like(batch.mask_BT)
 
     def lost(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        weight_BT = weigh(drift(batch), low=low, cap=cap)
-        return weight_BT < _LITTLE, torch.ones_like(batch.mask_BT)
+        return weight(batch) < _LITTLE, torch.ones_like(batch.mask_BT)
 
     def modify(objective: Objective) -> Objective:
         return replace(

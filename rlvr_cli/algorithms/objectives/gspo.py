@@ -4,8 +4,6 @@ Elsewhere: TRL, slime, NeMo-RL, OpenRLHF, AReaL, ms-swift; in verl and SkyRL it 
 Use: Mixtures of experts, or noise in token ratios that a mean over the completion takes out.
 """
 
-from dataclasses import replace
-
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
@@ -18,18 +16,12 @@ def build(
     L = -1/N sum_i min(s_i A_i, clip(s_i, 1 - clip_low, 1 + clip_high) A_i)
     s_i = exp(mean_t d_it),  A_i = (R_i - mean R) / (std R + eps)
     """
-    base = token_clip.objective(
+    return token_clip.of_completions(
         lambda step: {
             "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
         },
         weight.seq_mean_token_mean,
+        ratio.length_normalized,
         low=clip_low,
         high=clip_high,
-    )
-    return replace(
-        base,
-        log_ratio=lambda batch: ratio.length_normalized(
-            batch.logp_BT, batch.old_logp_BT, batch.mask_BT
-        ),
-        ratio="sequence",
     )

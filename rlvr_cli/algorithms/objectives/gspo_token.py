@@ -4,8 +4,6 @@ Elsewhere: verl and SkyRL (as `gspo`), TRL (experimental), ms-swift (`sequence_t
 Use: In place of `gspo` together with a weight of tokens, such as `+is-correction`.
 """
 
-from dataclasses import replace
-
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
@@ -21,18 +19,12 @@ def build(
     The gradient is that of `gspo` while all tokens of a completion weigh the same. A weight of
     single tokens, as `+is-correction` gives, stays with its token here and is averaged in `gspo`.
     """
-    base = token_clip.objective(
+    return token_clip.of_completions(
         lambda step: {
             "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
         },
         weight.seq_mean_token_mean,
+        ratio.token_of_sequence,
         low=clip_low,
         high=clip_high,
-    )
-    return replace(
-        base,
-        log_ratio=lambda batch: ratio.token_of_sequence(
-            batch.logp_BT, batch.old_logp_BT, batch.mask_BT
-        ),
-        ratio="sequence",
     )

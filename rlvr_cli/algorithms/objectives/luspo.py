@@ -4,8 +4,6 @@ Elsewhere: TRL, its authors' code on verl.
 Use: In place of `gspo` where completions get ever shorter.
 """
 
-from dataclasses import replace
-
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
@@ -21,18 +19,12 @@ def build(
     A token's gradient does not depend on the length of its completion. It is larger than with
     `gspo` by that length, which the norm that gradients are clipped at and AdamW even out.
     """
-    base = token_clip.objective(
+    return token_clip.of_completions(
         lambda step: {
             "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
         },
         weight.seq_mean_token_sum,
+        ratio.length_normalized,
         low=clip_low,
         high=clip_high,
-    )
-    return replace(
-        base,
-        log_ratio=lambda batch: ratio.length_normalized(
-            batch.logp_BT, batch.old_logp_BT, batch.mask_BT
-        ),
-        ratio="sequence",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective, Step, Totals
@@ -31,6 +32,25 @@ def objective(
         ),
         weight=weight,
         clip=(low, high),
+    )
+
+
+def of_completions(
+    advantage: Callable[[Step], dict[str, Tensor]],
+    weight: Callable[[Tensor, Totals], Tensor],
+    log_ratio: Callable[[Tensor, Tensor, Tensor], Tensor],
+    *,
+    low: float,
+    high: float,
+) -> Objective:
+    """The same clip of a completion's ratio, whose log stands at each of its tokens.
+
+    `log_ratio` makes it of log-probs, old log-probs and the mask, [B, T] each.
+    """
+    return replace(
+        objective(advantage, weight, low=low, high=high),
+        log_ratio=lambda batch: log_ratio(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
+        ratio="sequence",
     )
 
 

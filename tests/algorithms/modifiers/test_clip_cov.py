@@ -8,7 +8,7 @@ import torch
 from torch import tensor
 
 from rlvr_cli.algorithms import objective
-from rlvr_cli.algorithms.objective import TokenBatch, Tokens, Totals
+from rlvr_cli.algorithms.objective import Tokens
 from rlvr_cli.errors import UsageError
 
 DEFAULTS = "clip-cov:share=0.0002,low=1.0,high=5.0,seed=0"
@@ -111,19 +111,8 @@ def test_another_seed_draws_others():
     assert one["cov_clipped"].tolist() != other["cov_clipped"].tolist()
 
 
-def test_the_share_of_tokens_that_are_drawn_is_counted():
-    batch = TokenBatch(
-        logp_BT=torch.zeros(1, 3, requires_grad=True),
-        old_logp_BT=torch.zeros(1, 3),
-        mask_BT=tensor([[True, True, False]]),
-        advantage_B=torch.ones(1),
-        entropy_BT=torch.zeros(1, 3),
-        token_columns={"cov_clipped": tensor([[1.0, 0.0, 1.0]])},
-    )
-    goal = objective.build("grpo+clip-cov")
-    result = objective.loss(goal, batch, Totals(tokens=2, sequences=1, max_length=3))
-    metrics = objective.token_metrics(goal, batch, result)
-    assert (metrics["cov_clipped"], metrics["cov_clipped_among"]) == (1, 2)
+def test_the_share_of_tokens_that_are_drawn_is_counted(counted):
+    assert counted("grpo+clip-cov", "cov_clipped") == (1, 2)
 
 
 @pytest.mark.parametrize("option", ["share=0", "share=1.1", "low=5", "low=nan"])

@@ -6,7 +6,7 @@ import torch
 from torch import tensor
 
 from rlvr_cli.algorithms import objective
-from rlvr_cli.algorithms.objective import TokenBatch, Tokens, Totals
+from rlvr_cli.algorithms.objective import Tokens
 from rlvr_cli.errors import UsageError
 
 DEFAULTS = "top-entropy:share=0.2"
@@ -72,19 +72,8 @@ def test_all_tokens_are_chosen_at_a_share_of_one():
     assert chosen([0.3, 0.0, 2.0], 1) == [1, 1, 1]
 
 
-def test_the_share_of_tokens_that_are_trained_is_counted():
-    batch = TokenBatch(
-        logp_BT=torch.zeros(1, 3, requires_grad=True),
-        old_logp_BT=torch.zeros(1, 3),
-        mask_BT=tensor([[True, True, False]]),
-        advantage_B=torch.ones(1),
-        entropy_BT=torch.zeros(1, 3),
-        token_columns={"top_entropy": tensor([[1.0, 0.0, 1.0]])},
-    )
-    goal = objective.build("grpo+top-entropy")
-    result = objective.loss(goal, batch, Totals(tokens=2, sequences=1, max_length=3))
-    metrics = objective.token_metrics(goal, batch, result)
-    assert (metrics["top_entropy"], metrics["top_entropy_among"]) == (1, 2)
+def test_the_share_of_tokens_that_are_trained_is_counted(counted):
+    assert counted("grpo+top-entropy", "top_entropy") == (1, 2)
 
 
 @pytest.mark.parametrize("option", ["share=0", "share=1.1", "share=nan"])
