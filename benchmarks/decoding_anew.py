@@ -16,10 +16,7 @@ variants   kernels that are compiled again as the number of tokens changes
 Shapes: B rows, V vocabulary.
 """
 
-import argparse
 import copy
-import gc
-import json
 import sys
 import time
 from pathlib import Path
@@ -42,27 +39,15 @@ from rlvr_cli.kernels import (
 from rlvr_cli.protocols import SamplingParams
 
 sys.path.append(str(Path(__file__).parent))
-from graph_timing import replay_ms
+from gpu_checks import CUDA, clean, replay_ms, require, run, say
 
 sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
 
-START = time.perf_counter()
-CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
 SIZE = 151_936 if CUDA else 2100
 SPREADS = {"flat": 1.0, "middle": 2.5, "sharp": 4.9}  # standard deviations of logits
 SHAPE = (1536, 28, 12, 2, 8960) if CUDA else (64, 2, 4, 2, 128)
 PROMPT, PLACES = (544, 1088) if CUDA else (5, 64)
-MISSED: list[str] = []
-
-
-def say(**facts) -> None:
-    print(json.dumps({"t": round(time.perf_counter() - START, 1), **facts}), flush=True)
-
-
-def require(what: str, is_met: bool) -> None:
-    if not is_met:
-        MISSED.append(what)
 
 
 def logits_of(kind: str, rows: int, seed: int) -> Tensor:
@@ -375,12 +360,6 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def clean() -> None:
-    gc.collect()
-    if CUDA:
-        torch.cuda.empty_cache()
-
-
 # ---------------------------------------------------------------- variants
 
 
@@ -411,27 +390,8 @@ def variants() -> None:
 def main() -> int:
     parts = {"checks": checks, "draws": draws, "attention": attend, "steps": steps,
              "variants": variants}  # fmt: skip
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument(
-        "--only", nargs="+", choices=parts, default=["checks"] if not CUDA else list(parts)
-    )
-    parser.add_argument("--budget-s", type=float, default=440.0)
-    options = parser.parse_args()
-    card = torch.cuda.get_device_name() if CUDA else "cpu"
-    say(card=card, torch=torch.__version__, triton=triton.__version__)
-    for name in options.only:
-        if time.perf_counter() - START > options.budget_s:
-            require(f"time for {name}", False)
-            continue
-        try:
-            parts[name]()
-        except Exception as error:  # the other parts say what they have to say
-            require(f"{name}: {type(error).__name__}: {str(error)[:300]}", False)
-        clean()
-    say(not_met=MISSED)
-    return 1 if MISSED else 0
+    return run(parts, chosen=list(parts) if CUDA else ["checks"], budget_s=440.0,
+               description=__doc__, triton=triton.__version__)  # fmt: skip
 
 
 if __name__ == "__main__":

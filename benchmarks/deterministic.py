@@ -15,10 +15,7 @@ speed    tokens a second with and without, in turn; at least half must remain
 Shapes: N rows, H width, V columns of a product.
 """
 
-import argparse
 import functools
-import gc
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -33,36 +30,22 @@ from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 
-START = time.perf_counter()
-CUDA = torch.cuda.is_available()
+sys.path.append(str(Path(__file__).parent))
+from gpu_checks import CUDA, clean, require, run, say
+
+sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
+
 DEVICE = torch.device("cuda" if CUDA else "cpu")
 if CUDA:
     from rlvr_cli.kernels import triton_causal, triton_invariant
 # hidden, layers, heads, key heads, inner, vocabulary; rows of a batch, prompt, new tokens
 SHAPE = (1536, 28, 12, 2, 8960, 151_936) if CUDA else (64, 2, 4, 2, 96, 300)
 ROWS, PROMPT, NEW = (512, 64, 448) if CUDA else (16, 6, 9)
-MISSED: list[str] = []
-
-
-def say(**facts) -> None:
-    print(json.dumps({"t": round(time.perf_counter() - START, 1), **facts}), flush=True)
-
-
-def require(what: str, is_met: bool) -> None:
-    if not is_met:
-        MISSED.append(what)
 
 
 def wait() -> None:
     if CUDA:
         torch.cuda.synchronize()
-
-
-def clean() -> None:
-    gc.collect()
-    wait()
-    if CUDA:
-        torch.cuda.empty_cache()
 
 
 # ---------------------------------------------------------------- kernels
@@ -297,24 +280,7 @@ def speed() -> None:
 
 def main() -> int:
     parts = {"kernels": kernels, "bits": bits, "speed": speed}
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
-    parser.add_argument("--budget-s", type=float, default=200.0)
-    options = parser.parse_args()
-    say(card=torch.cuda.get_device_name() if CUDA else "cpu", torch=torch.__version__)
-    for name in options.only:
-        if time.perf_counter() - START > options.budget_s:
-            require(f"time for {name}", False)
-            continue
-        try:
-            parts[name]()
-        except Exception as error:  # the other parts say what they have to say
-            require(f"{name}: {type(error).__name__}: {str(error)[:300]}", False)
-        clean()
-    say(not_met=MISSED)
-    return 1 if MISSED else 0
+    return run(parts, chosen=list(parts), budget_s=200.0, description=__doc__)
 
 
 if __name__ == "__main__":

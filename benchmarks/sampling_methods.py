@@ -24,7 +24,7 @@ from torch import Tensor
 from rlvr_cli.kernels.reference import seeds_at
 
 sys.path.append(str(Path(__file__).parent))
-from graph_timing import replay_ms
+from gpu_checks import replay_ms
 
 sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
 
