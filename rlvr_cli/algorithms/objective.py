@@ -85,6 +85,14 @@ class TokenBatch:
     anchor_ref_logp_BT: Tensor | None = None  # log of the reference policy's mass on it
     columns: dict[str, Tensor] = field(default_factory=dict)  # per row, [B]
     token_columns: dict[str, Tensor] = field(default_factory=dict)  # [B, T]
+    at_N: Tensor | None = None  # the trained tokens in the flattened mask, where they are known
+
+    def trained(self, value_BT: Tensor) -> Tensor:
+        """The values of trained tokens, row after row, [N].
+
+        A GPU that has to look for them in the mask keeps the host waiting.
+        """
+        return value_BT[self.mask_BT] if self.at_N is None else value_BT.flatten()[self.at_N]
 
     @property
     def advantage_BT(self) -> Tensor:
@@ -333,27 +341,27 @@ def _bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict[str, float]:
-    """Sums (and extremes, by their suffix) over the trained tokens of a micro-batch."""
-    mask_BT = batch.mask_BT
-    log_ratio_N = result.log_ratio_BT[mask_BT].double()
+def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict[str, Tensor]:
+    """Sums (and extremes, by their suffix) over the trained tokens of a micro-batch, in float64."""
+    log_ratio_N = batch.trained(result.log_ratio_BT).double()
     ratio_N = log_ratio_N.clamp(-LIMIT, LIMIT).exp()
-    x_N = (batch.logp_BT.detach() - batch.old_logp_BT)[mask_BT].double().clamp(-LIMIT, LIMIT)
+    gap_BT = batch.logp_BT.detach() - batch.old_logp_BT
+    x_N = batch.trained(gap_BT).double().clamp(-LIMIT, LIMIT)
     sums = {
-        "loss": float(result.value.detach()),
-        "entropy": float(batch.entropy_BT.detach()[mask_BT].double().sum()),
-        "clipped": float(_is_clipped(objective, batch, result)[mask_BT].sum()),
-        "clamped": float((log_ratio_N.abs() > LIMIT).sum()),
-        "kl": float((x_N.expm1() - x_N).sum()),
-        "ratio": float(ratio_N.sum()),
-        "ratio_min": float(ratio_N.min()) if len(ratio_N) else 1.0,
-        "ratio_max": float(ratio_N.max()) if len(ratio_N) else 1.0,
+        "loss": result.value.detach(),
+        "entropy": batch.trained(batch.entropy_BT.detach()).double().sum(),
+        "clipped": batch.trained(_is_clipped(objective, batch, result)).sum(),
+        "clamped": (log_ratio_N.abs() > LIMIT).sum(),
+        "kl": (x_N.expm1() - x_N).sum(),
+        "ratio": ratio_N.sum(),
+        "ratio_min": ratio_N.min() if len(ratio_N) else torch.ones(()),
+        "ratio_max": ratio_N.max() if len(ratio_N) else torch.ones(()),
     }
     for name, share in objective.shares:
         hit_BT, among_BT = share(batch, result.log_ratio_BT)
-        sums[name] = float((hit_BT & among_BT & mask_BT).sum())
-        sums[f"{name}_among"] = float((among_BT & mask_BT).sum())
-    return sums
+        sums[name] = (hit_BT & among_BT & batch.mask_BT).sum()
+        sums[f"{name}_among"] = (among_BT & batch.mask_BT).sum()
+    return {name: value.double() for name, value in sums.items()}
 
 
 def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor:

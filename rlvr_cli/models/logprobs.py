@@ -16,6 +16,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.models import lm_head, packing
 from rlvr_cli.protocols import Floats, Row
+from rlvr_cli.runtime.device import moved
 
 _SMALL = 20_000_000  # parameters
 _THREADS = torch.get_num_threads()
@@ -27,6 +28,7 @@ class CompletionStats(NamedTuple):
     entropy_BT: Tensor  # nats, 0 where masked
     max_prob_BT: Tensor  # 0 where masked
     anchor_logp_BT: Tensor | None = None  # nats, -inf where the anchor set is empty, 0 where masked
+    at_N: Tensor | None = None  # the trained tokens in the flattened mask
 
 
 class TopK(NamedTuple):
@@ -137,6 +139,7 @@ def with_collision(
 
 class _States(NamedTuple):
     mask_BT: Tensor
+    at_N: Tensor  # the completions' tokens in the flattened mask
     hidden_NH: Tensor  # what each completion token is predicted from
     target_N: Tensor
     head: lm_head.OutputHead
@@ -154,34 +157,44 @@ def _states(model: Any, rows: list[Row]) -> _States:
     for token_S, row in zip(token_BS, rows, strict=True):
         token_S[: len(row.prompt_token_ids)] = row.prompt_token_ids
         token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
-    input_BS = torch.from_numpy(token_BS).to(device)
-    size_B = torch.tensor([row.size for row in rows], device=device)
+    mask_BT = _mask(rows)
+    row_N, offset_N = mask_BT.nonzero(as_tuple=True)
+    place_N = torch.tensor([len(row.prompt_token_ids) for row in rows])[row_N] + offset_N
+    input_BS, row_N, place_N, mask_BT, at_N = (
+        moved(value, device)
+        for value in (torch.from_numpy(token_BS), row_N, place_N, mask_BT, _positions(mask_BT))
+    )
     hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
-
-    prompt_B = torch.tensor([len(row.prompt_token_ids) for row in rows], device=device)
-    width = max(len(row.token_ids) for row in rows)
-    offset_T = torch.arange(width, device=device)
-    mask_BT = offset_T < (size_B - prompt_B)[:, None]
-    where_BT = (prompt_B[:, None] + offset_T).clamp(max=length - 1)
-    row_N, _ = mask_BT.nonzero(as_tuple=True)
-    at_N = where_BT[mask_BT]
-    hidden_NH = hidden_BSH[row_N, at_N - 1]
-    return _States(mask_BT, hidden_NH, input_BS[row_N, at_N], lm_head.of(model))
+    hidden_NH = hidden_BSH[row_N, place_N - 1]
+    return _States(mask_BT, at_N, hidden_NH, input_BS[row_N, place_N], lm_head.of(model))
 
 
 def _packed_states(model: Any, rows: list[Row], least: int) -> _States:
     device = _prepared(model, rows)
     packed = packing.pack(rows, device, least=least)
+    mask_BT = _mask(rows)
+    row_N, offset_N = mask_BT.nonzero(as_tuple=True)
+    first_B = np.cumsum([len(row.prompt_token_ids) for row in rows])
+    first_B[1:] += np.cumsum([len(row.token_ids) for row in rows])[:-1]
+    place_N, at_N, mask_BT = (
+        moved(value, device)
+        for value in (torch.from_numpy(first_B)[row_N] + offset_N, _positions(mask_BT), mask_BT)
+    )
     hidden_SH = model.base_model(
         input_ids=packed.token_1S, position_ids=packed.place_1S, use_cache=False, packed=packed.ends
     ).last_hidden_state[0]
+    target_N = packed.token_1S[0, place_N]
+    return _States(mask_BT, at_N, hidden_SH[place_N - 1], target_N, lm_head.of(model))
+
+
+def _mask(rows: list[Row]) -> Tensor:
+    """True on the tokens of completions, at the left of [B, T]; on the host."""
     length_B = torch.tensor([len(row.token_ids) for row in rows])
-    mask_BT = torch.arange(int(length_B.max())) < length_B[:, None]
-    last_B = torch.tensor([row.size for row in rows]).cumsum(0)
-    offset_BT = torch.arange(mask_BT.shape[1]) - length_B[:, None]
-    at_N = (last_B[:, None] + offset_BT)[mask_BT].to(device)
-    target_N = packed.token_1S[0, at_N]
-    return _States(mask_BT.to(device), hidden_SH[at_N - 1], target_N, lm_head.of(model))
+    return torch.arange(int(length_B.max())) < length_B[:, None]
+
+
+def _positions(mask_BT: Tensor) -> Tensor:
+    return mask_BT.flatten().nonzero()[:, 0]
 
 
 def _prepared(model: Any, rows: list[Row]) -> torch.device:
@@ -201,7 +214,7 @@ def _stats(
     if top_k:
         topk_NK = _anchor_ids(rows, top_k)
         _check_ids(topk_NK, states.head.weight_VH.shape[0])
-        topk_NK = topk_NK.to(mask_BT.device)
+        topk_NK = moved(topk_NK, mask_BT.device)
     with _kernel_errors():
         stats = dispatch.token_stats(
             states.hidden_NH,
@@ -214,7 +227,7 @@ def _stats(
     logp_BT, entropy_BT, max_prob_BT = (_scatter(value_N, mask_BT) for value_N in stats[:3])
     anchor_N = stats.anchor_logp_N
     anchor_BT = None if anchor_N is None else _scatter(anchor_N, mask_BT)
-    return CompletionStats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT)
+    return CompletionStats(mask_BT, logp_BT, entropy_BT, max_prob_BT, anchor_BT, states.at_N)
 
 
 @contextlib.contextmanager
@@ -258,7 +271,7 @@ def anchor_ref_logp(rows: list[Row], mask_BT: Tensor, dtype: torch.dtype, *, top
     logp_NK = np.concatenate([row.ref_topk_logp[:, :top_k] for row in rows])
     anchor_NK = torch.from_numpy(logp_NK).to(dtype)
     anchor_NK = anchor_NK.masked_fill(_anchor_ids(rows, top_k) < 0, -torch.inf)
-    return _scatter(anchor_NK.logsumexp(-1).to(mask_BT.device), mask_BT)
+    return _scatter(moved(anchor_NK.logsumexp(-1), mask_BT.device), mask_BT)
 
 
 def _scatter(value_N: Tensor, mask_BT: Tensor) -> Tensor:
@@ -271,7 +284,7 @@ def _scatter(value_N: Tensor, mask_BT: Tensor) -> Tensor:
 def pad(values: list[Floats], mask_BT: Tensor, dtype: torch.dtype) -> Tensor:
     """Per-token values of each row at the left of a [B, T] tensor, 0 elsewhere."""
     value_N = torch.from_numpy(np.concatenate([np.asarray(row, np.float64) for row in values]))
-    return _scatter(value_N.to(mask_BT.device, dtype), mask_BT)
+    return _scatter(moved(value_N.to(dtype), mask_BT.device), mask_BT)
 
 
 def unpad(value_BT: Tensor, rows: list[Row]) -> list[np.ndarray]:

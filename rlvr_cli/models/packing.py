@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rlvr_cli.models.packed_attention import Ends
 from rlvr_cli.protocols import Row
+from rlvr_cli.runtime.device import moved
 
 _STEP = 128  # tokens; the number of packed ones is a multiple of it
 
@@ -40,10 +41,10 @@ def pack(rows: list[Row], device: torch.device, *, least: int = 0) -> PackedRows
         start += row.size
     place_S = np.concatenate([np.arange(size) for size in sizes])
     ends = Ends(
-        torch.tensor(np.cumsum([0, *sizes]), dtype=torch.int32, device=device),
+        moved(torch.tensor(np.cumsum([0, *sizes]), dtype=torch.int32), device),
         torch.tensor(longest, dtype=torch.int32),
     )
-    token_1S, place_1S = (torch.from_numpy(v)[None].to(device) for v in (token_S, place_S))
+    token_1S, place_1S = (moved(torch.from_numpy(v)[None], device) for v in (token_S, place_S))
     return PackedRows(token_1S, place_1S, ends)
 
 

@@ -11,6 +11,7 @@ from rlvr_cli.runtime import distributed
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "true", "false"]
@@ -63,6 +64,13 @@ def torch_device() -> "torch.device":
         check()
         return torch.device("cpu")
     return torch.device("cuda", distributed.current().local_rank % torch.cuda.device_count())
+
+
+def moved(value: "Tensor", device: "torch.device") -> "Tensor":
+    """A tensor of the host on a device; the host does not wait for what a GPU still computes."""
+    if device.type == "cuda":
+        value = value.pin_memory()
+    return value.to(device, non_blocking=True)
 
 
 def capability() -> tuple[int, int]:

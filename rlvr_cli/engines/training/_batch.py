@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
 
 from rlvr_cli.algorithms import objective as objectives
@@ -10,16 +11,19 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import UserError
 from rlvr_cli.models import logprobs
 from rlvr_cli.protocols import Floats, Row
+from rlvr_cli.runtime.device import moved
 
 Forward = Callable[..., logprobs.CompletionStats]
+Metrics = dict[str, torch.Tensor]  # scalars in float64
 
 
 def loss(
     policy: Forward, rows: list[Row], objective: Objective, totals: Totals, temperature: float
-) -> tuple[torch.Tensor, dict[str, float]]:
+) -> tuple[torch.Tensor, Metrics]:
     """The loss of rows, with gradient, and their metrics; `policy` gives their statistics.
 
     Rows without old log-probs have those of this forward pass: the update is the policy's first.
+    The host does not wait for a GPU here, so that it prepares the next rows while that computes.
     """
     stats = policy(
         rows,
@@ -39,15 +43,16 @@ def _is_fresh(rows: list[Row]) -> bool:
     return all(row.old_logp is None for row in rows)
 
 
-def _sampler_gap(rows: list[Row], tokens: TokenBatch) -> float | None:
+def _sampler_gap(rows: list[Row], tokens: TokenBatch) -> torch.Tensor | None:
     """The largest difference in nats between the sampler's and the old log-probs."""
     sampled = [
         [torch.nan] * len(row.token_ids) if row.sampler_logp is None else row.sampler_logp
         for row in rows
     ]
+    if all(np.isnan(logp_T).all() for logp_T in sampled):
+        return None
     gap_BT = tokens.old_logp_BT - logprobs.pad(sampled, tokens.mask_BT, tokens.old_logp_BT.dtype)
-    gap_N = gap_BT[tokens.mask_BT & ~gap_BT.isnan()]
-    return float(gap_N.abs().max()) if len(gap_N) else None
+    return tokens.trained(gap_BT).abs().nan_to_num(0.0, torch.inf).max().double()
 
 
 def adamw(weights: Iterable[torch.Tensor], options: UpdateOptions) -> torch.optim.AdamW:
@@ -60,6 +65,13 @@ def adamw(weights: Iterable[torch.Tensor], options: UpdateOptions) -> torch.opti
         weight_decay=options.weight_decay,
         fused=True,
     )
+
+
+def numbers(parts: list[Metrics]) -> list[dict[str, float]]:
+    """The metrics of micro-batches on the host, in one copy."""
+    values = [value for part in parts for value in part.values()]
+    on_host = iter(torch.stack(values).tolist() if values else [])
+    return [{name: next(on_host) for name in part} for part in parts]
 
 
 def merge(parts: Iterable[dict[str, float]]) -> dict[str, float]:
@@ -88,9 +100,8 @@ def _token_batch(
     def per_token(values: Iterable[Floats | None]) -> torch.Tensor:
         return logprobs.pad([[] if v is None else v for v in values], mask_BT, dtype)
 
-    def column(name: str) -> torch.Tensor:
-        values = [row.columns.get(name, torch.nan) for row in rows]
-        return torch.tensor(values, dtype=dtype, device=device)
+    def per_row(values: list[float]) -> torch.Tensor:
+        return moved(torch.tensor(values, dtype=dtype), device)
 
     needs = objective.needs
     return TokenBatch(
@@ -99,7 +110,7 @@ def _token_batch(
             stats.logp_BT.detach() if _is_fresh(rows) else per_token(row.old_logp for row in rows)
         ),
         mask_BT=mask_BT,
-        advantage_B=torch.tensor([row.advantage for row in rows], dtype=dtype, device=device),
+        advantage_B=per_row([row.advantage for row in rows]),
         entropy_BT=stats.entropy_BT,
         ref_logp_BT=per_token(row.ref_logp for row in rows) if "ref_logp" in needs else None,
         behaviour_logp_BT=(
@@ -111,9 +122,13 @@ def _token_batch(
             if "ref_topk" in needs
             else None
         ),
-        columns={name: column(name) for name in objective.loss_columns},
+        columns={
+            name: per_row([row.columns.get(name, torch.nan) for row in rows])
+            for name in objective.loss_columns
+        },
         token_columns={
             name: per_token(row.token_columns[name] for row in rows)
             for name, _ in objective.token_columns
         },
+        at_N=stats.at_N,
     )

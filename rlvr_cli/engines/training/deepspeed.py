@@ -218,7 +218,9 @@ class DeepSpeedEngine:
             if indices:
                 batch_metrics.append(metrics)
         return _batch.merge(
-            metrics for part in distributed.gather(batch_metrics) for metrics in part
+            metrics
+            for part in distributed.gather(_batch.numbers(batch_metrics))
+            for metrics in part
         )
 
     def update(self, learning_rate: float) -> float:

@@ -87,8 +87,10 @@ class LocalEngine:
 
             def move(updated: Parameter, master: Tensor = master) -> None:
                 assert updated.grad is not None
-                gradient = updated.grad.float()
-                master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+                if master.grad is None:
+                    master.grad = updated.grad.float()
+                else:
+                    master.grad.add_(updated.grad)  # rounds nothing: the sum is of float32
                 updated.grad = None
 
             parameter.register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
@@ -115,11 +117,14 @@ class LocalEngine:
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         logps = [np.empty(0, np.float32)] * len(rows)
         with self._pass.here():
-            for indices in self._pass.micro_batches(rows):
-                batch = [rows[i] for i in indices]
-                stats = self._stats(batch, temperature=temperature)
-                for i, logp_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=True):
-                    logps[i] = logp_T
+            parts = [
+                (indices, self._stats([rows[i] for i in indices], temperature=temperature).logp_BT)
+                for indices in self._pass.micro_batches(rows)
+            ]
+        for indices, logp_BT in parts:
+            batch = [rows[i] for i in indices]
+            for i, logp_T in zip(indices, logprobs.unpad(logp_BT, batch), strict=True):
+                logps[i] = logp_T
         return logps
 
     def accumulate(
@@ -133,7 +138,7 @@ class LocalEngine:
                 loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
                 loss.backward()  # type: ignore[no-untyped-call]
                 batch_metrics.append(metrics)
-        return _batch.merge(batch_metrics)
+        return _batch.merge(_batch.numbers(batch_metrics))
 
     def _stats(self, rows: list[Row], **options: object) -> logprobs.CompletionStats:
         packed = self._pass.least
