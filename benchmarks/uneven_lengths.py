@@ -15,6 +15,7 @@ Shapes: B rows, S tokens of all of them, N trained tokens, H heads, D head size.
 import argparse
 import functools
 import gc
+import importlib.util
 import itertools
 import json
 import time
@@ -30,7 +31,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training import local
-from rlvr_cli.models import packed_attention, passes, policy as policies
+from rlvr_cli.models import packed_attention, packed_flash4, passes, policy as policies
 from rlvr_cli.protocols import Row
 
 CUDA = torch.cuda.is_available()
@@ -51,12 +52,17 @@ def wait() -> None:
 def ways(model: Any, tokens: int) -> dict[str, passes.Pass]:
     """Packed or not, compiled or not, tokens of a micro-batch."""
     pass_of = functools.partial(passes.Pass, model)
+    flash4 = {}
+    if importlib.util.find_spec("flash_attn"):
+        flash4["packed, compiled, FlashAttention 4"] = pass_of(True, True, tokens, "flash4")
+        flash4["the same, twice the tokens"] = pass_of(True, True, 2 * tokens, "flash4")
     return {
         "padded": pass_of(False, False, tokens),
         "padded, compiled": pass_of(False, True, tokens),
         "packed": pass_of(True, False, tokens),
         "packed, compiled": pass_of(True, True, tokens),
         "packed, compiled, twice the tokens": pass_of(True, True, 2 * tokens),
+        **flash4,
     }
 
 
@@ -104,7 +110,7 @@ def _row(rng: np.random.Generator, prompt: int, length: int, vocabulary: int) ->
     return Row(*ids, advantage=-1.0)
 
 
-def check_attention(heads: int, groups: int, size: int) -> None:
+def check_attention(attend: Any, heads: int, groups: int, size: int) -> None:
     """Errors of packed attention and its gradients, by norms, against float64; and their bits."""
     at = torch.tensor([0, *np.cumsum(SIZES)], dtype=torch.int32, device=DEVICE)
     packed = packed_attention.Ends(at, torch.tensor(max(SIZES)))
@@ -114,7 +120,7 @@ def check_attention(heads: int, groups: int, size: int) -> None:
 
     def results(dtype: torch.dtype) -> list[Tensor]:
         mine = [value.to(dtype).requires_grad_() for value in inputs]
-        out, _ = packed_attention._attend(None, *mine, packed=packed)
+        out, _ = attend(None, *mine, packed=packed)
         return [out.detach(), *torch.autograd.grad(out, mine, by_out.to(dtype))]
 
     exact, rounded = results(torch.float64), results(torch.bfloat16)
@@ -124,7 +130,8 @@ def check_attention(heads: int, groups: int, size: int) -> None:
         for _ in range(5)
         for a, b in zip(results(torch.bfloat16), rounded, strict=True)
     )
-    say(out_dq_dk_dv=[f"{error:.1e}" for error in errors], same_bits=same)
+    name = attend.__module__.rpartition(".")[2]
+    say(attention=name, out_dq_dk_dv=[f"{error:.1e}" for error in errors], same_bits=same)
 
 
 def new_shapes(heads: int, groups: int, size: int) -> None:
@@ -234,7 +241,9 @@ def main() -> None:
     config = json.loads((options.folder / "config.json").read_text())
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
     size = config["hidden_size"] // heads
-    check_attention(heads, groups, size)
+    check_attention(packed_attention.attend, heads, groups, size)
+    if importlib.util.find_spec("flash_attn"):
+        check_attention(packed_flash4.attend, heads, groups, size)
     if CUDA:
         new_shapes(heads, groups, size)
     measure(options)

@@ -7,7 +7,7 @@ Shapes: B rows, S tokens of all of them, H heads, D head size.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from torch.nn import functional
 NAME = "rlvr-packed"  # among the attentions of transformers
 _MOST_HEAD_SIZE = 256
 _LEAST_CAPABILITY = (8, 0)
+Attention = Callable[..., "tuple[Tensor, None]"]  # as transformers calls it
 
 
 class Ends(NamedTuple):
@@ -27,14 +28,14 @@ class Ends(NamedTuple):
 
 
 @contextlib.contextmanager
-def of(model: Any) -> Iterator[None]:
+def of(model: Any, attention: Attention | None = None) -> Iterator[None]:
     """Has a model of transformers attend so, within the context; its calls pass `packed`, `Ends`.
 
     A backward pass that recomputes activations must be within the context too.
     """
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, _attend)
+    AttentionInterface.register(NAME, attention or attend)
     before = model.config._attn_implementation
     model.set_attn_implementation(NAME)
     try:
@@ -58,7 +59,7 @@ def is_fast(model: Any) -> bool:
 
 
 @torch.library.custom_op("rlvr::packed_attention", mutates_args=())
-def _flash(
+def flash(
     q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, ends: Tensor, longest: Tensor, scale: float
 ) -> tuple[Tensor, Tensor]:
     size = int(longest)
@@ -66,14 +67,6 @@ def _flash(
         q_SHD, k_SHD, v_SHD, ends, ends, size, size, 0.0, True, False, scale=scale
     )[:2]
     return out_SHD, lse_HS
-
-
-@_flash.register_fake
-def _(
-    q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, ends: Tensor, longest: Tensor, scale: float
-) -> tuple[Tensor, Tensor]:
-    heads, total = q_SHD.shape[1], q_SHD.shape[0]
-    return torch.empty_like(q_SHD), q_SHD.new_empty((heads, total), dtype=torch.float32)
 
 
 @torch.library.custom_op("rlvr::packed_attention_backward", mutates_args=())
@@ -91,12 +84,24 @@ def _flash_backward(
     return by_q, by_k, by_v
 
 
-@_flash_backward.register_fake
-def _(
-    by_out: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor,
-    ends: Tensor, longest: Tensor, scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+def differentiate(forward: Any, backward: Any) -> None:
+    """Joins two operations of FlashAttention's: shapes for torch.compile, and the gradient."""
+
+    def outputs(q_SHD: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+        heads, total = q_SHD.shape[1], q_SHD.shape[0]
+        return torch.empty_like(q_SHD), q_SHD.new_empty((heads, total), dtype=torch.float32)
+
+    def gradients(by_out: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+        return tuple(map(torch.empty_like, inputs[:3]))
+
+    def by_inputs(ctx: Any, by_out: Tensor, by_lse: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, ends, longest, out, lse = ctx.saved_tensors
+        by_qkv = backward(by_out, q, k, v, out, lse, ends, longest, ctx.scale)
+        return (*by_qkv, None, None, None)
+
+    forward.register_fake(outputs)
+    backward.register_fake(gradients)
+    forward.register_autograd(by_inputs, setup_context=_keep)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -104,13 +109,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.save_for_backward(*tensors, *output)
 
 
-def _by_inputs(ctx: Any, by_out: Tensor, by_lse: Tensor) -> tuple[Tensor | None, ...]:
-    q, k, v, ends, longest, out, lse = ctx.saved_tensors
-    gradients = _flash_backward(by_out, q, k, v, out, lse, ends, longest, ctx.scale)
-    return (*gradients, None, None, None)
-
-
-_flash.register_autograd(_by_inputs, setup_context=_keep)
+differentiate(flash, _flash_backward)
 
 
 @contextlib.contextmanager
@@ -141,13 +140,13 @@ def _plain(q_SHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, ends: Ends, scale: float
     return torch.cat(outputs)
 
 
-def _attend(
+def attend(
     module: Any, q_1HSD: Tensor, k_1HSD: Tensor, v_1HSD: Tensor, mask: Any = None, *,
-    packed: Ends, scaling: float | None = None, **_: Any,
+    packed: Ends, scaling: float | None = None, kernel: Any = flash, **_: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Causal attention within each row, as transformers calls it; its output is [1, S, H, D]."""
     q, k, v = (value[0].transpose(0, 1) for value in (q_1HSD, k_1HSD, v_1HSD))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
     if q.is_cuda and q.element_size() == 2:
-        return _flash(q, k, v, packed.at, packed.longest, scale)[0][None], None
+        return kernel(q, k, v, packed.at, packed.longest, scale)[0][None], None
     return _plain(q, k, v, packed, scale)[None], None

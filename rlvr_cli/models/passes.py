@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import compiled_layers, logprobs, packed_attention, packing
+from rlvr_cli.models import compiled_layers, logprobs, packed_attention, packed_flash4, packing
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
 
@@ -35,13 +35,15 @@ class Pass:
     packed: bool
     compiled: bool
     micro_batch_tokens: int
+    attention: device.Attention = "torch"
 
     @contextlib.contextmanager
     def here(self) -> Iterator[None]:
         """Within the context, backward passes included, the model takes rows this way."""
         with contextlib.ExitStack() as stack:
             if self.packed:
-                stack.enter_context(packed_attention.of(self.model))
+                other = packed_flash4.attend if self.attention == "flash4" else None
+                stack.enter_context(packed_attention.of(self.model, other))
             if self.compiled:
                 stack.enter_context(compiled_layers.for_training(self.model))
             yield
@@ -61,9 +63,10 @@ class Pass:
 
 
 def chosen(
-    model: Any, tokens: int, dtype: torch.dtype, pack: device.Switch, fuse: device.Switch
-) -> Pass:
-    """The pass of a model, with micro-batches of so many tokens, that two options ask for.
+    model: Any, tokens: int, dtype: torch.dtype,
+    pack: device.Switch, fuse: device.Switch, attention: device.Attention = "torch",
+) -> Pass:  # fmt: skip
+    """The pass of a model, with micro-batches of so many tokens, that three options ask for.
 
     `auto` packs rows where FlashAttention runs and the model keeps packed rows apart; and compiles
     the layers of a large model on a GPU. The model is in float32 still, and is to compute in
@@ -77,10 +80,17 @@ def chosen(
         )
     if pack == "auto" and dtype == torch.bfloat16 and packed_attention.is_fast(model):
         packs = keeps_rows_apart(model)
+    if attention == "flash4":
+        if not packs or dtype != torch.bfloat16:
+            raise UsageError(
+                "attention=flash4 is for packed rows in bfloat16, and these are not",
+                "leave attention=flash4 out",
+            )
+        packed_flash4.check(model)
     fuses = fuse == "true"
     if fuse == "auto" and model.device.type == "cuda" and model.num_parameters() >= _LARGE:
         fuses = bool(compiled_layers.layers_of(model))
-    return Pass(model, packs, fuses, tokens)
+    return Pass(model, packs, fuses, tokens, attention)
 
 
 def keeps_rows_apart(model: Any) -> bool:

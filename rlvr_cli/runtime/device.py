@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "true", "false"]
+Attention = Literal["torch", "flash4"]  # of packed rows
 _DRIVER = Path("/proc/driver/nvidia")
 _GPUS = (_DRIVER, Path("/dev/dxg"), Path("/dev/kfd"))  # of CUDA, of Windows' Linux, of ROCm
 _MEMORY = Path("/proc/meminfo")

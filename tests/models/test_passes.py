@@ -82,9 +82,9 @@ def test_models_that_would_mix_packed_rows_are_known(kind):
 
 def test_a_sink_and_a_cap_are_seen_though_no_option_names_them(monkeypatch):
     model = random("llama")
-    attend = packed_attention._attend
+    attend = packed_attention.attend
     monkeypatch.setattr(
-        packed_attention, "_attend", lambda *given, **more: (0.99 * attend(*given, **more)[0], None)
+        packed_attention, "attend", lambda *given, **more: (0.99 * attend(*given, **more)[0], None)
     )
     assert not passes.keeps_rows_apart(model)
 
@@ -96,6 +96,31 @@ def test_the_model_attends_as_before_after_a_pass():
         assert model.config._attn_implementation == packed_attention.NAME
         raise KeyError
     assert model.config._attn_implementation == before
+
+
+@pytest.mark.parametrize("pack", ["auto", "true"])
+def test_flash_attention_4_is_refused_where_rows_are_not_packed_in_bfloat16(pack):
+    with pytest.raises(UsageError, match="is for packed rows in bfloat16"):
+        passes.chosen(random("qwen2"), 512, torch.float32, pack, "auto", "flash4")
+
+
+def test_flash_attention_4_is_refused_with_what_installs_it_or_where_it_does_not_run():
+    model = random("qwen2")
+    with pytest.raises(UsageError, match="is not installed|capability 9.0"):
+        passes.chosen(model, 512, torch.bfloat16, "true", "auto", "flash4")
+
+
+def test_another_attention_of_packed_rows_takes_the_place_of_torch_s(monkeypatch):
+    model, seen = random("qwen2"), []
+
+    def attend(*inputs, **options):
+        seen.append(options["packed"])
+        return packed_attention.attend(*inputs, **options)
+
+    monkeypatch.setattr(passes.packed_flash4, "attend", attend)
+    with passes.Pass(model, True, False, 512, "flash4").here():
+        logprobs.completion_stats(model, rows(), temperature=1.0, packed=0)
+    assert len(seen) == SIZES["num_hidden_layers"]
 
 
 def test_a_small_model_on_a_cpu_is_neither_packed_nor_compiled():

@@ -26,10 +26,10 @@ from rlvr_cli.models import checkpoint_names, logprobs, passes, tensor_files
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
-from rlvr_cli.runtime.device import Precision, Switch
+from rlvr_cli.runtime.device import Attention, Precision, Switch
 
 Offload = Literal["none", "optimizer", "all"]
-EARLIER = {"pack": "false", "fuse": "false"}
+EARLIER = {"pack": "false", "fuse": "false", "attention": "torch"}
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -40,11 +40,12 @@ def build(
     precision: Precision = "auto",
     pack: Switch = "auto",
     fuse: Switch = "auto",
+    attention: Attention = "torch",
 ) -> Callable[..., "DeepSpeedEngine"]:
     """ZeRO stage `zero`; `offload` moves the optimizer, or the weights too, to host memory.
 
     Computes in bfloat16 on a GPU, else in float32; master weights and moments are in float32.
-    `pack` leaves out the padding between rows, `fuse` compiles the model's layers; see `local`.
+    For `pack`, `fuse` and `attention` see `local`.
     """
     if zero not in (0, 1, 2, 3):
         raise ValueError("zero must be 0, 1, 2 or 3")
@@ -72,7 +73,8 @@ def build(
         bucket = min(BUCKET, loaded.model.num_parameters())  # allocated in full
         configuration["zero_optimization"]["reduce_bucket_size"] = bucket
         compiles = "false" if zero == 3 else fuse  # which gathers weights within a layer
-        rows = passes.chosen(loaded.model, options.micro_batch_tokens, dtype, pack, compiles)
+        tokens = options.micro_batch_tokens
+        rows = passes.chosen(loaded.model, tokens, dtype, pack, compiles, attention)
         return DeepSpeedEngine(loaded, options, seed, configuration, rows)
 
     return engine_of
