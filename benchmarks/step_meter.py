@@ -180,16 +180,15 @@ def _nvidia_smi() -> tuple[subprocess.Popen[bytes] | None, int]:
     card = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
     fields = "power.draw.instant,power.draw,memory.used"
     command = ["nvidia-smi", "-i", card, f"--query-gpu={fields}", "-lms", "200"]
-    ours, its = pty.openpty()
     try:
-        return subprocess.Popen(
-            [*command, "--format=csv,noheader,nounits"],
-            stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL,
-        ), ours  # fmt: skip
-    except FileNotFoundError:
-        return None, ours
-    finally:
-        os.close(its)
+        ours, its = pty.openpty()
+        with open(its, "wb") as terminal:
+            return subprocess.Popen(
+                [*command, "--format=csv,noheader,nounits"],
+                stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
+            ), ours  # fmt: skip
+    except OSError:
+        return None, -1
 
 
 def _lines(terminal: int) -> Iterator[str]:
