@@ -7,8 +7,11 @@
 The weights are random, so lengths are those asked for, or geometric with `make --mean-length 341`,
 and every completion is wrong: the objective is nsr, which trains on all of them. `ours` prints the
 record of each step, whose first one starts the engines, and the seconds that files took: parts,
-manifests, spools and reading them back. `bare` is vLLM's own LLM.generate on the same requests,
-with log-probs and without. More cards are scaling.py's.
+manifests, spools and reading them back. A step's seconds leave out those of vLLM's start and of a
+checkpoint, which are phases of their own; what waits for a checkpoint to be on disk, in the next
+step or at the end of the last, is `checkpoint` too. gpu_table.py makes a page of the records.
+`bare` is vLLM's own LLM.generate on the same requests, with log-probs and without. More cards are
+scaling.py's.
 """
 
 import argparse
@@ -19,9 +22,15 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+sys.path.append(str(Path(__file__).parent))
+from step_meter import Meter, run_within
+
+sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
 VOCABULARY = 151936
 SHAPES = {
     "qwen2.5-0.5b": (896, 24, 14, 2, 4864),
@@ -30,10 +39,18 @@ SHAPES = {
     "small": (512, 8, 8, 2, 2048),
     "tiny": (64, 2, 4, 2, 128),
 }
+PHASES = {
+    "sync_weights": "sync",
+    "score": "rewards, log-probs",
+    "logprob": "rewards, log-probs",
+    "advantage": "rewards, log-probs",
+    "train_step": "update",
+}
 
 
 def say(**facts) -> None:
-    print(json.dumps(facts), flush=True)
+    """A JSON line on stdout itself, which is stderr's while rlvr runs a stage."""
+    print(json.dumps(facts), file=sys.__stdout__, flush=True)
 
 
 def make(options: argparse.Namespace) -> None:
@@ -95,23 +112,105 @@ def ours(options: argparse.Namespace) -> None:
     ]  # fmt: skip
     if options.recompute:
         words.append("--recompute-activations")
-    with _timed_files() as seconds:
+    if options.lora_rank:
+        words += ["--lora-rank", options.lora_rank]
+    if Path(options.out).exists():
+        sys.exit(f"{options.out} is there: a step that is made already takes no time")
+    say(run=description(options, "rlvr", options.engine) | {"trainer": options.trainer})
+    with _metered(Meter(), options), _timed_files() as seconds:
         rlvr(*words)
-    for line in (Path(options.out) / "metrics.jsonl").read_text().splitlines()[1:]:
-        record = json.loads(line)
-        complete = sum(record["seconds"].values())
-        say(
-            step=record["step"],
-            seconds={name: round(value, 2) for name, value in record["seconds"].items()},
-            whole=round(complete, 2),
-            tokens=record["tokens"],
-            rollout_tokens_s=round(record["tokens"] / record["seconds"]["rollout"]),
-            update_tokens_s=round(record["tokens"] / record["seconds"]["train_step"]),
-            loss=record["loss"],
-            norm=record["grad_norm"],
-            gap=record["sampler_gap"],
-        )
     say(files={name: round(value, 3) for name, value in seconds.items()}, steps=options.steps)
+
+
+def description(options: argparse.Namespace, who: str, engine: str) -> dict[str, Any]:
+    """A run: who steps, on what, with what."""
+    import torch
+
+    config = config_of(options.folder)
+    sizes = (config["hidden_size"], config["num_hidden_layers"])
+    shape = next(name for name, (hidden, layers, *_) in SHAPES.items() if (hidden, layers) == sizes)
+    generation = json.loads((Path(options.folder) / "generation_config.json").read_text())
+    ends = len(generation["eos_token_id"])
+    versions = {}
+    for name in ("torch", "vllm", "deepspeed", "transformers", "peft", "trl"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    card, host = "cpu", None
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_name()
+        uuid = str(torch.cuda.get_device_properties(0).uuid)
+        host = hashlib.sha256(uuid.encode()).hexdigest()[:8]  # tells one card from another
+    return {
+        "who": who,
+        "engine": engine,
+        "shape": shape,
+        "mean_length": round(VOCABULARY / ends) if ends > 1 else None,
+        "rows": options.prompts * options.generations,
+        "new_tokens": options.new_tokens,
+        "lora_rank": options.lora_rank,
+        "recompute": options.recompute,
+        "card": card,
+        "host": host,
+        "versions": versions,
+    }
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    return json.loads((Path(folder) / "config.json").read_text())
+
+
+@contextlib.contextmanager
+def _metered(meter: Meter, options: argparse.Namespace) -> Iterator[None]:
+    """Prints the record of each step that a run takes."""
+    from pyarrow import parquet
+
+    from rlvr_cli.engines.rollout import vllm
+    from rlvr_cli.loop.run import Run
+    from rlvr_cli.loop.timer import Timer
+    from rlvr_cli.models.checkpoints import CHECKPOINT
+    from rlvr_cli.stages import steps
+    from rlvr_cli.storage.atomic import Syncing
+
+    config = config_of(options.folder)
+    of_timer, train_on, finish_step = Timer.__call__, Run.train_on, Run.finish_step
+
+    @contextlib.contextmanager
+    def timed(timer: Timer, name: str) -> Iterator[None]:
+        with meter.phase(PHASES.get(name, name)), of_timer(timer, name):
+            yield
+
+    def begun(run: Run, step: int) -> dict[str, float]:
+        meter.begin("other")
+        return train_on(run, step)
+
+    def finished(run: Run, step: int, seconds: dict[str, float]) -> dict[str, Any]:
+        result = finish_step(run, step, seconds)
+        if step:
+            meter.end()
+            names = ["prompt_token_ids", "token_ids"]
+            columns = parquet.read_table(run.schedule.rollouts(step), columns=names).columns
+            rows = [(len(prompt), len(ids)) for prompt, ids in zip(*columns, strict=True)]
+            figures = meter.record(config, rows, result["tokens"], options.lora_rank)
+            kept = {name: result[name] for name in ("loss", "grad_norm", "sampler_gap")}
+            saved = (run.directory.of("steps", step) / "update" / CHECKPOINT).exists()
+            say(step=step, saved=saved, **figures, **kept)
+        return result
+
+    Timer.__call__, Run.train_on, Run.finish_step = timed, begun, finished
+    phases = {"checkpoint": ((steps, "save_checkpoint"), (Syncing, "begin"), (Run, "_prune")),
+              "start": ((vllm, "_start"),)}  # fmt: skip
+    undo = [
+        run_within(functools.partial(meter.phase, phase), owner, name)
+        for phase, places in phases.items()
+        for owner, name in places
+    ]
+    try:
+        yield
+    finally:
+        Timer.__call__, Run.train_on, Run.finish_step = of_timer, train_on, finish_step
+        for each in undo:
+            each()
+        meter.close()
 
 
 def rlvr(*words) -> None:
@@ -124,36 +223,25 @@ def rlvr(*words) -> None:
 
 @contextlib.contextmanager
 def _timed_files():
-    """Counts the seconds within the functions that touch files, and those of starting vLLM."""
-    from rlvr_cli.engines.rollout import vllm
-    from rlvr_cli.stages import batch, steps
+    """Counts the seconds within the functions that touch files other than checkpoints."""
+    from rlvr_cli.stages import batch
     from rlvr_cli.storage import making, partial_completions, shards
 
     seconds: dict[str, float] = {}
 
-    def timed(module, name):
-        inner = getattr(module, name)
+    @contextlib.contextmanager
+    def counted(name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
-        @functools.wraps(inner)
-        def wrapper(*arguments, **options):
-            start = time.perf_counter()
-            try:
-                return inner(*arguments, **options)
-            finally:
-                seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
-
-        setattr(module, name, wrapper)
-        return lambda: setattr(module, name, inner)
-
-    undo = [
-        timed(making.Making, "put"),
-        timed(making.Making, "finish"),
-        timed(partial_completions.PartialCompletions, "_write"),
-        timed(shards.Shards, "part"),
-        timed(batch, "read"),
-        timed(steps, "save_checkpoint"),
-        timed(vllm, "_start"),
-    ]
+    places = (
+        (making.Making, "put"), (making.Making, "finish"), (shards.Shards, "part"),
+        (partial_completions.PartialCompletions, "_write"), (batch, "read"),
+    )  # fmt: skip
+    undo = [run_within(functools.partial(counted, name), owner, name) for owner, name in places]
     try:
         yield seconds
     finally:
@@ -166,6 +254,7 @@ def bare(options: argparse.Namespace) -> None:
     from transformers import AutoTokenizer
     from vllm import LLM, SamplingParams
 
+    say(run=description(options, "vLLM alone", "vllm"))
     start = time.perf_counter()
     engine = LLM(
         model=str(options.folder),
@@ -226,20 +315,11 @@ def main() -> None:
     parser.add_argument("--trainer", default="deepspeed:zero=2")
     parser.add_argument("--micro-batch-tokens", type=int, default=16384)
     parser.add_argument("--save-every", type=int, default=1000)
+    parser.add_argument("--lora-rank", type=int, default=0)
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--ways", type=int, default=3, help="of asking the bare engine")
     parser.add_argument("--out", default="runs/gpu-step")
     options = parser.parse_args()
-    if options.what != "make":
-        import torch
-
-        names = ("torch", "vllm", "deepspeed", "transformers")
-        actual = {}
-        for name in names:
-            with contextlib.suppress(PackageNotFoundError):
-                actual[name] = version(name)
-        card = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        say(card=card, versions=actual)
     {"make": make, "ours": ours, "bare": bare}[options.what](options)
 
 

@@ -5,13 +5,15 @@
 
 The same model, prompts and lengths as `gpu_step.py ours`, in bfloat16. TRL keeps its defaults where
 they do not stand in the way: activations are recomputed, its vLLM sleeps during the update.
+`--lora-rank` needs peft, and has the frozen weights in bfloat16, as ours are.
 """
 
 import argparse
 import functools
 import json
 import os
-import time
+import sys
+from pathlib import Path
 
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -21,47 +23,58 @@ import torch
 import transformers
 import trl
 
+sys.path.append(str(Path(__file__).parent))
+import gpu_step
+from step_meter import Meter, run_within
 
-def now() -> float:
-    torch.cuda.synchronize()
-    return time.perf_counter()
+sys.path.pop()  # kernels.py there has the name of a package that transformers looks for
+CUDA = torch.cuda.is_available()
 
 
 class Clock(transformers.TrainerCallback):
-    """Seconds of each step, and of the phases within it; its `update` is all that is left."""
+    """Prints the record of each step; its `update` is all that is left of the other phases."""
 
-    def __init__(self) -> None:
-        self.start, self.seconds = 0.0, {}
+    def __init__(self, trainer: trl.GRPOTrainer, options: argparse.Namespace) -> None:
+        self._options, self._config = options, gpu_step.config_of(options.folder)
+        self._rows: list[tuple[int, int]] = []
+        self.meter = Meter()
+        for owner, name, phase in (
+            (trainer, "_generate_and_score_completions", "rewards, log-probs"),
+            (trainer.vllm_generation, "sync_weights", "sync"),
+            (trainer.vllm_generation, "generate", "rollout"),
+        ):
+            run_within(functools.partial(self.meter.phase, phase), owner, name)
+        generated = trainer._generate_and_score_completions
 
-    def phase(self, owner: object, method: str, name: str) -> None:
-        """Counts a method's seconds, less those of the phases within it."""
-        inner = getattr(owner, method)
+        def kept(*arguments, **words):
+            batch = generated(*arguments, **words)
+            masks = (batch[name].sum(1).tolist() for name in ("prompt_mask", "completion_mask"))
+            self._rows = list(zip(*masks, strict=True))
+            return batch
 
-        @functools.wraps(inner)
-        def timed(*arguments, **options):
-            start, before = now(), sum(self.seconds.values())
-            result = inner(*arguments, **options)
-            within = sum(self.seconds.values()) - before
-            self.seconds[name] = self.seconds.get(name, 0.0) + now() - start - within
-            return result
-
-        setattr(owner, method, timed)
+        trainer._generate_and_score_completions = kept
 
     def on_step_begin(self, *_, **__) -> None:
-        self.start, self.seconds = now(), {}
+        self.meter.begin("update")
 
-    def on_step_end(self, *_, **__) -> None:
-        complete = now() - self.start
-        seconds = {
-            **self.seconds,
-            "update": complete - sum(self.seconds.values()),
-            "whole": complete,
-        }
-        print(json.dumps({name: round(value, 2) for name, value in seconds.items()}), flush=True)
+    def on_step_end(self, args, state, *_, **__) -> None:
+        self.meter.end()
+        trained = sum(completion for _, completion in self._rows)
+        rank = self._options.lora_rank
+        figures = self.meter.record(self._config, self._rows, trained, rank)
+        gpu_step.say(step=state.global_step, saved=False, **figures)
 
 
 def parity(completions, **_):
     return [float(len(text) % 2) for text in completions]
+
+
+def adapters(rank: int):
+    if not rank:
+        return None
+    import peft
+
+    return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
 
 
 def main() -> None:
@@ -72,20 +85,22 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--micro-batch", type=int, default=16)
-    parser.add_argument("--keep-activations", action="store_true")
+    parser.add_argument("--lora-rank", type=int, default=0)
+    parser.add_argument("--keep-activations", dest="recompute", action="store_false")
+    parser.add_argument("--out", default="runs/trl")
     options = parser.parse_args()
+    gpu_step.say(run=gpu_step.description(options, f"TRL {trl.__version__}", "vllm"))
     with open(f"{options.folder}/prompts.jsonl") as file:
         texts = [json.loads(line)["prompt"] for line in file]
     rows = options.prompts * options.generations
-    clock = Clock()
     trainer = trl.GRPOTrainer(
         model=options.folder,
         reward_funcs=parity,
         train_dataset=datasets.Dataset.from_dict({"prompt": texts}),
         processing_class=transformers.AutoTokenizer.from_pretrained(options.folder),
-        callbacks=[clock],
+        peft_config=adapters(options.lora_rank),
         args=trl.GRPOConfig(
-            output_dir="/tmp/trl",
+            output_dir=options.out,
             per_device_train_batch_size=options.micro_batch,
             gradient_accumulation_steps=rows // options.micro_batch,
             num_generations=options.generations,
@@ -93,11 +108,12 @@ def main() -> None:
             max_steps=options.steps,
             beta=0.0,
             bf16=True,
-            gradient_checkpointing=not options.keep_activations,
-            model_init_kwargs={"dtype": "float32"},
+            use_cpu=not CUDA,
+            gradient_checkpointing=options.recompute,
+            model_init_kwargs={"dtype": "bfloat16" if options.lora_rank else "float32"},
             use_vllm=True,
             vllm_mode="colocate",
-            vllm_enable_sleep_mode=True,
+            vllm_enable_sleep_mode=CUDA,
             vllm_gpu_memory_utilization=0.5,
             vllm_max_model_length=2048,
             report_to="none",
@@ -106,14 +122,14 @@ def main() -> None:
             logging_steps=1,
         ),
     )
-    clock.phase(trainer, "_generate_and_score_completions", "rewards and log-probs")
-    clock.phase(trainer.vllm_generation, "sync_weights", "sync_weights")
-    clock.phase(trainer.vllm_generation, "generate", "rollout")
+    clock = Clock(trainer, options)
+    trainer.add_callback(clock)
     trainer.train()
+    clock.meter.close()
     kept = ("step_time", "completions/mean_length", "loss", "grad_norm")
-    logs = [{k: v for k, v in log.items() if k in kept} for log in trainer.state.log_history]
-    memory = torch.cuda.max_memory_allocated() / 2**30
-    print(json.dumps({"trl": trl.__version__, "logs": logs, "peak_gib": round(memory, 1)}))
+    gpu_step.say(
+        logs=[{k: v for k, v in log.items() if k in kept} for log in trainer.state.log_history]
+    )
 
 
 if __name__ == "__main__":
