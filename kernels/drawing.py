@@ -1,6 +1,6 @@
 """Drawing a token of each row with noise that float32 can hold: the definition, in plain torch.
 
-Shapes: B rows, V vocabulary, N pairs of tokens. Logits are in units of log 2.
+Shapes: B rows, V vocabulary, N pairs of tokens. Logits are compared in float32 as they are given.
 """
 
 import math
@@ -104,40 +104,54 @@ def draw(
     the fewest of the likeliest with a mass of `top_p` together and their equals. Masses are whole
     multiples of 2^-40 of the likeliest token's, so that no order of summation changes what is kept.
     The noise is that of `log2_waits`. A logit of -inf of the policy is never sampled; a memory's
-    must be finite. In float32 or wider.
+    must be finite. Their difference and what is kept are those of float32, whatever the dtype of
+    the policy's logits, to the bit; the rest is in that dtype, in float32 at least.
     """
     check(policy_BV, seed_B, position_B, memory_BV, temperature, top_k, top_p, min_prob)
-    scale = torch.tensor(LOG2E / temperature, dtype=torch.float32)
+    scale = rounded(LOG2E / temperature)
     wide = torch.promote_types(policy_BV.dtype, torch.float32)
-    own_BV = policy_BV.to(wide) * scale
+    own_BV = policy_BV.float()
     logits_BV, least_B1 = own_BV, torch.full_like(own_BV[:, :1], -torch.inf)
     if memory_BV is not None and mu:
-        logits_BV = own_BV - memory_BV.to(wide) * scale * torch.tensor(mu, dtype=torch.float32)
+        logits_BV = own_BV - memory_BV.float() * rounded(mu)
     if min_prob:
-        least_B1 = own_BV.amax(-1, keepdim=True) + math.log2(min_prob)
+        least_B1 = own_BV.amax(-1, keepdim=True) + spread(min_prob, temperature)
     if 0 < top_k < own_BV.shape[1]:
         least_B1 = torch.maximum(least_B1, own_BV.topk(top_k, -1).values[:, -1:])
     kept_BV = (own_BV >= least_B1) & ~own_BV.isneginf()
     logits_BV = logits_BV.masked_fill(~kept_BV, -torch.inf)
     if top_p < 1:
-        logits_BV = _nucleus(logits_BV, top_p)
+        logits_BV = _nucleus(logits_BV, top_p, scale, wide)
     waits_BV = log2_waits(seed_B, position_B, own_BV.shape[1])
-    token_B1 = (logits_BV.double() - waits_BV).argmax(-1, keepdim=True)
+    token_B1 = (logits_BV.double() * scale - waits_BV).argmax(-1, keepdim=True)
     logps = (
-        ((value_BV * LN2).log_softmax(-1)).gather(-1, token_B1)[:, 0]
+        (_relative(value_BV, wide) * (scale * LN2)).log_softmax(-1).gather(-1, token_B1)[:, 0]
         for value_BV in (logits_BV, own_BV)
     )
     return Sample(token_B1[:, 0], *logps)
 
 
-def _nucleus(logits_BV: Tensor, top_p: float) -> Tensor:
+def rounded(value: float) -> float:
+    """The nearest number of float32."""
+    return torch.tensor(value, dtype=torch.float32, device="cpu").item()
+
+
+def spread(min_prob: float, temperature: float) -> float:
+    """What is added in float32 to the largest logit, for the least that `min_prob` keeps."""
+    return rounded(math.log(min_prob or 1.0) * temperature)
+
+
+def _relative(logits_BV: Tensor, dtype: torch.dtype) -> Tensor:
+    wide_BV = logits_BV.to(dtype)
+    return wide_BV - wide_BV.amax(-1, keepdim=True)
+
+
+def _nucleus(logits_BV: Tensor, top_p: float, scale: float, dtype: torch.dtype) -> Tensor:
     """-inf in place of all but the likeliest with a mass of `top_p`, and their equals."""
-    power_BV = (logits_BV - logits_BV.amax(-1, keepdim=True)).exp2()
-    mass_BV = (power_BV * _UNIT).long()
+    mass_BV = ((_relative(logits_BV, dtype) * scale).exp2() * _UNIT).long()
     ordered_BV, order_BV = logits_BV.sort(-1, descending=True)
     sum_BV = mass_BV.gather(-1, order_BV).cumsum(-1)
-    share = torch.tensor(top_p, dtype=torch.float32).double()
-    goal_B1 = (sum_BV[:, -1:].double() * share).ceil().long()
+    goal_B1 = (sum_BV[:, -1:].double() * rounded(top_p)).ceil().long()
     last_B1 = (sum_BV < goal_B1).sum(-1, keepdim=True).clamp(max=logits_BV.shape[1] - 1)
     return logits_BV.masked_fill(logits_BV < ordered_BV.gather(-1, last_B1), -torch.inf)
 
