@@ -70,9 +70,9 @@ def share_kernel(  # type: ignore[no-untyped-def]
     V: tl.constexpr, BLOCK: tl.constexpr, SPLITS: tl.constexpr, SHARE: tl.constexpr,
     MEMORY: tl.constexpr,
 ):  # fmt: skip
-    """Of a share: its largest logit, the sum relative to it, both of own logits; token and noise.
+    """Of a share: the largest logit and the sum relative to it, those of own logits, the winner.
 
-    Six numbers, of which the last two are the largest logit with its noise, and its token.
+    The winner is the largest logit with its noise, and its token.
     """
     row, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
     policy += row * stride
