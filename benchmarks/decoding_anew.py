@@ -128,7 +128,7 @@ def check_kept(kind: str, rows: int, k: int, share: float) -> None:
     policy_BV = logits_of(kind, rows, 9)
     policy_BV[::2] = policy_BV[::2].bfloat16().float()
     least_B = torch.empty(rows, dtype=torch.int32, device=DEVICE)
-    wide, cap = triton_draw._WIDE, triton_draw._CAP
+    wide, cap = list(triton_draw._WIDE.values())[-1], triton_draw._CAP
     kept_kernel[(rows,)](
         policy_BV, torch.empty(rows, cap, device=DEVICE), least_B, k, share, V=SIZE,
         BLOCK=drawing.APART, WIDE=wide, CAP=cap, COUNT=k > 0, num_warps=8,
@@ -138,7 +138,7 @@ def check_kept(kind: str, rows: int, k: int, share: float) -> None:
     if k:
         truth_BV = policy_BV >= policy_BV.topk(k).values[:, -1:]
     else:
-        truth_BV = ~drawing._nucleus(policy_BV, share).isneginf()
+        truth_BV = ~drawing._nucleus(policy_BV, share, 1.0, torch.float32).isneginf()
     wrong_B = (kept_BV != truth_BV).sum(-1)
     say(kept={"top_k": k} if k else {"top_p": share}, logits=kind, rows=rows,
         rows_that_differ=int((wrong_B > 0).sum()), tokens=int(wrong_B.sum()),
@@ -209,8 +209,8 @@ def draws() -> None:
                     [lambda x=x: anew(x) for x in logits]
                 )
             triton_draw._SPLITS = own[0]
-            for wide in (256, 1024):
-                triton_draw._WIDE = wide
+            for wide in (256, 512, 1024):
+                triton_draw._WIDE = {0: wide}
                 ms[f"noise 2, top_p 0.95, {wide} columns"] = replay_ms(
                     [lambda x=x: anew(x, top_p=0.95) for x in logits]
                 )

@@ -1,9 +1,10 @@
 """Drawing a token of each row with noise that float32 can hold: the definition, in plain torch.
 
-Shapes: B rows, V vocabulary, N pairs of tokens. Logits are in units of log 2.
+Shapes: B rows, V vocabulary, N pairs of tokens. Logits are compared in float32 as they are given.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,10 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _UNIT = 2.0**40  # the mass of the likeliest token
 
 
-def philox(counter: tuple[Tensor, ...], key: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Four words of 32 bits, in int64, of four counter words and two key words: Philox4x32-10.
+
+    Of tensors or of numpy's arrays, which a CPU takes less time for.
 
     Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
     """
@@ -55,7 +58,11 @@ def words(seed_B: Tensor, position_B: Tensor, vocabulary: int) -> tuple[Tensor, 
     zero_11 = torch.zeros_like(pair_1N[:, :1])
     counter = (pair_1N, position_B[:, None] & _WORD, zero_11, zero_11)
     key = (seed_B[:, None] & _WORD, seed_B[:, None] >> 32 & _WORD)
-    a_BN, b_BN, c_BN, d_BN = philox(counter, key)
+    if seed_B.is_cpu:
+        arrays = [tuple(word.numpy() for word in part) for part in (counter, key)]
+        a_BN, b_BN, c_BN, d_BN = map(torch.from_numpy, philox(*arrays))
+    else:
+        a_BN, b_BN, c_BN, d_BN = philox(counter, key)
     if vocabulary <= APART:
         return a_BN, b_BN
     return (
@@ -74,9 +81,9 @@ def log2_waits(seed_B: Tensor, position_B: Tensor, vocabulary: int) -> Tensor:
     of the bits and not of v, so that both ends are exact.
     """
     high_BV, low_BV = words(seed_B, position_B, vocabulary)
-    flipped_BV = high_BV >> 31 == 1
-    high_BV = torch.where(flipped_BV, high_BV ^ _WORD, high_BV)
-    low_BV = torch.where(flipped_BV, low_BV ^ _WORD, low_BV)
+    flipped_BV = high_BV > _WORD >> 1
+    flip_BV = flipped_BV * _WORD
+    high_BV, low_BV = high_BV ^ flip_BV, low_BV ^ flip_BV
     v_BV = high_BV.double() * 2.0**-32 + (low_BV.double() + 0.5) * 2.0**-64
     nats_BV = torch.where(flipped_BV, v_BV.log(), (-v_BV).log1p())
     return (-nats_BV * LOG2E).log2()
@@ -104,40 +111,57 @@ def draw(
     the fewest of the likeliest with a mass of `top_p` together and their equals. Masses are whole
     multiples of 2^-40 of the likeliest token's, so that no order of summation changes what is kept.
     The noise is that of `log2_waits`. A logit of -inf of the policy is never sampled; a memory's
-    must be finite. In float32 or wider.
+    must be finite. Their difference and what is kept are those of float32, whatever the dtype of
+    the policy's logits, to the bit; the rest is in that dtype, in float32 at least.
     """
     check(policy_BV, seed_B, position_B, memory_BV, temperature, top_k, top_p, min_prob)
-    scale = torch.tensor(LOG2E / temperature, dtype=torch.float32)
+    scale = rounded(LOG2E / temperature)
     wide = torch.promote_types(policy_BV.dtype, torch.float32)
-    own_BV = policy_BV.to(wide) * scale
-    logits_BV, least_B1 = own_BV, torch.full_like(own_BV[:, :1], -torch.inf)
+    own_BV = policy_BV.float()
+    logits_BV = own_BV
     if memory_BV is not None and mu:
-        logits_BV = own_BV - memory_BV.to(wide) * scale * torch.tensor(mu, dtype=torch.float32)
+        logits_BV = own_BV - memory_BV.float() * rounded(mu)
     if min_prob:
-        least_B1 = own_BV.amax(-1, keepdim=True) + math.log2(min_prob)
+        least_B1 = own_BV.amax(-1, keepdim=True) + spread(min_prob, temperature)
+        logits_BV = logits_BV.masked_fill(own_BV < least_B1, -torch.inf)
     if 0 < top_k < own_BV.shape[1]:
-        least_B1 = torch.maximum(least_B1, own_BV.topk(top_k, -1).values[:, -1:])
-    kept_BV = (own_BV >= least_B1) & ~own_BV.isneginf()
-    logits_BV = logits_BV.masked_fill(~kept_BV, -torch.inf)
+        least_B1 = own_BV.topk(top_k, -1).values[:, -1:]
+        logits_BV = logits_BV.masked_fill(own_BV < least_B1, -torch.inf)
     if top_p < 1:
-        logits_BV = _nucleus(logits_BV, top_p)
+        logits_BV = _nucleus(logits_BV, top_p, scale, wide)
     waits_BV = log2_waits(seed_B, position_B, own_BV.shape[1])
-    token_B1 = (logits_BV.double() - waits_BV).argmax(-1, keepdim=True)
-    logps = (
-        ((value_BV * LN2).log_softmax(-1)).gather(-1, token_B1)[:, 0]
-        for value_BV in (logits_BV, own_BV)
-    )
-    return Sample(token_B1[:, 0], *logps)
+    token_B1 = (logits_BV.double() * scale - waits_BV).argmax(-1, keepdim=True)
+
+    def logp(value_BV: Tensor) -> Tensor:
+        nats_BV = _relative(value_BV, wide) * (scale * LN2)
+        return nats_BV.log_softmax(-1).gather(-1, token_B1)[:, 0]
+
+    own_B = logp(own_BV)
+    logp_B = own_B if logits_BV is own_BV else logp(logits_BV)
+    return Sample(token_B1[:, 0], logp_B, own_B)
 
 
-def _nucleus(logits_BV: Tensor, top_p: float) -> Tensor:
+def rounded(value: float) -> float:
+    """The nearest number of float32."""
+    return torch.tensor(value, dtype=torch.float32, device="cpu").item()
+
+
+def spread(min_prob: float, temperature: float) -> float:
+    """What is added in float32 to the largest logit, for the least that `min_prob` keeps."""
+    return rounded(math.log(min_prob or 1.0) * temperature)
+
+
+def _relative(logits_BV: Tensor, dtype: torch.dtype) -> Tensor:
+    wide_BV = logits_BV.to(dtype)
+    return wide_BV - wide_BV.amax(-1, keepdim=True)
+
+
+def _nucleus(logits_BV: Tensor, top_p: float, scale: float, dtype: torch.dtype) -> Tensor:
     """-inf in place of all but the likeliest with a mass of `top_p`, and their equals."""
-    power_BV = (logits_BV - logits_BV.amax(-1, keepdim=True)).exp2()
-    mass_BV = (power_BV * _UNIT).long()
+    mass_BV = ((_relative(logits_BV, dtype) * scale).exp2() * _UNIT).long()
     ordered_BV, order_BV = logits_BV.sort(-1, descending=True)
     sum_BV = mass_BV.gather(-1, order_BV).cumsum(-1)
-    share = torch.tensor(top_p, dtype=torch.float32).double()
-    goal_B1 = (sum_BV[:, -1:].double() * share).ceil().long()
+    goal_B1 = (sum_BV[:, -1:].double() * rounded(top_p)).ceil().long()
     last_B1 = (sum_BV < goal_B1).sum(-1, keepdim=True).clamp(max=logits_BV.shape[1] - 1)
     return logits_BV.masked_fill(logits_BV < ordered_BV.gather(-1, last_B1), -torch.inf)
 

@@ -1,6 +1,6 @@
 """The noise of `drawing` in Triton, in float32.
 
-Shapes: B rows, V vocabulary. Logits are in units of log 2.
+Shapes: B rows, V vocabulary.
 """
 
 import triton
@@ -29,6 +29,17 @@ def quick_exp2(value):  # type: ignore[no-untyped-def]
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [value], dtype=tl.float32, is_pure=True, pack=1
         )
     return tl.exp2(value)
+
+
+@triton.jit
+def rounded_product(value, other):  # type: ignore[no-untyped-def]
+    """The product in float32; a plain one may go into a sum that follows without being rounded."""
+    if not _PLAIN:
+        return tl.inline_asm_elementwise(
+            "mul.rn.f32 $0, $1, $2;", "=f,f,f", [value, other], dtype=tl.float32, is_pure=True,
+            pack=1,
+        )  # fmt: skip
+    return value * other
 
 
 @triton.jit

@@ -1,24 +1,25 @@
 """The threshold of top-k and top-p: a few passes over the logits, then halvings in registers.
 
-Shapes: V vocabulary. Logits are in units of log 2.
+Shapes: V vocabulary. `scale` makes logits those in units of log 2. They are compared as they are
+given, so that no rounding of a product decides what is kept.
 """
 
 import triton
 import triton.language as tl
 
-from rlvr_cli.kernels.triton_noise import quick_exp2
+from rlvr_cli.kernels.triton_noise import quick_exp2, rounded_product
 
 
 @triton.jit
 def logits_of(  # type: ignore[no-untyped-def]
-    policy, memory, columns, scale, mu, V: tl.constexpr, MEMORY: tl.constexpr
+    policy, memory, columns, mu, V: tl.constexpr, MEMORY: tl.constexpr
 ):
     """The policy's own logits, and those to sample from, which differ where there is a memory."""
-    own = tl.load(policy + columns, mask=columns < V, other=-float("inf")).to(tl.float32) * scale
+    own = tl.load(policy + columns, mask=columns < V, other=-float("inf")).to(tl.float32)
     logits = own
     if MEMORY:
-        other = tl.load(memory + columns, mask=columns < V, other=0.0).to(tl.float32) * scale
-        logits = tl.where(own > -float("inf"), own - mu * other, own)
+        other = tl.load(memory + columns, mask=columns < V, other=0.0).to(tl.float32)
+        logits = tl.where(own > -float("inf"), own - rounded_product(mu, other), own)
     return own, logits
 
 
@@ -31,18 +32,18 @@ def ordered(value):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _ordered_logits(  # type: ignore[no-untyped-def]
-    policy, memory, columns, least, scale, mu, V: tl.constexpr, MEMORY: tl.constexpr
+    policy, memory, columns, least, mu, V: tl.constexpr, MEMORY: tl.constexpr
 ):
     """The logits whose own are `least` or above, others as -inf; in order as integers."""
-    own, logits = logits_of(policy, memory, columns, scale, mu, V, MEMORY)
+    own, logits = logits_of(policy, memory, columns, mu, V, MEMORY)
     logits = tl.where(ordered(own) >= least, logits, -float("inf"))
     return logits, ordered(logits)
 
 
 @triton.jit
-def _mass(logits, top):  # type: ignore[no-untyped-def]
+def _mass(logits, top, scale):  # type: ignore[no-untyped-def]
     """Whole multiples of 2^-40 of the likeliest token's mass."""
-    return (quick_exp2(logits - top) * 1099511627776.0).to(tl.int64)
+    return (quick_exp2((logits - top) * scale) * 1099511627776.0).to(tl.int64)
 
 
 @triton.jit
@@ -62,7 +63,7 @@ def _halve(  # type: ignore[no-untyped-def]
     filled = tl.full((), 0, tl.int32)
     for start in range(0, V, BLOCK):
         columns = start + tl.arange(0, BLOCK)
-        logits, order = _ordered_logits(policy, memory, columns, least, scale, mu, V, MEMORY)
+        logits, order = _ordered_logits(policy, memory, columns, least, mu, V, MEMORY)
         inside = ((order >= low) & (order < high)).to(tl.int32)
         count = tl.sum(inside, 0)
         if count > 0:
@@ -74,7 +75,7 @@ def _halve(  # type: ignore[no-untyped-def]
     logits = tl.load(scratch + at, mask=at < filled, other=-float("inf"))
     tl.debug_barrier()  # another search may fill it again
     order = ordered(logits)
-    each = (at < filled).to(tl.int64) if COUNT else _mass(logits, top)
+    each = (at < filled).to(tl.int64) if COUNT else _mass(logits, top, scale)
     for _ in range(32):
         middle = (low.to(tl.int64) + (high.to(tl.int64) - low.to(tl.int64)) // 2).to(tl.int32)
         enough = above + tl.sum(tl.where(order >= middle, each, 0), 0) >= goal
@@ -92,15 +93,15 @@ def threshold(  # type: ignore[no-untyped-def]
     """The largest ordered logit at or above which there are `goal` tokens, or `share` of the mass.
 
     `top` is the largest logit. At `low` enough is kept, at `high` too little. Each pass has eight
-    thresholds between them, the first ones steps of two below the largest logit, until at most CAP
-    logits lie between.
+    thresholds between them, the first ones steps of two powers of two below the largest logit,
+    until at most CAP logits lie between.
     """
     if not COUNT:
         sums = tl.zeros((BLOCK,), tl.int64)
         for start in range(0, V, BLOCK):
             columns = start + tl.arange(0, BLOCK)
-            logits, _ = _ordered_logits(policy, memory, columns, least, scale, mu, V, MEMORY)
-            sums += _mass(logits, top)
+            logits, _ = _ordered_logits(policy, memory, columns, least, mu, V, MEMORY)
+            sums += _mass(logits, top, scale)
         wanted = tl.sum(sums, 0).to(tl.float64) * (tl.zeros((), tl.float64) + share)
         goal = wanted.to(tl.int64)
         goal += (goal.to(tl.float64) < wanted).to(tl.int64)
@@ -109,17 +110,17 @@ def threshold(  # type: ignore[no-untyped-def]
     high = ordered(top) + 1
     above, count_high = tl.full((), 0, tl.int64), tl.full((), 0, tl.int32)
     count_low = tl.full((), V, tl.int32)
-    at = tl.maximum(ordered(top - (16 - 2 * eight).to(tl.float32)), low)
+    at = tl.maximum(ordered(top - (16 - 2 * eight).to(tl.float32) / scale), low)
     while (count_low - count_high > CAP) & (high.to(tl.int64) - low.to(tl.int64) > 1):
         counts = tl.zeros((8, WIDE), tl.int32)
         masses = tl.zeros((8, WIDE), tl.int64)
         for start in range(0, V, WIDE):
             columns = start + tl.arange(0, WIDE)
-            logits, order = _ordered_logits(policy, memory, columns, least, scale, mu, V, MEMORY)
+            logits, order = _ordered_logits(policy, memory, columns, least, mu, V, MEMORY)
             kept = order[None, :] >= at[:, None]
             counts += kept.to(tl.int32)
             if not COUNT:
-                masses += tl.where(kept, _mass(logits, top)[None, :], 0)
+                masses += tl.where(kept, _mass(logits, top, scale)[None, :], 0)
         count_8 = tl.sum(counts, 1)
         sum_8 = count_8.to(tl.int64) if COUNT else tl.sum(masses, 1)
         enough = sum_8 >= goal

@@ -163,12 +163,16 @@ def draws(full: bool) -> None:
     """The kernels of noise in float32."""
     sizes = {"V": 151936, "MEMORY": full}
     share = {"BLOCK": APART, "SPLITS": 4, "SHARE": 19}
-    search = {"BLOCK": APART, "WIDE": triton_draw._WIDE, "CAP": triton_draw._CAP, "PLAUSIBLE": full}
-    search |= {"TOPK": full, "NUCLEUS": True}
+    search = {"BLOCK": APART, "LONG": triton_draw._LONG, "CAP": triton_draw._CAP}
+    search |= {"PLAUSIBLE": full, "TOPK": full, "NUCLEUS": True}
     name = f"memory {full}"
     compile_one(f"share, {name}", triton_draw.share_kernel, {}, sizes | share, num_warps=4)
     compile_one(f"shares, {name}", triton_draw.join_kernel, {}, sizes | {"SPLITS": 4}, num_warps=1)
-    compile_one(f"search, {name}", triton_draw.search_kernel, {}, sizes | search, num_warps=8)
+    for wide in list(triton_draw._WIDE.values())[: None if "all" in sys.argv else 1]:
+        compile_one(
+            f"search {wide}, {name}", triton_draw.search_kernel, {},
+            sizes | search | {"WIDE": wide}, num_warps=8,
+        )  # fmt: skip
 
 
 def invariant(dtype: str, full: bool) -> None:

@@ -26,6 +26,8 @@ def test_the_bits_are_those_of_the_papers_authors(counter, key, output):
         tuple(tensor([int(word, 16)]) for word in words.split()) for words in (counter, key, output)
     )
     assert drawing.philox(counter, key) == output
+    arrays = (tuple(word.numpy() for word in part) for part in (counter, key))
+    assert drawing.philox(*arrays) == output
 
 
 def test_each_row_position_and_token_has_bits_of_its_own_whatever_is_beside_it():

@@ -458,6 +458,61 @@ def test_a_token_with_noise_in_float32_is_the_one_of_the_definition_in_float64(o
     assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, drawn, strict=True))
 
 
+@pytest.mark.parametrize("options", [{}, {"mu": 0.5}, {"top_k": 20}, {"top_p": 0.9}])
+def test_log_probs_lose_nothing_however_large_the_logits_are(options):
+    """As of logits of 1,000 and more; their differences are exact in float32."""
+    policy, memory, *noise = rows_to_draw(1100)
+    policy, memory = (policy * 64).round() / 64 + 1000, (memory * 64).round() / 64 - 700
+    if "mu" in options:
+        options = options | {"memory_BV": memory}
+    drawn = triton_draw.draw(policy, *noise, **options)
+    wide = policy.double()
+    mixed = wide - memory.double() * options.get("mu", 0)
+    mixed[wide < wide.topk(options.get("top_k", 1100)).values[:, -1:]] = -math.inf
+    if "top_p" in options:
+        mixed = drawing._nucleus(mixed, options["top_p"], drawing.LOG2E, torch.float64)
+    for logp_B, logits_BV in ((drawn.logp_B, mixed), (drawn.policy_logp_B, wide)):
+        truth = logits_BV.log_softmax(-1).gather(-1, drawn.token_B[:, None])[:, 0]
+        torch.testing.assert_close(logp_B.double(), truth, rtol=3e-7, atol=1e-6)
+        assert logp_B[3] == 0  # of a token that is certain
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("min_prob", [0.05, 0.003])
+def test_what_min_prob_keeps_is_what_the_definition_keeps_to_the_last_bit(min_prob, temperature):
+    """Of tokens at the edge, an ulp or a few apart; that each counts is seen in the log-prob."""
+    rng = torch.Generator("cpu").manual_seed(1)
+    rows = 64 if DEVICE == "cuda" else 12
+    policy = torch.full((rows, 300), -50.0)
+    policy[:, 7] = (torch.randn(rows, generator=rng, device="cpu") * 20).to(DEVICE)
+    edge = policy[:, 7] + torch.tensor(math.log(min_prob) * temperature, dtype=torch.float32)
+    kept = torch.zeros(rows, dtype=torch.float64)
+    for i, token in enumerate(range(9, 109)):
+        bits = edge.view(torch.int32) + (i % 9 - 4)
+        policy[:, token] = bits.view(torch.float32)
+        kept += policy[:, token] >= edge
+    noise = torch.arange(rows), torch.zeros(rows, dtype=torch.int64)
+    options = {"min_prob": min_prob, "temperature": temperature}
+    drawn = triton_draw.draw(policy, *noise, **options)
+    truth = drawing.draw(policy.double(), *noise, **options)
+    assert torch.equal(drawn.token_B, truth.token_B)
+    torch.testing.assert_close(drawn.logp_B.double(), truth.logp_B, rtol=0, atol=5e-6)
+    counted = ((-truth.logp_B[truth.token_B == 7]).exp() - 1) / min_prob
+    torch.testing.assert_close(counted, kept[truth.token_B == 7], rtol=0, atol=0.01)
+    assert len(counted) > 0
+
+
+@pytest.mark.parametrize("options", [{"top_k": 300, "top_p": 0.9}, {"mu": 0.3, "top_p": 0.97}])
+def test_the_columns_of_a_pass_of_the_search_change_no_bit(options, monkeypatch):
+    """As more of them are taken where rows are few."""
+    policy, memory, *noise = rows_to_draw(530)
+    drawn = []
+    for wide in (128, 512):
+        monkeypatch.setattr(triton_draw, "_WIDE", {0: wide})
+        drawn.append(triton_draw.draw(policy, *noise, memory_BV=memory, **options))
+    assert all(torch.equal(one, other) for one, other in zip(*drawn, strict=True))
+
+
 def test_zeros_of_both_signs_are_equals_of_which_top_k_keeps_all():
     policy = torch.full((6, 40), -0.0)
     policy[:, 0], policy[:, 1] = 1.0, 0.0
@@ -531,7 +586,7 @@ def test_what_top_k_and_top_p_keep_is_what_the_definition_keeps_to_the_token(cap
     threshold_kernel[(len(policy),)](
         policy, scratch, least, k, share, V=530, WIDE=128, CAP=cap, COUNT=k > 0
     )
-    truth = ~drawing._nucleus(policy, share).isneginf()
+    truth = ~drawing._nucleus(policy, share, 1.0, torch.float32).isneginf()
     if k:
         truth = (policy >= policy.topk(k).values[:, -1:]) & ~policy.isneginf()
     assert torch.equal(order >= least[:, None], truth)
@@ -603,13 +658,13 @@ def test_attention_to_a_cache_is_that_of_the_reference(
 
 
 FUSES = (False, True) if DEVICE == "cuda" else (False,)  # test_fused.py has it on a CPU
-ANEW = [{}, {"noise": 2, "merge": True}] if DEVICE == "cuda" else [{}]  # or test_graph.py
+BEFORE = [{}, {"noise": 1, "merge": False}] if DEVICE == "cuda" else [{}]  # or test_graph.py
 
 
 @pytest.mark.parametrize("fuse", FUSES)
-@pytest.mark.parametrize("anew", ANEW)
+@pytest.mark.parametrize("before", BEFORE)
 def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(
-    loaded, monkeypatch, fuse, anew
+    loaded, monkeypatch, fuse, before
 ):
     """With graphs on a GPU: rows are refilled, moved, read a burst late; a memory model beside."""
     torch.use_deterministic_algorithms(False)
@@ -621,7 +676,9 @@ def test_fewer_rows_sample_what_all_rows_sample_and_the_trainer_agrees(
     limits, sampling = [2, 1, 7, 3, 2, 5], SamplingParams(7, 1.5, mu=0.5)
     values = []
     for least_rows in (1, 4):
-        engine = GraphEngine(own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory, **anew)
+        engine = GraphEngine(
+            own, 4, least_rows=least_rows, fuse=fuse, memory_model=memory, **before
+        )  # fmt: skip
         by_index = dict(engine.generate(requests, sampling, limits))
         values.append([by_index[i] for i in range(len(requests))])
     rows = [Row(r.prompt_token_ids, c.token_ids) for r, c in zip(requests, values[0], strict=True)]
@@ -756,7 +813,7 @@ def test_a_deterministic_completion_has_the_same_bits_for_any_rows_and_after_an_
     fuse = DEVICE == "cuda"
     every = GraphEngine(own, 4, fuse=fuse, deterministic=True)
     together = sampled(every, requests, limits, sampling)
-    refilled = GraphEngine(own, 2, least_rows=1, fuse=fuse, merge=not fuse, deterministic=True)
+    refilled = GraphEngine(own, 2, least_rows=1, fuse=fuse, merge=fuse, deterministic=True)
     assert sampled(refilled, requests, limits, sampling) == together
     alone = GraphEngine(own, 1, least_rows=1, fuse=fuse, deterministic=True)  # left after a kill
     assert sampled(alone, requests[2:], limits[2:], sampling) == together[2:]

@@ -27,7 +27,7 @@ ENGINES = {
     "transformers": lambda loaded, memory: transformers.TransformersEngine(
         loaded, memory_model=memory
     ),
-    "graph": lambda loaded, memory: graph.GraphEngine(loaded, 8, memory_model=memory),
+    "graph": lambda loaded, memory: graph.GraphEngine(loaded, 8, noise=1, memory_model=memory),
 }
 
 

@@ -33,8 +33,8 @@ def groups_of(model: Any) -> list[Group]:
     """The groups of a model's decoder layers; none of layers with adapters or of another kind.
 
     Afterwards the layers' parameters are parts of their group's, so that neither is there twice
-    and an update of the one is one of the other. Where parameters are parts of another tensor
-    already, as DeepSpeed's are, the group has a copy of them as they are now.
+    and an update of the one is one of the other. Parameters that are parts of another tensor
+    already, as DeepSpeed's are, stay there: they are a group where they lie one below the other.
     """
     found = []
     for layer in compiled_layers.layers_of(model):
@@ -42,7 +42,7 @@ def groups_of(model: Any) -> list[Group]:
             children = dict(module.named_children())
             for names in _NAMES:
                 linear = [children[name] for name in names if name in children]
-                if len(linear) == len(names) and _alike(linear):
+                if len(linear) == len(names) and _alike(linear) and _placed(linear):
                     found.append(Group(linear))
     return found
 
@@ -54,26 +54,38 @@ def _alike(layers: list[Any]) -> bool:
     return len(kinds) == 1 and len({layer.bias is None for layer in layers}) == 1
 
 
+def _placed(layers: list[torch.nn.Linear]) -> bool:
+    """Whether the weights, and biases, adjoin or can be moved so that they do."""
+    kinds = [[layer.weight for layer in layers]]
+    if layers[0].bias is not None:
+        kinds.append([layer.bias for layer in layers])
+    return all(_adjoin(parts) or _have_storages(parts) for parts in kinds)
+
+
 @torch.no_grad()
 def _stacked(parts: list[Tensor]) -> Tensor:
-    """The parts one below the other, which take their place in it if their storage is their own."""
-    storages = {part.untyped_storage().data_ptr() for part in parts}
-    if len(storages) == 1 and _adjoin(parts):
+    """The parts one below the other, which are moved there unless they lie so."""
+    if _adjoin(parts):
         first, rows = parts[0], sum(map(len, parts))
         return first.detach().as_strided((rows, *first.shape[1:]), first.stride())
     stacked = torch.cat([part.detach() for part in parts])
-    if all(part.untyped_storage().nbytes() == part.nbytes for part in parts):
-        for part, own in zip(parts, torch.split(stacked, list(map(len, parts))), strict=True):
-            part.data = own
+    for part, own in zip(parts, torch.split(stacked, list(map(len, parts))), strict=True):
+        part.data = own
     return stacked
 
 
 def _adjoin(parts: list[Tensor]) -> bool:
-    """Whether each part begins where the one before it ends."""
-    if not all(part.is_contiguous() for part in parts):
+    """Whether each part begins where the one before it ends, in the same storage."""
+    storages = {part.untyped_storage().data_ptr() for part in parts}
+    if len(storages) > 1 or not all(part.is_contiguous() for part in parts):
         return False
     ends = [part.data_ptr() + part.nbytes for part in parts]
     return ends[:-1] == [part.data_ptr() for part in parts[1:]]
+
+
+def _have_storages(parts: list[Tensor]) -> bool:
+    """Whether each part is all that its storage holds."""
+    return all(part.untyped_storage().nbytes() == part.nbytes for part in parts)
 
 
 class _Member(torch.nn.Linear):

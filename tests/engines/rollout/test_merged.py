@@ -75,11 +75,21 @@ def test_parameters_within_a_tensor_of_anothers_stay_where_they_are():
     flat = torch.zeros(q.numel() + 10)
     flat[3 : 3 + q.numel()] = q.detach().flatten()
     q.data = flat[3 : 3 + q.numel()].view_as(q)
-    group = _merged.groups_of(model)[0]
+    groups = _merged.groups_of(model)
     assert q.untyped_storage().data_ptr() == flat.data_ptr()
-    assert torch.equal(group.weight[: len(q)], q)
+    assert [group.sizes for group in groups] == [[48, 48], [32, 16, 16], [48, 48]]
+
+
+def test_parameters_that_lie_one_below_the_other_in_anothers_tensor_are_a_group_there():
+    model = random(KINDS["no biases"])
+    weights = list(model.model.layers.parameters())
+    flat = torch.cat([weight.detach().flatten() for weight in weights])
+    for weight, part in zip(weights, flat.split([w.numel() for w in weights]), strict=True):
+        weight.data = part.view_as(weight)
+    groups = _merged.groups_of(model)
+    assert [group.sizes for group in groups] == [[32, 16, 16], [48, 48]] * 2
     flat.zero_()
-    assert group.weight[: len(q)].any() and not _merged.groups_of(model)[0].weight[: len(q)].any()
+    assert not any(group.weight.any() for group in groups)
 
 
 def test_a_saved_policy_is_read_as_it_was(tmp_path):
@@ -119,6 +129,8 @@ def test_a_layer_with_joint_products_is_compiled_once(loaded, monkeypatch):
         assert type(module) is not _merged._Member and "group" not in vars(module)
 
 
-def test_both_are_options_of_the_engine(loaded):
-    engine = registry.build("rollout", "graph:rows=4,merge=true,noise=2")(loaded.policy, loaded)
-    assert len(sample(engine)) == 6
+def test_it_is_the_default_which_directories_without_the_option_are_not_of():
+    _, options = registry.parse("rollout", "graph")
+    assert (options["noise"], options["merge"]) == (2, True)
+    _, before = registry.parse("rollout", "graph", "graph:rows=4,fuse=auto")
+    assert (before["noise"], before["merge"]) == (1, False)
