@@ -116,7 +116,8 @@ def ours(options: argparse.Namespace) -> None:
         words += ["--lora-rank", options.lora_rank]
     if Path(options.out).exists():
         sys.exit(f"{options.out} is there: a step that is made already takes no time")
-    say(run=description(options, "rlvr", options.engine) | {"trainer": options.trainer})
+    update = {"trainer": options.trainer, "micro_batch_tokens": options.micro_batch_tokens}
+    say(run=description(options, "rlvr", options.engine) | update)
     with _metered(Meter(), options), _timed_files() as seconds:
         rlvr(*words)
     say(files={name: round(value, 3) for name, value in seconds.items()}, steps=options.steps)

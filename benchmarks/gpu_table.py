@@ -25,6 +25,7 @@ NAME = "steps"
 SETTING = ("shape", "mean_length", "rows", "new_tokens", "lora_rank")
 PHASES = ("rollout", "sync", "rewards, log-probs", "update", "other")
 UNKNOWN = "-"
+USUAL = 16384  # tokens of a micro-batch
 
 
 def read(path: Path) -> Run:
@@ -49,7 +50,7 @@ def merged(stored: list[Run], new: list[Run]) -> list[Run]:
 
 
 def identity(run: Run) -> tuple[Any, ...]:
-    names = (*SETTING, "who", "engine", "trainer", "recompute")
+    names = (*SETTING, "who", "engine", "trainer", "micro_batch_tokens", "recompute")
     return tuple(run.get(name) for name in names)
 
 
@@ -96,12 +97,14 @@ def facts(runs: list[Run]) -> list[str]:
 
 
 def label(runs: list[Run], run: Run) -> str:
-    """What a row is of: the engine of ours, or TRL; its trainer and card where they differ."""
+    """What a row is of: the engine of ours, or TRL; what else of it and its card differs."""
     if run["who"] != "rlvr":
         name = f"{run['who']}, {run['engine']}"
     else:
         name = f"rlvr, `{run['engine']}`"
         name += f", `{run['trainer']}`" if run["trainer"] != "local" else ""
+        size = run["micro_batch_tokens"]
+        name += f", micro-batches of {size:,}" if size != USUAL else ""
     name += ", recomputing" if run["recompute"] else ""
     hosts = list(dict.fromkeys(each["host"] for each in runs))
     return f"{name} ({chr(97 + hosts.index(run['host']))})" if len(hosts) > 1 else name
