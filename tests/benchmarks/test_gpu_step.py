@@ -99,7 +99,8 @@ def step(number, whole, *, checkpoint=0.0, saved=False):
 
 def run(**changes):
     made = {
-        "who": "rlvr", "engine": "graph:rows=512", "trainer": "local", "micro_batch_tokens": 16384, "shape": "qwen2.5-1.5b",
+        "who": "rlvr", "engine": "graph:rows=512", "trainer": "local", "shape": "qwen2.5-1.5b",
+        "micro_batch_tokens": 16384,
         "mean_length": None, "rows": 512, "new_tokens": 1024, "lora_rank": 0, "recompute": False,
         "card": "NVIDIA H200", "host": "0a", "versions": {"torch": "2.11.0"},
         "steps": [
