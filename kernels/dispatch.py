@@ -1,4 +1,4 @@
-"""The functions of `reference`, `drawing` and `attention`, by Triton kernels where those can run.
+"""`reference`, `drawing`, `attention` and `coded`, by Triton kernels where those can run.
 
 RLVR_KERNELS=auto, the default, uses the kernels on a GPU and warns once, with the reason, if it
 cannot; triton uses them or raises Unsupported with the reason; reference never uses them. With
@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.kernels import attention, drawing, reference
+from rlvr_cli.kernels import attention, coded, drawing, reference
 from rlvr_cli.kernels.checks import BadInput as BadInput
+from rlvr_cli.kernels.coded import CodedCache
 from rlvr_cli.kernels.reference import Sample, TokenStats
 
 VARIABLE = "RLVR_KERNELS"
@@ -71,6 +72,17 @@ def attend(query_BHD: Tensor, *values: Tensor, **options: Any) -> Tensor:
     """See `attention.attend`."""
     module = _module("triton_attention", query_BHD, plain=attention)
     attended_BHD: Tensor = module.attend(query_BHD, *values, **options)
+    return attended_BHD
+
+
+def attend_coded(
+    query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor, cache: CodedCache, position_B: Tensor,
+    **options: Any,
+) -> Tensor:  # fmt: skip
+    """See `coded.attend`."""
+    module = _module("triton_coded", query_BHD, plain=coded)
+    given = (query_BHD, key_BKD, value_BKD, cache, position_B)
+    attended_BHD: Tensor = module.attend(*given, **options)
     return attended_BHD
 
 

@@ -94,6 +94,8 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
     if sampler.needs_weight_sync:
         sampler.sync_weights(trainer, policy)
         dtype = sampler.dtype
+    elif getattr(sampler, "coded", False):
+        dtype = "int8"
     gaps = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
     text = (
         f"{gaps.mean:.2g} nats a token on average, {gaps.largest:.2g} at most, "

@@ -25,6 +25,7 @@ from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.scoring import rewards
 
 BUILTIN_TASK = "expression"
+_LOWER = {"vllm": "quantization", "graph": "cache"}  # options that lower an engine's precision
 
 
 def check_prompts(config: RunConfig) -> None:
@@ -222,13 +223,16 @@ def check_adapters(config: RunConfig, policy: Policy) -> None:
 def sampler_remarks(config: RunConfig) -> list[str]:
     """What there is to say of an engine that samples in a lower precision than is trained."""
     spec, algo = config.rollout.engine, config.train.algo
-    precision = registry.parse("rollout", spec)[1].get("quantization", "none")
+    name, options = registry.parse("rollout", spec)
+    precision = options.get(_LOWER.get(name, ""), "none")
     is_corrected = "behaviour_logp" in objectives.build(algo).needs
-    if precision == "none" or is_corrected or config.train_step.old_logprobs == "rollout":
+    is_lower = precision not in ("none", "model")
+    if not is_lower or is_corrected or config.train_step.old_logprobs == "rollout":
         return []
     way = shlex.join(("--algo", f"{algo}+is-correction"))
+    kept = "keeps keys and values" if name == "graph" else "samples"
     return [
-        f"--engine samples in {precision}, which gives other log-probs than the trainer's "
+        f"--engine {kept} in {precision}, which gives other log-probs than the trainer's "
         f"(`sampler_gap`): correct for it with `{way}`"
     ]
 

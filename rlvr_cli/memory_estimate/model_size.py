@@ -197,6 +197,6 @@ def logits(shape: Shape, tokens: int, device: Device) -> int:
     return 0 if device.kind == "cuda" else chunk
 
 
-def cache(shape: Shape, tokens: int, size: int) -> int:
-    """Keys and values of so many tokens."""
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * size * tokens
+def cache(shape: Shape, tokens: int, size: float) -> int:
+    """Keys and values of so many tokens, `size` bytes a number."""
+    return round(2 * shape.layers * shape.kv_heads * shape.head_dim * size * tokens)

@@ -176,7 +176,8 @@ def rollout(
         return _vllm(shape, chosen, device, length, reserved_bytes)
     if name == "graph":
         rows = min(chosen["rows"], requests)
-        return _graph(shape, device, rows, prompt, length, reserved_bytes)
+        is_coded = chosen["cache"] == "int8"
+        return _graph(shape, device, rows, prompt, length, reserved_bytes, is_coded=is_coded)
     if name != "transformers":
         return Requirement("rollout", {})
 
@@ -211,16 +212,19 @@ def _graph(
     prompt: int,
     length: int,
     reserved_bytes: dict[str, int] | None,
+    *,
+    is_coded: bool,
 ) -> Requirement:
     """The bytes of as many rows as fit: the engine halves their number until they do."""
     number = device.bytes_of("auto")
+    size = 1 + 4 / shape.head_dim if is_coded else number  # a scale for each head
     logit = 4 if device.kind == "cuda" else 4 + _SAMPLER_BYTES
 
     def requirement(rows: int) -> Requirement:
         first = PaddedRows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
         prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
-            "keys and values": cache(shape, rows * length, number),
+            "keys and values": cache(shape, rows * length, size),
             "temporaries": max(prompts, rows * shape.vocabulary * logit),
         }
         return Requirement(

@@ -24,6 +24,7 @@ from rlvr_cli.kernels import (
     triton_backward,
     triton_causal,
     triton_checks,
+    triton_coded,
     triton_draw,
     triton_forward,
     triton_invariant,
@@ -151,12 +152,15 @@ def main() -> None:
         compile_one(f"sample, memory {way}", kernel, logits, sizes | flags, num_warps=16)
         draws(way)
     attention_of("bf16", full=True)
+    coded_attention("bf16", full=True)
     invariant("bf16", True)
     if everything:
         invariant("bf16", False)
         invariant("fp32", False)
         attention_of("bf16", full=False)
         attention_of("fp32", full=False)
+        coded_attention("bf16", full=False)
+        coded_attention("fp32", full=False)
 
 
 def draws(full: bool) -> None:
@@ -218,6 +222,17 @@ def attention_of(dtype: str, full: bool) -> None:
                 f"{name} {block}", kernel, types, sizes | flags | {"BLOCK": block},
                 num_warps=warps, num_stages=stages,
             )  # fmt: skip
+
+
+def coded_attention(dtype: str, full: bool) -> None:
+    pairs, warps, stages = triton_coded._FLOAT32 if dtype == "fp32" else triton_coded.TILES
+    sizes = {"K": 2, "G": 6, "GP": 16, "D": 128, "DP": 128, "P": pairs}
+    types = dict.fromkeys(("query", "key", "value", "shift", "out"), f"*{dtype}")
+    types |= {"keys": "*i8", "values": "*i8", "pairs": "*i16", "scales": "*fp32"}
+    types |= {"position": "*i64", "softcap": "fp32", "window": "i32", "L": "i32"}
+    flags = {"WINDOW": full, "CAP": full, "WIDE": dtype == "fp32"}
+    compile_one(f"attend codes {dtype}{' window cap' if full else ''}", triton_coded.attend_kernel,
+                types, sizes | flags, num_warps=warps, num_stages=stages)  # fmt: skip
 
 
 CAPABILITY = next((int(word) for word in sys.argv[1:] if word.isdigit()), 90)

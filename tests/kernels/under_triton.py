@@ -41,11 +41,13 @@ from rlvr_cli.engines.training import local
 from rlvr_cli.errors import UsageError
 from rlvr_cli.kernels import (
     attention,
+    coded,
     dispatch,
     drawing,
     reference,
     triton_attention,
     triton_causal,
+    triton_coded,
     triton_draw,
     triton_gradients,
     triton_invariant,
@@ -657,6 +659,52 @@ def test_attention_to_a_cache_is_that_of_the_reference(
         assert torch.equal(cache[torch.arange(5), :, position_B], new)
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 2e-6), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize(
+    "heads, kinds, size, window, softcap",
+    [(4, 2, 16, 0, 0.0), (6, 1, 24, 7, 0.0), (3, 3, 32, 40, 3.0), (2, 1, 128, 0, 0.0)],
+)
+def test_attention_to_a_cache_of_int8_is_that_of_the_reference(
+    dtype, tolerance, heads, kinds, size, window, softcap
+):
+    rng = torch.Generator("cpu").manual_seed(heads)
+    shapes = [(5, heads, size), *[(5, kinds, size)] * 2, *[(5, kinds, 128, size)] * 2]
+    values = [torch.randn(s, generator=rng, device="cpu").to(DEVICE, dtype) for s in shapes]
+    new, prompts, position_B = values[:3], values[3:], tensor([0, 1, 64, 127, 33])
+    new[0] *= 40.0  # products of which are no halves
+    prompts[0][..., 5] += 4.0
+    prompts[1][:, :, ::3] *= 1e-6  # scales as well
+    options = {"scale": size**-0.5 / 40, "window": window, "softcap": softcap}
+    caches, row = [], torch.arange(5)
+    for unread in (1e30, math.nan):
+        caches.append(coded.CodedCache.empty(5, 128, *prompts))
+        caches[-1].put(*prompts, position_B.clamp(min=1), row, row)
+        for i, position in enumerate(position_B.tolist()):
+            caches[-1].scales_BKL2[i, :, position:] = unread
+    wide = [value.double() for value in new]
+    expected = coded.attend(*wide, caches[0], position_B, **options)
+    joint = torch.empty(5, kinds + 3, size, dtype=dtype)
+    joint[:, 1:-2] = new[2]
+    new[2] = joint[:, 1:-2]  # a part of a wider product
+    attended = triton_coded.attend(*new, caches[1], position_B, **options)
+    torch.testing.assert_close(attended.double(), expected, rtol=tolerance, atol=tolerance)
+    for i, position in enumerate(position_B.tolist()):
+        caches[0].scales_BKL2[i, :, position + 1 :] = math.nan
+    for one, other in zip(*caches, strict=True):
+        step = 1.0 if one.dtype == torch.int8 else 0.0  # where a value is between two codes
+        torch.testing.assert_close(one.float(), other.float(), rtol=1e-6, atol=step, equal_nan=True)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_key_that_is_not_finite_stays_so_in_a_cache_of_int8(wrong):
+    new = [torch.randn(1, 2, 16) for _ in range(3)]
+    prompts = [torch.randn(1, 2, 8, 16) for _ in range(2)]
+    cache = coded.CodedCache.empty(1, 8, *prompts)
+    new[1][0, 1, 5] = wrong
+    triton_coded.attend(*new, cache, tensor([3]), scale=1.0)
+    assert cache.scales_BKL2[0, :, 3, 0].isfinite().tolist() == [True, False]
+
+
 FUSES = (False, True) if DEVICE == "cuda" else (False,)  # test_fused.py has it on a CPU
 BEFORE = [{}, {"noise": 1, "merge": False}] if DEVICE == "cuda" else [{}]  # or test_graph.py
 
@@ -800,6 +848,23 @@ def by_triton(monkeypatch):
 def sampled(engine, requests, limits, sampling):
     by_index = dict(engine.generate(requests, sampling, limits))
     return [by_index[i] for i in range(len(requests))]
+
+
+@pytest.mark.parametrize("deterministic", [False, True] if DEVICE == "cuda" else [True])
+def test_with_a_cache_of_int8_the_engine_samples_by_kernels_what_it_samples_by_the_reference(
+    loaded, by_triton, monkeypatch, deterministic
+):
+    own = dataclasses.replace(loaded, model=random_model(Qwen3Config(**SMALL)), eos_ids=(-1,))
+    requests = [Request([20 + n, *range(5 * n % 7)], n) for n in range(3)]
+    limits, sampling = [2, 1, 3], SamplingParams(3, 1.5)
+    engine = GraphEngine(own, 2, least_rows=1, deterministic=deterministic, cache="int8")
+    made = sampled(engine, requests, limits, sampling)
+    monkeypatch.setenv(dispatch.VARIABLE, "reference")
+    if deterministic:  # which needs the kernels
+        engine = GraphEngine(own, 2, least_rows=1, cache="int8")
+    for one, other in zip(made, sampled(engine, requests, limits, sampling), strict=True):
+        assert one.token_ids == other.token_ids
+        assert one.behaviour_logp == pytest.approx(other.behaviour_logp, abs=1e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

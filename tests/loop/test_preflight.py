@@ -128,14 +128,16 @@ def test_adapters_of_experts_are_refused_where_vllm_samples(mixture):
 
 
 @pytest.mark.parametrize("algo", ["grpo", "grpo:ddof=0+kl:beta=0.1"])
-def test_the_remark_on_a_quantised_sampler_names_an_algorithm_that_corrects_for_it(algo):
-    (remark,) = preflight.sampler_remarks(config_of(engine="vllm:quantization=fp8", algo=algo))
+@pytest.mark.parametrize("engine", ["vllm:quantization=fp8", "graph:cache=int8"])
+def test_the_remark_on_a_quantised_sampler_names_an_algorithm_that_corrects_for_it(algo, engine):
+    (remark,) = preflight.sampler_remarks(config_of(engine=engine, algo=algo))
     _, corrected = shlex.split(re.search(r"`(--algo .*)`", remark)[1])
     assert corrected == f"{algo}+is-correction"
-    assert not preflight.sampler_remarks(config_of(engine="vllm:quantization=fp8", algo=corrected))
+    assert f"in {engine.partition('=')[2]}, which gives other log-probs" in remark
+    assert not preflight.sampler_remarks(config_of(engine=engine, algo=corrected))
     assert not preflight.sampler_remarks(config_of(algo=algo))
     assert not preflight.sampler_remarks(
-        config_of(engine="vllm:quantization=fp8", algo=algo, old_logprobs="rollout")
+        config_of(engine=engine, algo=algo, old_logprobs="rollout")
     )
 
 

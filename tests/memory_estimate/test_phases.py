@@ -355,6 +355,10 @@ def test_the_graph_engine_takes_as_many_rows_as_fit():
     complete = 2 * 28 * 2 * 128 * 2 * 256 * (1024 + 64)  # keys and values, in bfloat16
     values = [needs[gib].parts["keys and values"] for gib in (80, 16, 8)]
     assert values[0] == complete and complete % values[2] == 0 and values[2] < values[1] <= complete
+    options = dataclasses.replace(options, engine="graph:rows=256,cache=int8")
+    large = Device("cuda", 80 << 30, 80 << 30, "GPU 0")
+    coded = phases.rollout(LARGE, options, large, prompt=64, requests=4096).parts
+    assert coded["keys and values"] == complete * 132 // 256
 
 
 if __name__ == "__main__":

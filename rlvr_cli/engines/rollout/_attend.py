@@ -17,6 +17,7 @@ from transformers import AttentionInterface
 
 from rlvr_cli.errors import UsageError
 from rlvr_cli.kernels import dispatch
+from rlvr_cli.kernels.coded import CodedCache
 
 _NAME = "rlvr-static"
 INSTEAD = "sample with --engine transformers or --engine vllm"
@@ -49,6 +50,20 @@ class Cached(NamedTuple):
         return attended_BHD[:, None]
 
 
+class CachedCodes(NamedTuple):
+    """The same in a cache of int8."""
+
+    cache: CodedCache
+    position_B: Tensor
+
+    def attend(self, layer: int | None, new: Heads) -> Tensor:
+        attended_BHD: Tensor = _attend_coded(
+            *(value[:, :, 0] for value in (new.query, new.key, new.value)), *self.cache,
+            self.position_B, new.scale, new.window, new.softcap,
+        )  # fmt: skip
+        return attended_BHD[:, None]
+
+
 @torch.library.custom_op("rlvr::attend", mutates_args=("keys_BKLD", "values_BKLD"))
 def _attend(
     query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor,
@@ -63,6 +78,26 @@ def _attend(
 
 
 @_attend.register_fake
+def _(query_BHD: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
+
+
+@torch.library.custom_op(
+    "rlvr::attend_coded", mutates_args=("keys_BKLD", "values_BKMD2", "scales_BKL2")
+)
+def _attend_coded(
+    query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor,
+    keys_BKLD: Tensor, values_BKMD2: Tensor, scales_BKL2: Tensor, shift_BKD: Tensor,
+    position_B: Tensor, scale: float, window: int, softcap: float,
+) -> Tensor:  # fmt: skip
+    """`kernels.coded.attend`, as one operation."""
+    return dispatch.attend_coded(
+        query_BHD, key_BKD, value_BKD, CodedCache(keys_BKLD, values_BKMD2, scales_BKL2, shift_BKD),
+        position_B, scale=scale, window=window, softcap=softcap,
+    )  # fmt: skip
+
+
+@_attend_coded.register_fake
 def _(query_BHD: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(query_BHD, memory_format=torch.contiguous_format)
 
@@ -130,7 +165,7 @@ def _attention(
     scale = query_RHSD.shape[-1] ** -0.5 if scaling is None else scaling
     heads = Heads(query_RHSD, key_RKSD, value_RKSD, scale, sliding_window or 0, softcap or 0.0)
     # a compiled layer, shared by all, is given its cache and does not look at its number
-    layer = None if isinstance(static, Cached) else module.layer_idx
+    layer = None if isinstance(static, (Cached, CachedCodes)) else module.layer_idx
     return static.attend(layer, heads), None
 
 

@@ -11,11 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.engines.rollout._attend import INSTEAD, Cached, Heads, attending, causal
+from rlvr_cli.engines.rollout._attend import (
+    INSTEAD,
+    Cached,
+    CachedCodes,
+    Heads,
+    attending,
+    causal,
+)
+from rlvr_cli.engines.rollout._cache import PlainCache
 from rlvr_cli.engines.rollout._fused import fused
 from rlvr_cli.engines.rollout._invariant import Invariant, by_kernels, linear, wide_linear
 from rlvr_cli.engines.rollout._merged import groups_of, merged
 from rlvr_cli.errors import UsageError
+from rlvr_cli.kernels.coded import CodedCache
 from rlvr_cli.models import engine_choice, lm_head
 
 _PREFILL_TOKENS = 16384  # of prompts in one forward pass
@@ -26,12 +35,13 @@ class Decoder:
 
     With `fuse`, torch.compile makes one kernel of what eager torch makes several of. With `merge`,
     layers of the same input are one product, and the tiles of attention depend on the rows. With
-    `deterministic` no bits do: by kernels, or if `by_rows` as each row is computed by itself.
+    `deterministic` no bits do: by kernels, or if `by_rows` as each row is computed by itself. With
+    `coded` keys and values are kept as int8.
     """
 
     def __init__(
         self, model: Any, rows: int, length: int, *,
-        fuse: bool = False, merge: bool = False, deterministic: bool = False,
+        fuse: bool = False, merge: bool = False, deterministic: bool = False, coded: bool = False,
     ) -> None:  # fmt: skip
         _check(model)
         self.model, self._rows, self._length, self._fuse = model, rows, length, fuse
@@ -41,24 +51,24 @@ class Decoder:
         self.by_rows = deterministic and not by_kernels(model)
         self.invariant = Invariant(model) if deterministic and not self.by_rows else None
         self.device = next(model.parameters()).device
-        self._cache: dict[int, tuple[Tensor, Tensor]] = {}
+        self._coded = coded
+        self._cache: dict[int, PlainCache | CodedCache] = {}
         checked = self.invariant.checked() if self.invariant else contextlib.nullcontext()
         with attending(model), checked:  # lets its layers allocate their caches
             self._prefill([(0,)], [[0]])
 
-    def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """The keys and values of a layer, [B, K, L, D]."""
+    def layer(self, index: int) -> PlainCache | CodedCache:
         return self._cache[index]
 
-    def put(self, index: int, prompts: Heads, row_R: Tensor, source_R: Tensor) -> None:
+    def put(
+        self, index: int, prompts: Heads, length_P: Tensor, row_R: Tensor, source_R: Tensor
+    ) -> None:
         """Writes a layer's keys and values of prompts [P, K, S, D] to the caches of rows."""
         both = (prompts.key, prompts.value)
         if index not in self._cache:
-            shapes = [(self._rows, new.shape[1], self._length, new.shape[3]) for new in both]
-            keys, values = (new.new_zeros(s) for new, s in zip(both, shapes, strict=True))
-            self._cache[index] = (keys, values)
-        for cache_BKLD, new_PKSD in zip(self._cache[index], both, strict=True):
-            cache_BKLD[row_R, :, : new_PKSD.shape[2]] = new_PKSD[source_R]
+            kind = CodedCache if self._coded else PlainCache
+            self._cache[index] = kind.empty(self._rows, self._length, *both)
+        self._cache[index].put(*both, length_P, row_R, source_R)
 
     @torch.no_grad()
     def prefill(self, prompts: list[list[int]], rows: list[int]) -> None:
@@ -69,6 +79,8 @@ class Decoder:
         members: dict[tuple[int, ...], list[int]] = {}
         for prompt, row in zip(prompts, rows, strict=True):
             members.setdefault(tuple(prompt), []).append(row)
+        for cache in self._cache.values() if () in members else ():
+            cache.clear(to_device(members[()], self.device))
         distinct = sorted(filter(None, members), key=len, reverse=True)
         start = 0
         while start < len(distinct):
@@ -88,7 +100,8 @@ class Decoder:
         source = [i for i, members in enumerate(rows) for _ in members]
         row_R = to_device([row for members in rows for row in members], self.device)
         position_PS = torch.arange(longest, device=self.device)[None].expand(len(prompts), -1)
-        prompts_of = _PromptTokens(self, row_R, to_device(source, self.device))
+        length_P = to_device([len(prompt) for prompt in prompts], self.device)
+        prompts_of = _PromptTokens(self, length_P, row_R, to_device(source, self.device))
         _forward(self.model, to_device(padded, self.device), position_PS, prompts_of)
 
     def logits(self, token_B: Tensor, position_B: Tensor, first: int = 0) -> Tensor:
@@ -108,9 +121,8 @@ class Decoder:
 
     def move(self, source_R: Tensor, row_R: Tensor, length: int) -> None:
         """Copies the first positions of source rows to other rows; the two sets are disjoint."""
-        for caches in self._cache.values():
-            for cache_BKLD in caches:
-                cache_BKLD[row_R, :, :length] = cache_BKLD[source_R, :, :length]
+        for cache in self._cache.values():
+            cache.move(source_R, row_R, length)
 
 
 def to_device(
@@ -136,9 +148,11 @@ class _NewTokens:
         self._decoder, self._position_B = decoder, position_B
         self._rows = slice(first, first + len(position_B))
 
-    def of(self, layer: int) -> Cached:
-        keys_BKLD, values_BKLD = (cache[self._rows] for cache in self._decoder.layer(layer))
-        return Cached(keys_BKLD, values_BKLD, self._position_B, self._decoder.tiles_by_rows)
+    def of(self, layer: int) -> Cached | CachedCodes:
+        cache = self._decoder.layer(layer).rows(self._rows)
+        if isinstance(cache, CodedCache):
+            return CachedCodes(cache, self._position_B)
+        return Cached(*cache, self._position_B, self._decoder.tiles_by_rows)
 
     def attend(self, layer: int, new: Heads) -> Tensor:
         return self.of(layer).attend(layer, new)
@@ -147,11 +161,11 @@ class _NewTokens:
 class _PromptTokens:
     """Prompts from position 0, which fill the caches of rows."""
 
-    def __init__(self, decoder: Decoder, row_R: Tensor, source_R: Tensor) -> None:
-        self._decoder, self._row_R, self._source_R = decoder, row_R, source_R
+    def __init__(self, decoder: Decoder, length_P: Tensor, row_R: Tensor, source_R: Tensor) -> None:
+        self._decoder, self._where = decoder, (length_P, row_R, source_R)
 
     def attend(self, layer: int, prompts: Heads) -> Tensor:
-        self._decoder.put(layer, prompts, self._row_R, self._source_R)
+        self._decoder.put(layer, prompts, *self._where)
         return causal(prompts, by_kernel=self._decoder.invariant is not None)
 
 

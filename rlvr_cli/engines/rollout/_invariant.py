@@ -18,7 +18,7 @@ from rlvr_cli.kernels import dispatch
 
 _WITHOUT = "sample without deterministic=true"
 _MOVES = {
-    "_to_copy", "_unsafe_view", "cat", "clone", "copy_", "embedding", "index", "index_put_",
+    "_to_copy", "_unsafe_view", "amax", "cat", "clone", "copy_", "embedding", "index", "index_put_",
     "index_select", "new_zeros", "stack", "where",
 }  # fmt: skip
 

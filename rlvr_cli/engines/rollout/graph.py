@@ -26,9 +26,10 @@ else:
     compiled_layers = later.Later("rlvr_cli.models.compiled_layers")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
-EARLIER = {"noise": 1, "merge": False, "deterministic": False}
+EARLIER = {"noise": 1, "merge": False, "deterministic": False, "cache": "model"}
 
 Fuse = Literal["auto", "true", "false"]
+Cache = Literal["model", "int8"]
 ROWS, LEAST_ROWS = 256, 8
 _LENGTH_STEP = 64  # what the length of the cache is rounded up to
 _SHARE = 0.9  # of the free memory, that may be filled
@@ -43,6 +44,7 @@ def build(
     noise: int = 2,
     merge: bool = True,
     deterministic: bool = False,
+    cache: Cache = "model",
 ) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
@@ -53,7 +55,9 @@ def build(
     top-p that keep equals; noise 1, which directories without either are of, draws other tokens.
     `merge` computes queries, keys and values as one product, and gate and up. `deterministic` gives
     a completion the same bits whatever is decoded with it, before and after an interruption; what
-    that costs on a GPU is not measured, and on a CPU each row is computed by itself.
+    that costs on a GPU is not measured, and on a CPU each row is computed by itself. `cache` int8
+    keeps keys and values as 8-bit integers with a scale a position and head, in place of the
+    model's dtype; log-probs then differ from the trainer's.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:
@@ -68,6 +72,7 @@ def build(
         noise=noise,
         merge=merge,
         deterministic=deterministic,
+        cache=cache,
         memory_model=memory_model,
     )
 
@@ -95,11 +100,13 @@ class GraphEngine:
         noise: int = 2,
         merge: bool = True,
         deterministic: bool = False,
+        cache: Cache = "model",
         memory_model: Loaded | None = None,
     ) -> None:
         self._loaded, self._most, self._least = loaded, rows, least_rows
         self._fuse, self._memory_model = fuse, memory_model
         self._noise, self._merge, self._deterministic = noise, merge, deterministic
+        self.coded = cache == "int8"
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
 
     def generate(
@@ -144,7 +151,7 @@ class GraphEngine:
         decoders = [
             _decoder.Decoder(
                 model, rows, length, fuse=self._fuses(model), merge=self._merge,
-                deterministic=self._deterministic,
+                deterministic=self._deterministic, coded=self.coded,
             )
             for model in models
         ]  # fmt: skip
@@ -168,7 +175,7 @@ class GraphEngine:
             return rows
         device.free_unused()
         free = _SHARE * device.here().free
-        bytes_per_row = sum(row_bytes(model, length) for model in models)
+        bytes_per_row = sum(row_bytes(model, length, coded=self.coded) for model in models)
         while rows * bytes_per_row > free:
             if rows == 1:
                 raise UserError(
@@ -180,11 +187,11 @@ class GraphEngine:
         return rows
 
 
-def row_bytes(model: Any, length: int) -> int:
+def row_bytes(model: Any, length: int, *, coded: bool = False) -> int:
     """The bytes of a row on the device: keys and values, logits, and what sampling needs."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    number = next(model.parameters()).element_size()
-    cache = 2 * config.num_hidden_layers * heads * size * number * length
+    head = size + 4 if coded else size * next(model.parameters()).element_size()
+    cache = 2 * config.num_hidden_layers * heads * head * length
     return int(cache + 8 * config.vocab_size)
