@@ -106,7 +106,7 @@ def test_flash_attention_4_is_refused_where_rows_are_not_packed_in_bfloat16(pack
 
 def test_flash_attention_4_is_refused_with_what_installs_it_or_where_it_does_not_run():
     model = random("qwen2")
-    with pytest.raises(UsageError, match="is not installed|capability 9.0"):
+    with pytest.raises(UsageError, match=r"is not installed|capability 9\.0"):
         passes.chosen(model, 512, torch.bfloat16, "true", "auto", "flash4")
 
 
