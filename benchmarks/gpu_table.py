@@ -81,8 +81,10 @@ def setting(run: Run) -> tuple[Any, ...]:
 
 
 def first_and_last(run: Run) -> list[dict[str, Any]]:
+    """The first step, and the last one without a checkpoint; the last of a run always has one."""
     steps = sorted(run["steps"], key=lambda step: step["step"])
-    return [steps[0], *steps[1:][-1:]]
+    plain = [step for step in steps[1:] if not step["saved"]]
+    return [steps[0], *(plain or steps[1:])[-1:]]
 
 
 def facts(runs: list[Run]) -> list[str]:

@@ -128,8 +128,10 @@ def attend(
     cache.keys_BKLD[row_B, :, position_B] = codes_BKD
     codes_BKD, cache.scales_BKL2[row_B, :, position_B, 1] = quantize(value_BKD)
     cache.values_BKMD2[row_B, :, position_B // 2, :, position_B % 2] = codes_BKD
-    last = int(position_B.max()) if len(position_B) else 0
-    length = (last // attention.BLOCK + 1) * attention.BLOCK  # in whole blocks: a row's bits
+    length = cache.keys_BKLD.shape[2]
+    if len(position_B) and not position_B.is_cuda:  # where the host need not wait
+        last = int(position_B.max())
+        length = (last // attention.BLOCK + 1) * attention.BLOCK  # in whole blocks: a row's bits
     keys_BKLD, values_BKLD = cache.read(length, wide)
     attended_BHD = attention.attend(
         query_BHD.to(wide), key_BKD.to(wide), value_BKD.to(wide), keys_BKLD, values_BKLD,

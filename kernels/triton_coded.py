@@ -18,8 +18,8 @@ from rlvr_cli.kernels.triton_tiles import INTERPRETED, capped
 class Tiles(NamedTuple):
     """How a program reads; a row's last bits depend on it, so it must not depend on B."""
 
-    pairs: int = 32
-    warps: int = 2
+    pairs: int = 16
+    warps: int = 1
     stages: int = 3
 
 

@@ -157,12 +157,12 @@ def _states(model: Any, rows: list[Row]) -> _States:
     for token_S, row in zip(token_BS, rows, strict=True):
         token_S[: len(row.prompt_token_ids)] = row.prompt_token_ids
         token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
-    mask_BT = _mask(rows)
-    row_N, offset_N = mask_BT.nonzero(as_tuple=True)
-    place_N = torch.tensor([len(row.prompt_token_ids) for row in rows])[row_N] + offset_N
+    trained_BT = _mask(rows)
+    row_N, offset_N = trained_BT.nonzero()
+    place_N = np.array([len(row.prompt_token_ids) for row in rows])[row_N] + offset_N
     input_BS, row_N, place_N, mask_BT, at_N = (
-        moved(value, device)
-        for value in (torch.from_numpy(token_BS), row_N, place_N, mask_BT, _positions(mask_BT))
+        moved(torch.from_numpy(value), device)
+        for value in (token_BS, row_N, place_N, trained_BT, np.flatnonzero(trained_BT))
     )
     hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
     hidden_NH = hidden_BSH[row_N, place_N - 1]
@@ -172,13 +172,13 @@ def _states(model: Any, rows: list[Row]) -> _States:
 def _packed_states(model: Any, rows: list[Row], least: int) -> _States:
     device = _prepared(model, rows)
     packed = packing.pack(rows, device, least=least)
-    mask_BT = _mask(rows)
-    row_N, offset_N = mask_BT.nonzero(as_tuple=True)
+    trained_BT = _mask(rows)
+    row_N, offset_N = trained_BT.nonzero()
     first_B = np.cumsum([len(row.prompt_token_ids) for row in rows])
     first_B[1:] += np.cumsum([len(row.token_ids) for row in rows])[:-1]
     place_N, at_N, mask_BT = (
-        moved(value, device)
-        for value in (torch.from_numpy(first_B)[row_N] + offset_N, _positions(mask_BT), mask_BT)
+        moved(torch.from_numpy(value), device)
+        for value in (first_B[row_N] + offset_N, np.flatnonzero(trained_BT), trained_BT)
     )
     hidden_SH = model.base_model(
         input_ids=packed.token_1S, position_ids=packed.place_1S, use_cache=False, packed=packed.ends
@@ -187,14 +187,11 @@ def _packed_states(model: Any, rows: list[Row], least: int) -> _States:
     return _States(mask_BT, at_N, hidden_SH[place_N - 1], target_N, lm_head.of(model))
 
 
-def _mask(rows: list[Row]) -> Tensor:
-    """True on the tokens of completions, at the left of [B, T]; on the host."""
-    length_B = torch.tensor([len(row.token_ids) for row in rows])
-    return torch.arange(int(length_B.max())) < length_B[:, None]
-
-
-def _positions(mask_BT: Tensor) -> Tensor:
-    return mask_BT.flatten().nonzero()[:, 0]
+def _mask(rows: list[Row]) -> np.ndarray:
+    """True on the tokens of completions, at the left of [B, T]."""
+    length_B = np.array([len(row.token_ids) for row in rows])
+    mask_BT: np.ndarray = np.arange(length_B.max()) < length_B[:, None]
+    return mask_BT
 
 
 def _prepared(model: Any, rows: list[Row]) -> torch.device:

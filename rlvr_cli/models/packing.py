@@ -41,8 +41,8 @@ def pack(rows: list[Row], device: torch.device, *, least: int = 0) -> PackedRows
         start += row.size
     place_S = np.concatenate([np.arange(size) for size in sizes])
     ends = Ends(
-        moved(torch.tensor(np.cumsum([0, *sizes]), dtype=torch.int32), device),
-        torch.tensor(longest, dtype=torch.int32),
+        moved(torch.from_numpy(np.cumsum([0, *sizes], dtype=np.int32)), device),
+        torch.tensor(longest, dtype=torch.int32, device="cpu"),
     )
     token_1S, place_1S = (moved(torch.from_numpy(v)[None], device) for v in (token_S, place_S))
     return PackedRows(token_1S, place_1S, ends)

@@ -53,6 +53,18 @@ def test_packed_rows_have_the_statistics_and_gradients_of_padded_ones(kind, leas
     torch.testing.assert_close(gradients, expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("packed", [None, 0])
+def test_tensors_are_made_on_the_host_whatever_the_caller_s_default_device(packed):
+    model = random("qwen2")
+    torch.set_default_device("meta")
+    try:
+        with passes.Pass(model, packed is not None, False, 512).here():
+            stats = logprobs.completion_stats(model, rows(), temperature=1.0, packed=packed)
+    finally:
+        torch.set_default_device(None)
+    assert stats.logp_BT.device.type == "cpu"
+
+
 def test_a_pass_that_recomputes_activations_is_packed_there_too():
     model, results = random("qwen2"), []
     for wanted in (False, True):

@@ -101,7 +101,7 @@ def _token_batch(
         return logprobs.pad([[] if v is None else v for v in values], mask_BT, dtype)
 
     def per_row(values: list[float]) -> torch.Tensor:
-        return moved(torch.tensor(values, dtype=dtype), device)
+        return moved(torch.tensor(values, dtype=dtype, device="cpu"), device)
 
     needs = objective.needs
     return TokenBatch(
