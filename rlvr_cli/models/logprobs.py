@@ -158,11 +158,11 @@ def _states(model: Any, rows: list[Row]) -> _States:
         token_S[: len(row.prompt_token_ids)] = row.prompt_token_ids
         token_S[len(row.prompt_token_ids) : row.size] = row.token_ids
     trained_BT = _mask(rows)
-    row_N, offset_N = trained_BT.nonzero()
-    place_N = np.array([len(row.prompt_token_ids) for row in rows])[row_N] + offset_N
+    index_N, offset_N = trained_BT.nonzero()
+    places_N = np.array([len(row.prompt_token_ids) for row in rows])[index_N] + offset_N
     input_BS, row_N, place_N, mask_BT, at_N = (
         moved(torch.from_numpy(value), device)
-        for value in (token_BS, row_N, place_N, trained_BT, np.flatnonzero(trained_BT))
+        for value in (token_BS, index_N, places_N, trained_BT, np.flatnonzero(trained_BT))
     )
     hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
     hidden_NH = hidden_BSH[row_N, place_N - 1]
@@ -173,12 +173,12 @@ def _packed_states(model: Any, rows: list[Row], least: int) -> _States:
     device = _prepared(model, rows)
     packed = packing.pack(rows, device, least=least)
     trained_BT = _mask(rows)
-    row_N, offset_N = trained_BT.nonzero()
+    index_N, offset_N = trained_BT.nonzero()
     first_B = np.cumsum([len(row.prompt_token_ids) for row in rows])
     first_B[1:] += np.cumsum([len(row.token_ids) for row in rows])[:-1]
     place_N, at_N, mask_BT = (
         moved(torch.from_numpy(value), device)
-        for value in (first_B[row_N] + offset_N, np.flatnonzero(trained_BT), trained_BT)
+        for value in (first_B[index_N] + offset_N, np.flatnonzero(trained_BT), trained_BT)
     )
     hidden_SH = model.base_model(
         input_ids=packed.token_1S, position_ids=packed.place_1S, use_cache=False, packed=packed.ends
