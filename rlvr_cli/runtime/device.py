@@ -70,8 +70,8 @@ def torch_device() -> "torch.device":
 def moved(value: "Tensor", device: "torch.device") -> "Tensor":
     """A tensor of the host on a device; the host does not wait for what a GPU still computes."""
     if device.type == "cuda":
-        value = value.pin_memory()
-    return value.to(device, non_blocking=True)
+        return value.pin_memory().to(device, non_blocking=True)
+    return value.to(device)
 
 
 def capability() -> tuple[int, int]:
