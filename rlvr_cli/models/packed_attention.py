@@ -46,9 +46,7 @@ def of(model: Any, attention: Attention | None = None) -> Iterator[None]:
 
 def is_fast(model: Any) -> bool:
     """Whether FlashAttention runs on a model's device, for heads of its size, in bfloat16."""
-    config, device = model.config.get_text_config(), model.device
-    heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    device, size = model.device, head_size(model)
     return bool(
         device.type == "cuda"
         and torch.version.cuda
@@ -56,6 +54,12 @@ def is_fast(model: Any) -> bool:
         and size <= _MOST_HEAD_SIZE
         and not size % 8
     )
+
+
+def head_size(model: Any) -> int:
+    config = model.config.get_text_config()
+    own: int | None = getattr(config, "head_dim", None)
+    return own or int(config.hidden_size // config.num_attention_heads)
 
 
 @torch.library.custom_op("rlvr::packed_attention", mutates_args=())

@@ -86,10 +86,10 @@ def check(model: Any) -> None:
 def _gap(model: Any) -> float:
     """The largest distance of output and gradients to torch's, over their norms."""
     config = model.config.get_text_config()
-    heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+    size = packed_attention.head_size(model)
     rng = torch.Generator(model.device).manual_seed(0)
-    counts = (heads, config.num_key_value_heads, config.num_key_value_heads, heads)
+    counts = (heads, key_heads, key_heads, heads)
     q, k, v, by_out = (
         torch.randn(
             sum(_SIZES), count, size, generator=rng, device=model.device, dtype=torch.bfloat16

@@ -26,6 +26,7 @@ from rlvr_cli.engines.rollout._merged import groups_of, merged
 from rlvr_cli.errors import UsageError
 from rlvr_cli.kernels.coded import CodedCache
 from rlvr_cli.models import engine_choice, lm_head
+from rlvr_cli.runtime.device import moved
 
 _PREFILL_TOKENS = 16384  # of prompts in one forward pass
 
@@ -129,9 +130,7 @@ def to_device(
     values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64
 ) -> Tensor:
     """A tensor of numbers on the device; the host does not wait for the copy."""
-    pinned = device.type == "cuda"
-    host = torch.tensor(values, dtype=dtype, device="cpu", pin_memory=pinned)
-    return host.to(device, non_blocking=True)
+    return moved(torch.tensor(values, dtype=dtype, device="cpu"), device)
 
 
 def _forward(model: Any, input_RS: Tensor, position_RS: Tensor, static: Any) -> Tensor:
