@@ -21,7 +21,7 @@ from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_o
 from rlvr_cli.interop.token_logprobs import Sampled
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.several import Several
-from rlvr_cli.stages import answered, prompts, score
+from rlvr_cli.stages import answered, prompt_images, prompts, score
 from rlvr_cli.stages.imported_tokens import Encoder
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -357,7 +357,7 @@ def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "prompt_id": scan.names[key],
-                "messages": json.dumps(prompt, default=str),
+                **prompt_images.of_imported(prompt, scan.names[key], source),
                 "answer": _text(answer),
                 "verifier": None,
                 "source": key[0] or places.stem(source),

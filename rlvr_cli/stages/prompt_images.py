@@ -16,7 +16,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.interop.image_files import Folder
-from rlvr_cli.models import messages
+from rlvr_cli.models import image_parts, messages
 from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.storage.images import Image
@@ -204,11 +204,10 @@ def stored(
 def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
     """The prompt of a task's row as it is stored, and its images."""
     prompt = row["prompt"]
-    if not _has_parts(prompt):
+    if not _has_images(prompt):
         return prompt, []
     try:
-        read, images = stored(messages.read(prompt, row["prompt_id"])[0], Folder())
-        return (read, images) if images else (prompt, [])
+        return stored(messages.read(prompt, row["prompt_id"])[0], Folder())
     except Unusable as error:
         raise DataError(
             f"`{spec}` gives prompt `{row['prompt_id']}`, which can be no prompt: {error}",
@@ -216,7 +215,28 @@ def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
         ) from error
 
 
-def _has_parts(prompt: Any) -> bool:
-    return isinstance(prompt, list) and any(
-        isinstance(turn, dict) and isinstance(turn.get("content"), list) for turn in prompt
-    )
+def of_imported(prompt: Any, prompt_id: str, source: Path) -> dict[str, Any]:
+    """The messages of a prompt whose completions are imported, and its images.
+
+    What has no parts that are images stays as it came.
+    """
+    images: list[Image] = []
+    try:
+        if _has_images(prompt):
+            prompt, images = stored(
+                messages.read(prompt, prompt_id)[0],
+                Folder(source if source.is_dir() else source.parent),
+            )
+    except Unusable as error:
+        raise DataError(
+            f"`{source}`: prompt `{prompt_id}` cannot be read: {error}",
+            "name prompts that are there with --prompts, or leave them out: --prompt-column none",
+        ) from error
+    return {"messages": json.dumps(prompt, default=str), "images": images}
+
+
+def _has_images(prompt: Any) -> bool:
+    turns = prompt if isinstance(prompt, list) else []
+    contents = [turn.get("content") for turn in turns if isinstance(turn, dict)]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return any(isinstance(part, dict) and image_parts.is_one(part) for part in parts)
