@@ -148,6 +148,9 @@ class Images:
         """A prompt's images in the order of its messages."""
         return tuple(self.image(sha256) for sha256 in self._prompts.get(prompt_id, ()))
 
+    def __contains__(self, sha256: str) -> bool:
+        return sha256 in self._rows
+
     def __len__(self) -> int:
         """How many different images there are."""
         return len(self._rows)
