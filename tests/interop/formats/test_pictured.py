@@ -82,3 +82,24 @@ def test_a_text_that_would_be_taken_for_an_image_is_refused(tmp_path):
     with pytest.raises(DataError, match="prompt `a` has `<image>` in its text") as error:
         exchange.send_out(prompts, tmp_path / "x.parquet", "verl")
     assert "--format jsonl" in error.value.hint and not (tmp_path / "x.parquet").exists()
+
+
+@pytest.mark.parametrize(("format", "suffix"), [("verl", "parquet"), ("trl", "parquet"),
+                                                ("jsonl", "jsonl")])  # fmt: skip
+def test_an_export_is_imported_with_the_same_images(scores, rlvr, tmp_path, format, suffix):
+    file = tmp_path / f"x.{suffix}"
+    exchange.send_out(scores, file, format)
+    assert rlvr("import", file, "--out", tmp_path / "i").code == 0
+    made = Shards.open(tmp_path / "i" / "prompts").table()
+    given = scores.parent("prompts").table()
+    assert made["images"].to_pylist() == given["images"].to_pylist()
+    assert made["messages"].to_pylist()[0] == given["messages"].to_pylist()[0]
+    assert not any("bytes" in (extra or "") for extra in made["extra"].to_pylist())
+
+
+def test_completions_of_a_prompt_whose_image_is_not_there_are_refused(jsonl, rlvr, tmp_path):
+    file = jsonl({"id": "a", "prompt": "<image> 1?", "image": "no.png", "answer": "1",
+                  "completion": "1", "correct": True})  # fmt: skip
+    ran = rlvr("import", file, "--out", tmp_path / "i")
+    assert ran.code == 3 and "prompt `a` cannot be read: its image" in ran.err
+    assert rlvr("import", file, "--out", tmp_path / "i", "--prompt-column", "none").code == 0
