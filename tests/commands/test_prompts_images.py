@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from pathlib import Path
 
 import datasets
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as pictures
 
+from rlvr_cli.loop.linking import Links
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
@@ -231,6 +233,13 @@ def test_texts_alone_are_read_with_no_column_of_images(made, tmp_path):
     assert "images" not in stored.schema.names and not (tmp_path / "made" / "images").exists()
 
 
+def test_json_counts_the_different_images(rlvr, tmp_path):
+    rows = [{"images": [{"bytes": png(i)}], "problem": "Red?", "answer": "2"} for i in (1, 2, 1)]
+    source, out = parquet(tmp_path, rows), tmp_path / "made"
+    ran = rlvr("prompts", source, "--out", out, "--answer-column", "answer", "--json")
+    assert json.loads(ran.out)["images"] == 2
+
+
 def test_a_column_that_is_not_there_is_named(refused, tmp_path):
     source = jsonl(tmp_path, {"question": "A?", "answer": "1"})
     err = refused(3, "prompts", source, "--image-column", "picture", "--out", tmp_path / "p")
@@ -263,6 +272,16 @@ def test_check_names_an_image_that_was_changed_or_lost(made, rlvr, refused, tmp_
     (tmp_path / "made" / "images").rename(tmp_path / "lost")
     err = refused(3, "check", tmp_path / "made")
     assert f"`{tmp_path / 'made' / 'images'}` is not there" in err
+
+
+def test_a_branch_shares_the_images_of_its_prompts(made, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    made(parquet(tmp_path, [row]))
+    branch = tmp_path / "branch"
+    assert Links(tmp_path, copy=False).shards(Path("made"), branch, branch)
+    assert read(branch / "made") == [user(1, "Red?")]
+    part = Path("made", "images", "part-00000.parquet")
+    assert (tmp_path / part).samefile(branch / part)
 
 
 def test_prompts_of_a_store_come_with_their_images(made, rlvr, bucket, tmp_path):
