@@ -167,8 +167,7 @@ def test_a_prompt_that_is_too_long_keeps_its_images(root, vision):
         full = encoder.encode(row["prompt_id"], row["messages"], images=own)
         fitted = encoder.fitted(row["prompt_id"], row["messages"], len(full) - 3, images=own)
         assert len(fitted) == len(full) - 3
-        preview = encoder.preview(row | {"messages": row["messages"]}, own)
-        assert preview.count(" times]") == 2
+        assert encoder.preview(row, own).count(" tokens>") == 2
 
 
 def test_turns_in_text_are_not_lost_by_a_template_of_parts(vision):
