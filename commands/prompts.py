@@ -3,21 +3,24 @@
 A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
 a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory; several
 are mixed. Layouts of public data sets are recognised (`rlvr list layouts`), else columns by their
-names. `--keep-rate 0.1,0.9 --scores DIR` keeps prompts that those completions solve so often.
+names. `--keep-rate 0.1,0.9 --scores DIR` keeps prompts solved so often. Images are stored too.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rlvr_cli import config
 from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console, plural
 
 
+@options.takes(images=config.ImageOptions)
 def command(
+    images: dict[str, Any],
     sources: options.Sources,
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("prompts"),
     split: Annotated[str | None, typer.Option(help="of the data set or of the task")] = None,
@@ -47,7 +50,8 @@ def command(
     kept = (drop_easiest, lists.numbers("--keep-rate", keep_rate), scores or [])
     difficulty.check(*kept)
     how = mixing.Prepared(
-        split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip)  # fmt: skip
+        split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip,
+        config.ImageOptions(**images))  # fmt: skip
     chosen = mixing.load(sources, lists.numbers("--weights", weights), how,
                          drop_duplicates=drop_duplicates, without=without or [])  # fmt: skip
     chosen = difficulty.chosen(chosen, *kept)

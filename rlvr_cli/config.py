@@ -336,6 +336,18 @@ def _column(text: str, name: str) -> Any:
 
 
 @dataclass(frozen=True)
+class ImageOptions:
+    """How the images of a data set's prompts are read."""
+
+    GROUP: ClassVar[str] = ESSENTIAL
+    image_column: str | None = option(None, "the column of images; none: texts alone")
+    images: str | None = option(
+        None, "the folder in which relative paths of images begin; else that of the file"
+    )
+    max_pixels: int | None = option(None, "make larger images smaller, of the same aspect", least=1)
+
+
+@dataclass(frozen=True)
 class Columns:
     """How to read files of other tools: what a user said of them.
 

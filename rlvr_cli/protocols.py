@@ -152,11 +152,13 @@ class Request:
     """One completion to sample.
 
     Of a policy that is known to a server alone the prompt is `asked`: text, or the turns of a chat.
+    The stored bytes of its `images` come in the order of their tokens in the prompt.
     """
 
     prompt_token_ids: list[int]
     seed: int
-    asked: str | list[dict[str, str]] | None = None
+    asked: str | list[dict[str, Any]] | None = None
+    images: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ class Row:
     ref_topk_logp: Any = None  # float32 array [T, K], nats
     columns: dict[str, float] = field(default_factory=dict)
     token_columns: dict[str, Floats] = field(default_factory=dict)  # [T] each
+    images: tuple[bytes, ...] = ()  # of its prompt, as stored, in the order of their tokens
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import threading
+import types
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,16 @@ def pytest_collection_modifyitems(config, items):
 def loaded():
     """The built-in policy in memory; tests that change its weights load their own."""
     return policy.load(policy.resolve("builtin"))
+
+
+@pytest.fixture(scope="session")
+def vision(tmp_path_factory):
+    """What tests/vision.py has, and `policy(kind)`: the path of a tiny policy, written once."""
+    pytest.importorskip("PIL")
+    names = runpy.run_path(str(Path(__file__).with_name("vision.py")))
+    folder = tmp_path_factory.mktemp("vision")
+    policy = functools.cache(lambda kind: names["tiny"](kind, folder / kind))
+    return types.SimpleNamespace(**names | {"policy": policy})
 
 
 @pytest.fixture(scope="session", autouse=True)

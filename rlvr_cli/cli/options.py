@@ -213,7 +213,7 @@ def _parameter(kind: type, field: Any, implied: dict[str, Any]) -> inspect.Param
     if implied.get(field.name, field.default) != field.default:
         default += f"; {implied[field.name]!r} in the built-in run"
     text = field.metadata["help"]
-    if kind is not config.Columns:
+    if kind not in (config.Columns, config.ImageOptions):
         text += f" \\[default: {default}]"
     option = typer.Option(
         *flags, help=text.replace("<", "\\<"), rich_help_panel=config.group(kind, field) or None

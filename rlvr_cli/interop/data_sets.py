@@ -2,7 +2,7 @@
 
 import glob
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,16 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class DataSet:
-    """Rows, and a name for them: that of the file or folder, and of the split if it has several."""
+    """Rows, and a name for them: that of the file or folder, and of the split if it has several.
+
+    `folder` is where the paths that rows name begin: that of the file. Those of a data set that
+    `is_downloaded` may not leave it.
+    """
 
     name: str
     rows: list[dict[str, Any]]
+    folder: Path = field(default=Path(), compare=False)
+    is_downloaded: bool = field(default=False, compare=False)
 
 
 def read(source: str, split: str | None = None) -> DataSet:
@@ -46,7 +52,7 @@ def read(source: str, split: str | None = None) -> DataSet:
                 f"`{source}` is a file, which has neither splits nor configurations",
                 f"leave {'--split' if split else f':{config}'} out",
             )
-        return DataSet(_stem(path), readers.read(path))
+        return DataSet(_stem(path), readers.read(path), _outer(path))
     if _looks_like_a_path(source):
         raise DataError(f"`{source}` does not exist", "check the path")
     return _of_hub(source, split, config)
@@ -60,6 +66,14 @@ def _stem(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
+def _outer(path: Path) -> Path:
+    """The folder of a file, or that in which a pattern begins."""
+    outer = path.parent
+    while not outer.exists():
+        outer = outer.parent
+    return outer
+
+
 def _named(path: Path, split: str | None) -> str:
     return f"{_stem(path)}-{split}" if split else _stem(path)
 
@@ -68,7 +82,7 @@ def _of_folder(folder: Path, split: str | None, config: str | None) -> DataSet:
     saved = _saved(folder)
     if saved is not None:
         chosen, (place,) = splits.choose({splits.DEFAULT: saved}, str(folder), config, split)
-        return DataSet(_named(folder, chosen), _load_saved(folder / place))
+        return DataSet(_named(folder, chosen), _load_saved(folder / place), folder)
     inner = [path for path in sorted(folder.rglob("_manifest.json")) if path.parent != folder]
     if inner:
         raise DataError(
@@ -95,7 +109,9 @@ def _of_files(
     rows = [row for name in names for row in readers.read(folder / name)]
     if not rows:
         raise readers.no_rows(Path(where))
-    return DataSet(_named(Path(where), chosen), rows)
+    folders = {(folder / name).parent for name in names}
+    begins = folders.pop() if len(folders) == 1 else folder
+    return DataSet(_named(Path(where), chosen), rows, begins)
 
 
 def _saved(folder: Path) -> splits.Splits | None:
@@ -144,7 +160,8 @@ def _of_hub(name: str, split: str | None, config: str | None) -> DataSet:
                 f"leave {'--split' if split else f':{config}'} out",
             )
         folder = _download(repository, revision or None, [file])
-        return DataSet(_stem(Path(file)), readers.read(folder / file))
+        rows, begins = readers.read(folder / file), (folder / file).parent
+        return DataSet(_stem(Path(file)), rows, begins, is_downloaded=True)
     names = _listed(repository, revision or None)
     text = ""
     if "README.md" in names:
@@ -158,7 +175,8 @@ def _of_hub(name: str, split: str | None, config: str | None) -> DataSet:
     found = splits.configurations(names, text)
     _, wanted = splits.choose(found, repository, config, split)
     folder = _download(repository, revision or None, wanted)
-    return _of_files(repository, folder, found, split, config)
+    read = _of_files(repository, folder, found, split, config)
+    return replace(read, is_downloaded=True)
 
 
 def _listed(repository: str, revision: str | None) -> list[str]:

@@ -10,20 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import Advice, DataError, UserError, first_line
-from rlvr_cli.models import lm_head, pretrained
+from rlvr_cli.models import images, lm_head, pretrained
 
 
-def load(path: Path, name: str, decodable: int, device: Any) -> Any:
+def load(path: Path, name: str, decodable: int, device: Any, processor: Any = None) -> Any:
     """The causal language model of a directory, in float32 and evaluation mode.
 
-    Token ids from `decodable` on belong to no token: they pad the output head.
+    Token ids from `decodable` on belong to no token: they pad the output head. A model of images
+    has its `processor`, whose placeholders are never sampled: as part of a completion they would
+    stand for images that are not there.
     """
-    model = _read(path)
+    model = _read(path, reads_images=processor is not None)
+    model.processor = processor
     if caps_attention(model):
         _cap_attention(model, name)
     model.eval().to(device)
     _check_head(model, path, decodable)
-    _mask_padding(model, path, decodable)
+    _mask(model, path, decodable)
     return model
 
 
@@ -32,11 +35,11 @@ def caps_attention(model: Any) -> bool:
     return bool(getattr(model.config.get_text_config(), "attn_logit_softcapping", None))
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, *, reads_images: bool) -> Any:
     import torch
 
     try:
-        model, loading = pretrained.model(path, dtype=torch.float32)
+        model, loading = pretrained.model(path, reads_images=reads_images, dtype=torch.float32)
     except UserError:
         raise
     except Exception as error:  # a broken file may raise anything
@@ -93,25 +96,28 @@ def _check_head(model: Any, path: Path, decodable: int) -> None:
         )
 
 
-def _mask_padding(model: Any, path: Path, decodable: int) -> None:
-    """Gives the ids from `decodable` on, which pad the output head, a logit of -inf.
+def _mask(model: Any, path: Path, decodable: int) -> None:
+    """Gives ids that no completion may have a logit of -inf: padding and placeholders of images.
 
-    In place, by a bias; one that is added here is in no checkpoint.
+    In place, by a bias; one that is added here is in no checkpoint. Where the logits are capped
+    placeholders keep their own.
     """
     import torch
 
     head = model.get_output_embeddings()
-    padding = head.weight.shape[0] - decodable
-    if padding <= 0:
-        return
-    if lm_head.of(model).softcap is not None:
+    padding = [*range(decodable, head.weight.shape[0])]
+    is_capped = lm_head.of(model).softcap is not None
+    if padding and is_capped:
         raise DataError(
-            f"`{path}` caps its logits, and {padding} of them belong to no token: "
+            f"`{path}` caps its logits, and {len(padding)} of them belong to no token: "
             "capped, they could be sampled",
             f"save it again after `model.resize_token_embeddings({decodable})`",
         )
+    places = images.placeholder_ids(model.processor) if model.processor and not is_capped else ()
+    if not padding and not places:
+        return
     if head.bias is None:
         bias_V = torch.zeros(head.weight.shape[0], dtype=head.weight.dtype, device=model.device)
         del head.bias
         head.register_buffer("bias", bias_V, persistent=False)
-    head.bias.data[decodable:] = -torch.inf
+    head.bias.data[[*padding, *places]] = -torch.inf

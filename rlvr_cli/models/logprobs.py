@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
-from rlvr_cli.models import lm_head, packing
+from rlvr_cli.models import images, lm_head, packing
 from rlvr_cli.protocols import Floats, Row
 from rlvr_cli.runtime.device import moved
 
@@ -164,7 +164,8 @@ def _states(model: Any, rows: list[Row]) -> _States:
         moved(torch.from_numpy(value), device)
         for value in (token_BS, index_N, places_N, trained_BT, np.flatnonzero(trained_BT))
     )
-    hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False).last_hidden_state
+    pixels = images.inputs(model, input_BS, [row.images for row in rows])
+    hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False, **pixels).last_hidden_state
     hidden_NH = hidden_BSH[row_N, place_N - 1]
     return _States(mask_BT, at_N, hidden_NH, input_BS[row_N, place_N], lm_head.of(model))
 

@@ -1,13 +1,18 @@
 """Prompts as data sets hold them: raw text, or messages in the shapes that tools write.
 
-Read are role and content, whose content may be a list of text parts; ShareGPT's from and value; and
-one message by itself. What is none of these is refused.
+Read are role and content, whose content may be a list of parts; ShareGPT's from and value; and one
+message by itself. What is none of these is refused.
+
+A content that has images is a list of `{"type": "text", "text": ...}` and `{"type": "image",
+"image": ...}`; any other is a string. As stored an image is its sha256; as read from a data set it
+is what names it there (image_parts.py), or None where the row's column of images does.
 """
 
 import json
 from typing import Any
 
 from rlvr_cli.errors import DataError
+from rlvr_cli.models import image_parts
 
 Message = dict[str, Any]
 Prompt = str | list[Message]
@@ -83,22 +88,83 @@ def _message(value: Any, name: str) -> Message:
     return kept | {"content": None}  # of a turn that calls tools: templates ask for it
 
 
-def _content(content: Any, name: str) -> str:
-    """Text, or the text of a list of parts; a part of another kind is refused."""
+def _content(content: Any, name: str) -> str | list[dict[str, Any]]:
+    """Text, or that of parts of text; parts if some are images. Other kinds are refused."""
     if isinstance(content, str):
         return content
-    texts = []
+    parts: list[dict[str, Any]] = []
     for part in content:
-        is_text = isinstance(part, dict) and part.get("type", "text") == "text"
+        if isinstance(part, dict) and image_parts.is_one(part):
+            parts.append({"type": "image", "image": image_parts.reference(part)})
+            continue
+        is_text = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text")
         text = part if isinstance(part, str) else part.get("text") if is_text else None
         if not isinstance(text, str):
             kind = part.get("type") if isinstance(part, dict) else None
             raise DataError(
                 f"prompt `{name}` holds {f'a part of type `{kind}`' if kind else _short(part)}",
-                "rlvr samples from text alone: remove the prompt",
+                "rlvr reads text and images alone: remove the prompt",
             )
-        texts.append(text)
-    return "".join(texts)
+        parts.append({"type": "text", "text": text})
+    return merged(parts)
+
+
+def merged(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Parts with the texts that follow each other as one, and no empty one; text without images."""
+    if not any(part["type"] == "image" for part in parts):
+        return "".join(part["text"] for part in parts)
+    kept: list[dict[str, Any]] = []
+    for part in parts:
+        if part["type"] == "text" and kept and kept[-1]["type"] == "text":
+            kept[-1] = {"type": "text", "text": kept[-1]["text"] + part["text"]}
+        elif part["type"] == "image" or part["text"]:
+            kept.append(part)
+    return kept
+
+
+def text(content: Any) -> str:
+    """The text of a message's content, without its images."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+def images(prompt: Prompt) -> list[Any]:
+    """The images of a prompt in their order: as stored, the sha256 of each."""
+    turns = [] if isinstance(prompt, str) else [turn["content"] for turn in prompt]
+    parts = [part for content in turns if isinstance(content, list) for part in content]
+    return [part["image"] for part in parts if part["type"] == "image"]
+
+
+def with_text(content: Any, wanted: str) -> Any:
+    """The content with another text; images stay where they are.
+
+    What is put around the text goes before its first part and behind its last. A text that is cut
+    loses what stands first. Any other stands behind the images.
+    """
+    if not isinstance(content, list):
+        return wanted
+    before, _, after = wanted.partition(old) if (old := text(content)) else (wanted, "", "")
+    if old and old in wanted:
+        texts = [i for i, part in enumerate(content) if part["type"] == "text"]
+        around = {texts[0]: (before, "")} | {texts[-1]: ("", after)}
+        if len(texts) == 1:
+            around = {texts[0]: (before, after)}
+        return [
+            part | {"text": around[i][0] + part["text"] + around[i][1]} if i in around else part
+            for i, part in enumerate(content)
+        ]
+    if not old.endswith(wanted):
+        shown = [part for part in content if part["type"] == "image"]
+        return merged([*shown, {"type": "text", "text": wanted}])
+    cut = len(old) - len(wanted)
+    parts = []
+    for part in content:
+        if part["type"] == "text":
+            gone = min(cut, len(part["text"]))
+            part, cut = part | {"text": part["text"][gone:]}, cut - gone
+        parts.append(part)
+    return merged(parts)
 
 
 def _is_sharegpt(message: Any) -> bool:
@@ -149,4 +215,4 @@ def question(prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     said = [message["content"] for message in prompt if message["role"] == "user"]
-    return str((said or [prompt[-1]["content"]])[-1] or "")
+    return text((said or [prompt[-1]["content"]])[-1])

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import checkpoints, file_digests, hub, loading, lora, pretrained, weight_files
+from rlvr_cli.models import (
+    checkpoints,
+    file_digests,
+    hub,
+    loading,
+    lora,
+    pretrained,
+    processors,
+    weight_files,
+)
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.runtime import device
 from rlvr_cli.storage import fetched, moved
@@ -234,6 +243,28 @@ class Loaded:
     eos_ids: tuple[int, ...]
     pad_id: int
     context: int
+    processor: Any = None  # of a policy that reads images
+
+
+def reads_images(policy: Policy) -> bool:
+    """Whether the policy reads images, by its files; nothing is loaded."""
+    return not policy.is_served and processors.reads_images((policy.base or policy).path)
+
+
+def load_processor(policy: Policy) -> Any:
+    """The processor of a policy that reads images, None of any other; checkpoints share one."""
+    if not reads_images(policy):
+        return None
+    path = (policy.base or policy).path
+    files = [path / name for name in processors.FILES if (path / name).exists()]
+    names = sorted(path.glob("chat_template*")) + files
+    digests = file_digests.sha256_of([*names, path / "config.json"])
+    return _processor(_Content("\0".join(digests), policy), load_tokenizer(policy))
+
+
+@functools.lru_cache(maxsize=2)
+def _processor(content: "_Content", tokenizer: Any) -> Any:
+    return processors.load((content.policy.base or content.policy).path, tokenizer)
 
 
 def has_chat_template(policy: Policy) -> bool:
@@ -301,7 +332,7 @@ def quiet() -> None:
 
 def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
-    config = pretrained.config((policy.base or policy).path)
+    config = pretrained.config((policy.base or policy).path).get_text_config()
     return int(getattr(config, "max_position_embeddings", 1 << 30))
 
 
@@ -314,9 +345,9 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
 
     tokenizer = load_tokenizer(policy)
     eos_ids = end_ids(policy, tokenizer)
-    base = policy.base or policy
+    base, processor = policy.base or policy, load_processor(policy)
     model = loading.load(
-        base.path, base.name, vocabulary(tokenizer, eos_ids), device.torch_device()
+        base.path, base.name, vocabulary(tokenizer, eos_ids), device.torch_device(), processor
     )
     if policy.base:
         lora.attach(model, policy.path)
@@ -326,7 +357,8 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
         model.to(torch.bfloat16)
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_ids[0]
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
-    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context_length(policy))
+    context = context_length(policy)
+    return Loaded(policy, model, tokenizer, eos_ids, pad_id, context, processor)
 
 
 def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:

@@ -53,27 +53,35 @@ def tokenizer(source: Path | str, **options: Any) -> Any:
     return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
 
 
-def model(source: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """A causal language model with its weights, and what is missing of them (`missing_keys`)."""
-    later.import_transformers()
-    from transformers import AutoModelForCausalLM
+def model(
+    source: Path | str, *, reads_images: bool = False, **options: Any
+) -> tuple[Any, dict[str, Any]]:
+    """A causal language model with its weights, and what is missing of them (`missing_keys`).
 
+    One that `reads_images` is a model of images and text.
+    """
     if "gguf_file" not in options:
         options["config"] = config(source)
         if Path(source).is_dir():
             weight_files.in_subfolders(Path(source))
-    loaded: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
+    loaded: tuple[Any, dict[str, Any]] = _auto(reads_images).from_pretrained(
         source, trust_remote_code=False, output_loading_info=True, **options
     )
     return loaded
 
 
-def untrained(config: Any, **options: Any) -> Any:
+def untrained(config: Any, *, reads_images: bool = False, **options: Any) -> Any:
     """A causal language model of a configuration, with weights that nobody has trained."""
-    later.import_transformers()
-    from transformers import AutoModelForCausalLM
+    return _auto(reads_images).from_config(config, trust_remote_code=False, **options)
 
-    return AutoModelForCausalLM.from_config(config, trust_remote_code=False, **options)
+
+def _auto(reads_images: bool) -> Any:
+    """What transformers chooses a model's class by."""
+    later.import_transformers()
+    import transformers
+
+    name = "AutoModelForImageTextToText" if reads_images else "AutoModelForCausalLM"
+    return getattr(transformers, name)
 
 
 def _kernels(raw: Any) -> Iterator[tuple[str, str]]:

@@ -52,5 +52,5 @@ def asking(prompt: Prompt, question: str) -> Prompt:
     last = max((i for i, turn in enumerate(prompt) if turn["role"] == "user"), default=-1)
     if last < 0:
         return prompt
-    asked = prompt[last] | {"content": question}
+    asked = prompt[last] | {"content": shapes.with_text(prompt[last]["content"], question)}
     return [*prompt[:last], asked, *prompt[last + 1 :]]

@@ -75,7 +75,8 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
     import torch
 
     policies.quiet()
-    path, options = Path(place), {}
+    path = Path(place)
+    options: dict[str, Any] = {}
     if path.is_file():
         if path.suffix != ".gguf":
             raise UsageError(f"`{place}` is a file", "name a model directory, or a GGUF file")

@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import seeds
 from rlvr_cli.stages import overlap, prompts
@@ -34,6 +35,7 @@ class Prepared:
     drop_answer_turn: bool
     limit: int | None
     skip: int
+    images: ImageOptions = ImageOptions()
 
 
 def load(

@@ -10,15 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from rlvr_cli import registry
+from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import DataError, Untrusted, UsageError
 from rlvr_cli.models import chat, messages
 from rlvr_cli.specs import grammar
-from rlvr_cli.stages import reading
+from rlvr_cli.stages import prompt_images, reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.images import COLUMN, FOLDER, Image, Images, write
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, is_begun
-from rlvr_cli.storage.writer import OnPart, write_shards
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with, is_begun
+from rlvr_cli.storage.writer import OnPart, resume, write_shards
 from rlvr_cli.terminal import plural
 from rlvr_cli.verification.scoring import joins, rewards
 
@@ -38,7 +40,7 @@ _OPTIONAL = (
         "split",
     ),
     *("layout", "drop_unusable", "drop_duplicates", "drop_answer_turn", "sources", "weights"),
-    *("verifier", "without", "benchmark"),
+    *("verifier", "without", "benchmark", "image_column", "max_pixels"),
 )
 _TASK_KEYS = ("prompt_id", "prompt", "answer", "verifier", "source", "extra")
 
@@ -54,13 +56,14 @@ def load(
     limit: int | None = None,
     drop_answer_turn: bool = False,
     skip: int = 0,
+    images: ImageOptions = ImageOptions(),
 ) -> Source:
     """What the `prompts` command was given: a task, a prompts directory, a file or a data set.
 
     `columns` are the names that `reading.from_file` takes. A prompt that ends with the assistant's
     turn is refused, or with `drop_answer_turn` loses it. The first `skip` rows are left out.
     """
-    given = _load(source, split, verifier, columns, layout, drop_unusable, limit, skip)
+    given = _load(source, split, verifier, columns, layout, drop_unusable, limit, skip, images)
     return _without_answers(given, drop=drop_answer_turn)
 
 
@@ -73,13 +76,14 @@ def _load(
     drop_unusable: bool,
     limit: int | None,
     skip: int,
+    images: ImageOptions,
 ) -> Source:
     params: dict[str, Any] = {"limit": limit} if limit else {}
     params |= {"skip": skip} if skip else {}
     path = Path(source)
     verifier = verifier and rewards.pinned(verifier)
     if source.startswith("task:") or ".py:" in source:
-        _refuse_flags(f"`{source}` is a task", {"layout": layout, **columns})
+        _refuse_flags(f"`{source}` is a task", {"layout": layout, **columns, **vars(images)})
         spec = source.removeprefix("task:")
         if split:
             spec += f"{',' if grammar.read(spec).options else ':'}split={split}"
@@ -89,16 +93,19 @@ def _load(
         return Source(rows, params)
     if is_begun(path):
         _refuse_flags(
-            f"`{source}` holds prompts already", {"split": split, "layout": layout, **columns}
+            f"`{source}` holds prompts already",
+            {"split": split, "layout": layout, **columns, **vars(images)},
         )
         shards = Shards.open(path, "prompts")
         params |= {"verifier": verifier} if verifier else {}
         rows = named(source, _kept(source, from_shards(shards), skip, limit), verifier)
         return Source(rows, params, {"prompts": shards})
     params |= {"source": source, "split": split, "verifier": verifier, **columns}
+    stored = ("image_column", "max_pixels")
+    params |= {name: value for name in stored if (value := getattr(images, name)) is not None}
     found = reading.from_file(
         source, split=split, verifier=verifier, layout=layout, drop_unusable=drop_unusable,
-        limit=limit and skip + limit, **columns,
+        limit=limit and skip + limit, images=images, **columns,
     )  # fmt: skip
     rows = named(source, _kept(source, found.rows, skip, limit), verifier)
     return replace(found, rows=rows, params=params | found.params)
@@ -150,7 +157,7 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
     return replace(source, rows=rows, params=params, remarks=tuple(said))
 
 
-def _refuse_flags(what: str, given: dict[str, str | None]) -> None:
+def _refuse_flags(what: str, given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -164,11 +171,17 @@ def from_shards(prompts: Shards) -> list[dict[str, Any]]:
     """The rows of a prompts directory."""
     raws = [raw for part in chat.parts_with_raw(prompts) for raw in part["raw"].to_pylist()]
     rows = [row for part in prompts.parts() for row in part.to_pylist()]
+    if images := Images.of(prompts):
+        rows = [row | {"images": images.images_of(row["prompt_id"])} for row in rows]
     return [row | {"raw": raw} for row, raw in zip(rows, raws, strict=True)]
 
 
 def from_task(spec: str) -> list[dict[str, Any]]:
-    """The rows of a task, as in `expression:split=heldout`; an error if one lacks a key."""
+    """The rows of a task, as in `expression:split=heldout`; an error if one lacks a key.
+
+    A part of a message `{"type": "image", "image": ...}` holds an image of Pillow, or the bytes of
+    a file.
+    """
     rows = []
     for row in registry.build("tasks", spec):
         missing = [k for k in _TASK_KEYS if not isinstance(row, dict) or k not in row]
@@ -177,12 +190,14 @@ def from_task(spec: str) -> list[dict[str, Any]]:
                 f"`{spec}` gives a row without {', '.join(f'`{name}`' for name in missing)}",
                 f"each row of a task is a dict of {', '.join(_TASK_KEYS)}",
             )
+        prompt, images = prompt_images.of_task(spec, row)
         rows.append(
             {
                 **row,
                 "raw": row.get("raw", True),
-                "messages": json.dumps(row["prompt"]),
+                "messages": json.dumps(prompt),
                 "extra": json_or_none(row["extra"]),
+                "images": images,
             }
         )
     return rows
@@ -206,34 +221,45 @@ def make(
             )
         ids[row["prompt_id"]] = number
     names = {None: None} | {n: _pinned(str(n)) for n in {r["verifier"] for r in rows} - {None}}
-    wanted = schema.schema("prompts")
+    images = [image for row in rows for image in row.get("images") or ()]
+    only = schema.with_images() if images else None
+    wanted = schema.schema("prompts", only=only)
     columns = {name: [row.get(name) for row in rows] for name in wanted.names}
     columns["verifier"] = [names[row["verifier"]] for row in rows]
+    if images:
+        columns[COLUMN] = [[i.sha256 for i in row.get("images") or ()] or None for row in rows]
     try:
         table = pa.table(columns, wanted)
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise DataError(f"the rows do not fit the prompts schema: {error}") from error
     content = {"rows": len(rows), "content": content_hash(*(columns[name] for name in _HASHED))}
-    parts = max(1, -(-len(rows) // PROMPTS_PER_PART))
+    plan = Plan(
+        "prompts",
+        "prompts",
+        {**source.params, **content},
+        source.parents,
+        max(1, -(-len(rows) // PROMPTS_PER_PART)),
+        specs={
+            "task": lambda spec: registry.canonical("tasks", spec, spec),
+            "layout": lambda spec: registry.canonical("layouts", spec, spec),
+        },
+        optional=(*_OPTIONAL, *_COLUMNS),
+    )
     return write_shards(
         out,
-        Plan(
-            "prompts",
-            "prompts",
-            {**source.params, **content},
-            source.parents,
-            parts,
-            specs={
-                "task": lambda spec: registry.canonical("tasks", spec, spec),
-                "layout": lambda spec: registry.canonical("layouts", spec, spec),
-            },
-            optional=(*_OPTIONAL, *_COLUMNS),
-        ),
+        _with_images(plan, out, images, only) if images else plan,
         lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),
         share=share,
         summarise=lambda shards: {"prompts": shards.rows, **source.facts},
         on_part=on_part,
     )
+
+
+def _with_images(plan: Plan, out: Path, images: list[Image], only: tuple[str, ...] | None) -> Plan:
+    """The plan of prompts whose images are written now; an error if it is not that of `out`."""
+    if begun_with(out).get("content", plan.params["content"]) != plan.params["content"]:
+        resume(out, plan)  # which says what was made otherwise
+    return replace(plan, only=only, parents={**plan.parents, FOLDER: write(out, images)})
 
 
 def _pinned(verifier: str) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli import registry
+from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import data_sets, readers
 from rlvr_cli.interop.names import id_text
-from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
+from rlvr_cli.stages.prompt_images import RowImages
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.escape import brief
@@ -42,6 +43,7 @@ def from_file(
     layout: str | None = None,
     drop_unusable: bool = False,
     limit: int | None = None,
+    images: ImageOptions = ImageOptions(),
 ) -> Source:
     """The prompts of a file or a data set.
 
@@ -51,6 +53,7 @@ def from_file(
     a row holds is kept as JSON in `extra`.
     """
     data = data_sets.read(source, split)
+    of_rows = RowImages(data, source, images)
     chosen = _layout(data.rows, source, layout, (prompt_column, answer_column))
     id_name = readers.column(data.rows, id_column, readers.ID, "--id-column", Path(source))
     if chosen:
@@ -63,18 +66,23 @@ def from_file(
     for number, row in enumerate(data.rows, 1):
         if limit and len(made) == limit:
             break
+        named = readers.look_up(row, id_name) if id_name else None
+        prompt_id = id_text(named) if named is not None else f"{data.name}-{number:06d}"
         try:
             fields = _read(row, read, chosen)
+            asked = of_rows.asked(fields["prompt"], prompt_id, row)
         except Unusable as error:
             first = first or number
             unusable[str(error)] += 1
             continue
-        named = readers.look_up(row, id_name) if id_name else None
-        prompt_id = id_text(named) if named is not None else f"{data.name}-{number:06d}"
-        made.append(_prompt(row, fields, prompt_id, data.name, verifier, {id_name, "verifier"}))
+        rest = of_rows.without(row)
+        made.append(
+            asked | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
+        )
     if unusable and (not drop_unusable or not made):
         raise _unusable(source, len(data.rows), first, unusable)
     remarks = [_described(chosen, verifier)] if chosen and not layout else []
+    remarks += of_rows.remarks()
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
     if chosen and (lacking := sum(row["verifier"] is None for row in made)):
@@ -157,9 +165,8 @@ def _prompt(
     verifier: str | None,
     used: set[str | None],
 ) -> dict[str, Any]:
-    """A row of the prompts schema of a data set's row and what its layout says of it."""
+    """What a row of prompts says beside its messages, of a data set's row and its layout's."""
     answer, used = _gold(fields["answer"]), used | fields.get("used", set())
-    asked, shape = messages.read(fields["prompt"], prompt_id)
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")
     chosen = verifier or row.get("verifier") or fields.get("verifier")
@@ -170,8 +177,6 @@ def _prompt(
         )
     return {
         "prompt_id": prompt_id,
-        "messages": json.dumps(asked if shape else fields["prompt"], default=str),
-        "shape": shape,
         "raw": False,
         "answer": answer if isinstance(answer, str) else json.dumps(answer, default=str),
         "verifier": chosen,

@@ -17,6 +17,7 @@ _OF_A_POLICY = "one value a token of `token_ids`, at the temperature of the roll
 
 WRITERS = {  # the commands that write a kind
     "prompts": ("prompts", "import", "train"),
+    "images": ("prompts", "import", "train"),
     "rollouts": ("rollout", "import", "train"),
     "scores": ("score", "import", "train"),
     "logprobs": ("logprob", "train"),
@@ -28,6 +29,8 @@ WRITERS = {  # the commands that write a kind
 }
 ROWS = {  # what one row of a kind is, and in which order the rows come
     "prompts": "One row a prompt.",
+    "images": "One row an image, each once, in the order in which the prompts first have them. The "
+    "directory lies as `images` in that of the prompts, and is there only if a prompt has images.",
     "rollouts": "One row a completion; those of one prompt stand together, and so do the rows of "
     "the kinds made of them, in the same order. What is made of several directories has their "
     "parts one after the other.",
@@ -44,7 +47,8 @@ MEANING: dict[str, dict[str, str]] = {
     "prompts": {
         "prompt_id": _KEY["prompt_id"],
         "messages": "the prompt as it came: messages, or text, which is a question for a policy "
-        "with a chat template and else is continued",
+        "with a chat template and else is continued. The content of a turn with images is a list "
+        'of parts, `{"type": "text", "text": ...}` and `{"type": "image", "image": SHA256}`',
         "answer": "the gold answer that a verifier compares with; null: the prompt has none",
         "verifier": "the verifier of this prompt, as in `math:percent=strict`; null: name one with "
         "`rlvr score --verifier`",
@@ -52,6 +56,16 @@ MEANING: dict[str, dict[str, str]] = {
         "extra": "what else the source says of the prompt, for verifiers that read it",
         "raw": "whether the text is continued as it is, also by a policy with a chat template, as "
         "those of tasks are; null: of an earlier version, where prompts of a task are",
+        "images": "the images of the messages, in their order; null: none; the column is there "
+        "only if a prompt has images",
+    },
+    "images": {
+        "sha256": "what the messages of prompts name the image by",
+        "bytes": "the image's file: as it was given, if that is one plain frame in RGB or grey, "
+        "else written anew as PNG",
+        "format": "its format",
+        "width": "its width",
+        "height": "its height",
     },
     "rollouts": {
         **_KEY,

@@ -22,7 +22,7 @@ _KEY = [_field("prompt_id", pa.string()), _field("sample_index", pa.int32())]
 TOP_K = ("ref_topk_ids", "ref_topk_logp")
 INPUT = "input"
 _INPUT = _field(INPUT, pa.int32())
-_ON_DEMAND = ("policy_logp", "collision", INPUT)  # there only if `only` names it
+_ON_DEMAND = ("policy_logp", "collision", INPUT, "images")  # there only if `only` names it
 _UNKNOWN_OF_IMPORTS = ("finish_reason",)
 
 _SCHEMAS = {
@@ -34,6 +34,14 @@ _SCHEMAS = {
         _field("source", pa.string()),
         _field("extra", _TEXT, "JSON", null=True),
         _field("raw", pa.bool_(), null=True),
+        _field("images", _list(pa.string()), "sha256 of each image's stored bytes", null=True),
+    ],
+    "images": [
+        _field("sha256", pa.string(), "of `bytes`"),
+        _field("bytes", pa.binary()),
+        _field("format", pa.string(), "PNG, JPEG or WEBP"),
+        _field("width", pa.int32(), "pixels"),
+        _field("height", pa.int32(), "pixels"),
     ],
     "rollouts": [
         *_KEY,
@@ -138,6 +146,11 @@ def with_input(kind: str, only: tuple[str, ...] | None = None) -> tuple[str, ...
     """The value columns of a directory of several inputs: those asked for, and `input`."""
     known = [f.name for f in _SCHEMAS[kind] if f not in _KEY and f.name not in _ON_DEMAND]
     return (INPUT, *(known if only is None else only))
+
+
+def with_images() -> tuple[str, ...]:
+    """The value columns of prompts of which some have images."""
+    return tuple(f.name for f in _SCHEMAS["prompts"] if f not in _KEY)
 
 
 def of_samplers(columns: pa.Schema) -> pa.Schema:

@@ -56,8 +56,8 @@ def test_a_shape_is_read_as_text_or_as_role_and_content(value, prompt, shape):
         ([{"role": "user"}], "a user turn without content"),
         ([{"role": "user", "content": {"text": "1+1?"}}], "whose content is"),
         (
-            [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}],
-            "a part of type `image_url`",
+            [{"role": "user", "content": [{"type": "video", "video": "x"}]}],
+            "a part of type `video`",
         ),
         ([{"from": "narrator", "value": "once"}], "a turn from `narrator`"),
     ],
