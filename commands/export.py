@@ -28,6 +28,7 @@ def command(
     suffix = exchange.writer(format).SUFFIX
     path = shards.path.resolve()
     out = out or path.with_name(path.name + suffix)
-    rows = exchange.send_out(shards, out, format)
-    console.say(f"export: {plural.of(rows, 'row')} of `{shards.path}` -> `{out}`")
-    console.result(out, {"rows": rows}, as_json=json)
+    sent = exchange.send_out(shards, out, format)
+    console.say(f"export: {plural.of(sent.rows, 'row')} of `{shards.path}` -> `{out}`")
+    console.remark("note", *sent.remarks)
+    console.result(out, {"rows": sent.rows}, as_json=json)

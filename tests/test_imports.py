@@ -114,6 +114,11 @@ def test_kernels_import_torch_and_triton_alone():
         ("jinja2", "report/page.py models/prompt_options.py"),
         ("pygments", "report/code.py"),
         ("pint", "verification/mathematics/units.py"),
+        (
+            "PIL",
+            "interop/image_files.py models/images.py models/processors.py report/thumbnails.py "
+            "viewer/graphics.py",
+        ),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
         ("mlflow", "tracking/trackers/mlflow.py"),

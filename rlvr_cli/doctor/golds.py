@@ -134,7 +134,7 @@ def text_of(row: PromptRow) -> str:
     prompt = messages.stored(row["messages"], row["prompt_id"])
     if isinstance(prompt, str):
         return prompt
-    return "\n".join(message["content"] or "" for message in prompt)
+    return "\n".join(messages.text(message["content"]) for message in prompt)
 
 
 def _short(text: str) -> str:

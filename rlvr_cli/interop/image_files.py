@@ -142,6 +142,7 @@ def normalised(data: bytes, max_pixels: int | None = None) -> Image:
     from PIL import Image as pictures
 
     with _reporting(data):
+        pictures.open(io.BytesIO(data)).verify()  # the checksums of a PNG, which loading skips
         picture = pictures.open(io.BytesIO(data))
         frames = getattr(picture, "n_frames", 1)
         if frames > 1 and picture.format != "MPO":  # of which the others are previews

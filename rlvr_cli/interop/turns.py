@@ -1,8 +1,10 @@
 """Conversations as text: messages, content parts and tool calls, under the names tools use."""
 
 import json
+import re
 from typing import Any
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ROLES = ("role", "from")
 _CONTENTS = ("content", "value")
 
@@ -25,6 +27,23 @@ def turns(prompt: Any) -> list[tuple[str, str]]:
     return [("prompt", text(prompt))]
 
 
+def images(prompt: Any) -> list[list[str]]:
+    """The sha256 of the stored images of each of the `turns` of a stored prompt, in order."""
+    if not (isinstance(prompt, list) and prompt and all(map(_is_message, prompt))):
+        return [[] for _ in turns(prompt)]
+    return [
+        [part["image"] for part in content if _is_stored_image(part)]
+        if isinstance(content := message.get("content"), list)
+        else []
+        for message in prompt
+    ]
+
+
+def placeholder(sha256: str) -> str:
+    """What stands for a stored image in the text of a turn."""
+    return f"[image {sha256[:12]}]"
+
+
 def fingerprint(prompt: Any) -> int:
     """A hash of what a prompt says, in whatever shape it is stored; of this process alone."""
     return hash(tuple(said for _, said in turns(prompt)))
@@ -39,6 +58,8 @@ def text(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(text(part) for part in content)
     if isinstance(content, dict):
+        if _is_stored_image(content):
+            return placeholder(content["image"])
         written = content.get("text", content.get("thinking", content.get("refusal")))
         if isinstance(written, str):
             return written
@@ -63,6 +84,11 @@ def _place(value: Any) -> str:
     """Where a part that is no text lies; of one in the message itself, nothing."""
     url = value.get("url") if isinstance(value, dict) else value
     return f" {url}" if isinstance(url, str) and not url.startswith("data:") else ""
+
+
+def _is_stored_image(part: Any) -> bool:
+    named = isinstance(part, dict) and part.get("type") == "image"
+    return bool(named and isinstance(part.get("image"), str) and _SHA256.fullmatch(part["image"]))
 
 
 def _parsed(prompt: str) -> Any:

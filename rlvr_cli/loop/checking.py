@@ -11,7 +11,13 @@ from rlvr_cli.loop.run_directory import EVALUATION, OF_A_STEP, RunDirectory
 from rlvr_cli.models import memory_model
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import checkpoint_state
-from rlvr_cli.storage import branch_origins, manifest as manifests, metrics_log, run_folders
+from rlvr_cli.storage import (
+    branch_origins,
+    images,
+    manifest as manifests,
+    metrics_log,
+    run_folders,
+)
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
@@ -20,6 +26,7 @@ def directory(path: Path) -> dict[str, Any]:
     shards = Shards.open(path)
     for index in range(len(shards)):
         shards.part(index)
+    images.require_intact(shards)
     manifest = shards.manifest
     state = checkpoint_state(shards) if shards.kind == "steps" else None
     if state == "damaged":

@@ -14,7 +14,7 @@ from typing import Any
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import lora
 from rlvr_cli.models.checkpoints import CHECKPOINT, WEIGHTS
-from rlvr_cli.storage import atomic, moved
+from rlvr_cli.storage import atomic, images, moved
 from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 
@@ -51,6 +51,8 @@ class Links:
                 self._policy(inner / policy, target, final)
             except FileNotFoundError:  # the run goes on, and has pruned it meanwhile
                 atomic.remove(there / policy)
+        if images.FOLDER in shards.manifest["parents"]:
+            self.shards(inner / images.FOLDER, target, final, source)
         self._manifest(shards, there / MANIFEST, inner, final)
         return True
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from rlvr_cli.interop.turns import turns
 from rlvr_cli.report import answers
 from rlvr_cli.report.answers import AnswerGroup, Completion
 from rlvr_cli.report.comparing import SubjectPair
+from rlvr_cli.report.pictures import Album, of_messages
 from rlvr_cli.report.rows import RIGHT, WRONG
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.texts import Setter, Text
@@ -80,25 +82,28 @@ def choose(subject: Subject, pair: SubjectPair | None, most: int) -> list[Exampl
     return list(chosen.values())
 
 
-def fill(examples: list[Example], subjects: list[Subject]) -> None:
+def fill(examples: list[Example], subjects: list[Subject], album: Album) -> None:
     """Reads the texts of the chosen prompts, reading only the parts that contain them."""
     wanted = {example.prompt_id: example for example in examples}
     setter = Setter(sys.maxsize)
     setter.allow(sys.maxsize)
     for subject in subjects:
-        _add_prompts(wanted, subject.lineage, setter)
+        _add_prompts(wanted, subject.lineage, setter, album)
         parts = sorted({subject.rows.part_of[p] for p in wanted if p in subject.rows.part_of})
         for prompt_id, completions in answers.by_prompt(subject, parts, set(wanted)):
             wanted[prompt_id].sides.append(_side(subject, prompt_id, completions, setter))
 
 
-def _add_prompts(wanted: dict[str, Example], lineage: Lineage, setter: Setter) -> None:
+def _add_prompts(
+    wanted: dict[str, Example], lineage: Lineage, setter: Setter, album: Album
+) -> None:
     for table in lineage.prompts.parts() if lineage.prompts else ():
         names = (table[name].to_pylist() for name in ("prompt_id", "messages", "answer"))
         for prompt_id, messages, answer in zip(*names, strict=True):
             if (example := wanted.get(prompt_id)) and not example.prompt:
                 example.prompt = [
-                    (role, setter.text(text, MOST_TEXT)) for role, text in spoken(messages)
+                    (role, album.text(setter.text(text, MOST_TEXT), images))
+                    for role, text, images in spoken_with_images(messages)
                 ]
                 example.gold = None if answer is None else setter.text(answer, MOST_TEXT)
 
@@ -106,6 +111,12 @@ def _add_prompts(wanted: dict[str, Example], lineage: Lineage, setter: Setter) -
 def spoken(messages: str) -> list[tuple[str, str]]:
     """Role and text of each message; raw text is the prompt's."""
     return turns(json.loads(messages))
+
+
+def spoken_with_images(messages: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Role and text of each message, and the sha256 of its images."""
+    for (role, text), images in zip(spoken(messages), of_messages(messages), strict=True):
+        yield role, text, images
 
 
 def _side(

@@ -16,8 +16,9 @@ import numpy as np
 
 from rlvr_cli.report import answers
 from rlvr_cli.report.answers import Completion
-from rlvr_cli.report.examples import spoken
+from rlvr_cli.report.examples import spoken, spoken_with_images
 from rlvr_cli.report.palette import Palette
+from rlvr_cli.report.pictures import Album
 from rlvr_cli.report.prompts import PromptRow
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.texts import Setter
@@ -52,11 +53,12 @@ class Packing:
         rows: Sequence[PromptRow],
         palette: Palette,
         setter: Setter,
+        album: Album,
         *,
         most_bytes: int,
     ) -> None:
         self._subjects, self._rows, self._palette = subjects, rows, palette
-        self._setter, self._most_bytes = setter, most_bytes
+        self._setter, self._album, self._most_bytes = setter, album, most_bytes
         self._pool = ThreadPoolExecutor(os.cpu_count())
         room = most_bytes - min(setter.most, _set_in(subjects)) * _BYTES_SET
         self._begin(_fitting(subjects, int(room)))
@@ -64,7 +66,7 @@ class Packing:
     def _begin(self, most: int) -> None:
         self._most = most
         self._setter.reset()
-        made = _written(self._subjects, self._rows, self._setter, most)
+        made = _written(self._subjects, self._rows, self._setter, self._album, most)
         self._block_of: list[tuple[int, int]] = []
         self._packed: list[Future[str]] = []
         for block in made:
@@ -121,7 +123,11 @@ def _sampled(subject: Subject) -> Iterator[tuple[str, list[Completion]]]:
 
 
 def _written(
-    subjects: Sequence[Subject], rows: Sequence[PromptRow], setter: Setter, most: int
+    subjects: Sequence[Subject],
+    rows: Sequence[PromptRow],
+    setter: Setter,
+    album: Album,
+    most: int,
 ) -> Iterator[list[str]]:
     """The JSON of all rows, in lists of about a block."""
     row_of = {(i, row.prompt_id): r for r, row in enumerate(rows) for i in row.counts}
@@ -130,7 +136,7 @@ def _written(
     total += sum(len(row.text.messages) + len(row.text.answer or "") for row in rows if row.text)
     share = 0.0 if total <= setter.most else setter.most / (len(row_of) + len(rows))
     setter.allow(0.0 if share else setter.most)
-    sides: list[dict[int, str]] = [{} for _ in rows]
+    sides = [["null"] * len(subjects) for _ in rows]
     for index, subject in enumerate(subjects):
         assert subject.lineage.scores is not None
         for prompt_id, completions in answers.by_prompt(
@@ -139,7 +145,7 @@ def _written(
             setter.allow(share)
             made = _side(subject, prompt_id, completions, setter, most)
             sides[row_of[index, prompt_id]][index] = made
-    yield from _cut(rows, sides, len(subjects), setter, share)
+    yield from _cut(rows, sides, setter, album, share)
 
 
 def _side(
@@ -161,9 +167,9 @@ def _side(
 
 def _cut(
     rows: Sequence[PromptRow],
-    sides: list[dict[int, str]],
-    subjects: int,
+    sides: list[list[str]],
     setter: Setter,
+    album: Album,
     share: float,
 ) -> Iterator[list[str]]:
     """The JSON of the rows, in lists of about a block."""
@@ -174,11 +180,11 @@ def _cut(
         setter.allow(share)
         if row.text:
             asked = [
-                [shown(role), setter.text(said, MOST).packed()]
-                for role, said in spoken(row.text.messages)
+                [shown(role), album.text(setter.text(said, MOST), images).packed()]
+                for role, said, images in spoken_with_images(row.text.messages)
             ]
             gold = row.text.answer and setter.text(row.text.answer, MOST).packed()
-        written = ",".join(made.get(index, "null") for index in range(subjects))
+        written = ",".join(made)
         block.append(f'{{"prompt":{_json(asked)},"gold":{_json(gold)},"sides":[{written}]}}')
         size += len(block[-1])
         if size >= _BLOCK:

@@ -17,6 +17,7 @@ from rlvr_cli.report import (
     figures,
     glossary,
     panels,
+    pictures,
     prompts,
     subject as subjects_of,
     summary,
@@ -26,6 +27,8 @@ from rlvr_cli.report import (
 from rlvr_cli.report.comparing import SubjectPair
 from rlvr_cli.report.packing import Packing
 from rlvr_cli.report.palette import Palette
+from rlvr_cli.report.pictures import Album
+from rlvr_cli.report.prompts import PromptRow
 from rlvr_cli.report.sources import ReportSource
 from rlvr_cli.report.subject import Subject
 from rlvr_cli.report.texts import Setter
@@ -71,16 +74,23 @@ def make(
     comparisons = comparing.judged([comparing.pair(subjects[0], s) for s in subjects[1:]])
     pairs = [pair for pair in comparisons if isinstance(pair, SubjectPair)]
     palette = Palette(subjects, sources)
-    packing = _packing(subjects, pairs, palette, Setter(most_set), max_mb)
+    chosen = _chosen(subjects, pairs, most_examples)
+    rows = prompts.rows(subjects, pairs) if subjects else []
+    # What else is on the page takes half a MB.
+    most_bytes = max(0, int(1e6 * max_mb) - 500_000)
+    album = _album(subjects, rows, {example.prompt_id for example in chosen}, most_bytes)
+    setter, room = Setter(most_set), max(0, most_bytes - len(album.css))
+    packing = Packing(subjects, rows, palette, setter, album, most_bytes=room) if subjects else None
     name = shown(title or " and ".join(source.name for source in sources))
     html = _render(
+        album,
         title=name,
         reload_s=reload_s,
         sources=sources,
         subjects=subjects,
         pairs=pairs,
         lede=summary.lede(subjects, pairs, sources),
-        notes=_notes(sources, subjects, comparisons),
+        notes=_notes(sources, subjects, comparisons, album),
         tiles=summary.tiles(subjects, pairs),
         quality=_quality(subjects, palette),
         training=[*panels.of_training(sources, palette), *panels.signal(sources)],
@@ -90,7 +100,7 @@ def make(
         status=tables.status(subjects),
         by_source=[t for s in subjects if (t := tables.by_source(s))],
         flips=[tables.flips(pair) for pair in pairs],
-        examples=_examples(subjects, pairs, most_examples),
+        examples=_filled(chosen, subjects, pairs, album),
         lines=[tables.line(source) for source in sources],
         glossary=glossary.entries(threshold),
     )
@@ -103,31 +113,34 @@ def require_free(out: Path) -> None:
         raise UserError(f"`{out}` exists and is not a report", "name another file with --out")
 
 
-def _packing(
-    subjects: Sequence[Subject],
-    pairs: Sequence[SubjectPair],
-    palette: Palette,
-    setter: Setter,
-    max_mb: float,
-) -> Packing | None:
-    """The table of prompts with all completions; what else is on the page takes half a MB."""
-    if not subjects:
-        return None
-    rows = prompts.rows(subjects, pairs)
-    most_bytes = max(0, int(1e6 * max_mb) - 500_000)
-    return Packing(subjects, rows, palette, setter, most_bytes=most_bytes)
+def _album(
+    subjects: Sequence[Subject], rows: Sequence[PromptRow], first: set[str], most_bytes: int
+) -> Album:
+    """The pictures of all prompts, those of the examples first, in half of the page at most."""
+    ordered = sorted(rows, key=lambda row: row.prompt_id not in first)
+    asked = (row.text.messages for row in ordered if row.text)
+    return pictures.album([s.lineage.prompts for s in subjects], asked, most_bytes // 2)
 
 
-def _examples(
+def _chosen(
     subjects: Sequence[Subject], pairs: Sequence[SubjectPair], most: int
 ) -> list[examples.Example]:
     """Of the last pair, or of the only subject."""
     if not subjects or not most:
         return []
     last = pairs[-1] if pairs else None
-    focus = last.second if last else subjects[-1]
-    chosen = examples.choose(focus, last, most)
-    examples.fill(chosen, [last.first, last.second] if last else [focus])
+    return examples.choose(last.second if last else subjects[-1], last, most)
+
+
+def _filled(
+    chosen: list[examples.Example],
+    subjects: Sequence[Subject],
+    pairs: Sequence[SubjectPair],
+    album: Album,
+) -> list[examples.Example]:
+    if chosen:
+        last = pairs[-1] if pairs else None
+        examples.fill(chosen, [last.first, last.second] if last else [subjects[-1]], album)
     return chosen
 
 
@@ -154,7 +167,10 @@ def _distributions(subjects: Sequence[Subject], palette: Palette) -> list[panels
 
 
 def _notes(
-    sources: list[ReportSource], subjects: list[Subject], pairs: list[SubjectPair | str]
+    sources: list[ReportSource],
+    subjects: list[Subject],
+    pairs: list[SubjectPair | str],
+    album: Album,
 ) -> list[str]:
     notes = [
         (f"{subject.name}: " if len(subjects) > 1 else "") + note
@@ -172,6 +188,7 @@ def _notes(
             notes.append(f"{source.name}: not complete on disk, left out of its figures: {listed}.")
         if source.run and not source.lineages:
             notes.append(f"{source.name}: no complete evaluation on held-out prompts.")
+    notes.append(album.note)
     return [shown(note) for note in dict.fromkeys(notes) if note]
 
 
@@ -199,7 +216,7 @@ def _figures(subjects: list[Subject], pairs: list[SubjectPair]) -> dict[str, Any
     }
 
 
-def _render(**values: Any) -> str:
+def _render(album: Album, **values: Any) -> str:
     try:
         import jinja2
         import markupsafe
@@ -231,6 +248,7 @@ def _render(**values: Any) -> str:
     plain = {
         "mark": markupsafe.Markup(MARK),
         "style": markupsafe.Markup("".join(_file(name) for name in _STYLES)),
+        "pictures": markupsafe.Markup(album.css and _file("pictures.css") + album.css),
         "script": markupsafe.Markup(script),
         "script_digest": digest,
     }

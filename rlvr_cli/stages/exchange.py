@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -13,14 +14,26 @@ import pyarrow.parquet as pq
 
 from rlvr_cli import registry
 from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.interop.formats._common import PLACE, with_places
 from rlvr_cli.storage import atomic, fetched
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import plural
 
 ROWS_PER_BATCH = 1024
+ROWS_WITH_IMAGES = 32
 
 
-def send_out(shards: Shards, out: Path, format: str) -> int:
-    """Writes one file in a format of formats/, completely or not at all; the number of its rows."""
+@dataclass(frozen=True)
+class Sent:
+    """What was written, and what a user should know of it."""
+
+    rows: int
+    remarks: tuple[str, ...] = ()
+
+
+def send_out(shards: Shards, out: Path, format: str) -> Sent:
+    """Writes one file in a format of formats/, completely or not at all."""
     fetched.require_outside(out)
     module = writer(format)
     if shards.kind == "prompts" and format not in ("jsonl", "verl"):
@@ -29,14 +42,41 @@ def send_out(shards: Shards, out: Path, format: str) -> int:
             "name rollouts or scores, or use --format jsonl",
         )
     atomic.make_folder(out.parent)
-    rows: Iterator[dict[str, Any]] = module.write(_groups(shards))
+    groups, lost = _groups(shards), _Lost(format)
+    keeps_images = hasattr(module, "KEEPS_IMAGES")
+    if not keeps_images:
+        groups = map(lost.without_images, groups)
+    rows: Iterator[dict[str, Any]] = module.write(groups)
     if module.SUFFIX == ".parquet":
-        data, count = _parquet(rows, module.SCHEMA)
+        has_images = keeps_images and Images.of(_prompts(shards)) is not None
+        schema = module.SCHEMA_WITH_IMAGES if has_images else module.SCHEMA
+        data, count = _parquet(rows, schema, ROWS_WITH_IMAGES if has_images else ROWS_PER_BATCH)
     else:
         lines = [json.dumps(row) + "\n" for row in rows]
         data, count = "".join(lines).encode(), len(lines)
     atomic.write_atomic(out, data)
-    return count
+    return Sent(count, tuple(lost.remarks()))
+
+
+class _Lost:
+    """Counts the images of a format that has no place for them."""
+
+    def __init__(self, format: str) -> None:
+        self._format, self._images, self._prompts = format, 0, 0
+
+    def without_images(self, group: dict[str, Any]) -> dict[str, Any]:
+        if not (images := group.pop("images", ())):
+            return group
+        self._images, self._prompts = self._images + len(images), self._prompts + 1
+        return group | {"messages": with_places(group["messages"], group["prompt_id"])}
+
+    def remarks(self) -> Iterator[str]:
+        if self._images:
+            yield (
+                f"`{self._format}` has no place for images: {plural.of(self._images, 'image')} of "
+                f"{plural.of(self._prompts, 'prompt')} left out, `{PLACE}` stands for each; "
+                "--format jsonl, verl or trl keeps them"
+            )
 
 
 def writer(format: str) -> Any:
@@ -52,10 +92,12 @@ def writer(format: str) -> Any:
     return module
 
 
-def _parquet(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> tuple[bytes, int]:
+def _parquet(
+    rows: Iterator[dict[str, Any]], schema: pa.Schema, rows_per_batch: int
+) -> tuple[bytes, int]:
     sink, count = pa.BufferOutputStream(), 0
     with pq.ParquetWriter(sink, schema) as writer:
-        while part := list(islice(rows, ROWS_PER_BATCH)):
+        while part := list(islice(rows, rows_per_batch)):
             writer.write_table(pa.Table.from_pylist(part, schema))
             count += len(part)
     return sink.getvalue().to_pybytes(), count
@@ -64,8 +106,9 @@ def _parquet(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> tuple[bytes, 
 def _groups(shards: Shards) -> Iterator[dict[str, Any]]:
     """Each prompt with its completions, joined from a directory and its ancestors."""
     if shards.kind == "prompts":
+        images = Images.of(shards)
         for table in shards.parts():
-            yield from ({**_plain(row), "completions": []} for row in table.to_pylist())
+            yield from ({**_plain(row, images), "completions": []} for row in table.to_pylist())
         return
     chain = [shards]
     for kind in ("scores", "rollouts"):
@@ -85,8 +128,13 @@ def _groups(shards: Shards) -> Iterator[dict[str, Any]]:
 
 def _golds(shards: Shards) -> dict[str, dict[str, Any]]:
     """The prompts that completions answer, by their ids."""
-    prompts = shards.parent("prompts").table().to_pylist()
-    return {row["prompt_id"]: _plain(row) for row in prompts}
+    prompts = shards.parent("prompts")
+    images = Images.of(prompts)
+    return {row["prompt_id"]: _plain(row, images) for row in prompts.table().to_pylist()}
+
+
+def _prompts(shards: Shards) -> Shards:
+    return shards if shards.kind == "prompts" else shards.parent("prompts")
 
 
 def _ancestors(shards: Shards) -> set[str]:
@@ -94,9 +142,11 @@ def _ancestors(shards: Shards) -> set[str]:
     return order.get(shards.kind, set())
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _plain(row: dict[str, Any], images: Images | None) -> dict[str, Any]:
+    """A prompt with what is JSON as values, and with its images if any prompt has some."""
     return {
         **row,
+        **({"images": images.images_of(row["prompt_id"])} if images else {}),
         "messages": json.loads(row["messages"]),
         "extra": json.loads(row["extra"]) if row["extra"] else None,
     }

@@ -21,7 +21,7 @@ from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_o
 from rlvr_cli.interop.token_logprobs import Sampled
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.several import Several
-from rlvr_cli.stages import answered, prompts, score
+from rlvr_cli.stages import answered, prompt_images, prompts, score
 from rlvr_cli.stages.imported_tokens import Encoder
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
@@ -90,7 +90,7 @@ def bring_in(
         first = {scan.names[key]: row for key, row in scan.first.items()}
         found = answered.known(known, first, source, scan.has.get("prompt"))
         scan.names = {key: found[name]["prompt_id"] for key, name in scan.names.items()}
-        rows = list(found.values())
+        rows = prompts.with_images(known, list(found.values()))
     else:
         rows = _prompt_rows(scan, source)
     if policy and not any(row["messages"] != '""' for row in rows):
@@ -349,7 +349,8 @@ def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
         used |= {name.partition(".")[0] for name in token_logprobs.NAMES}
     if format_of(set(scan.header)):  # a known tool's other columns are its own
         used |= {key for row in scan.first.values() for key in row}
-    rows = []
+    rows, images = [], prompt_images.of_completions(list(scan.first.values()), source)
+    used |= {images.column} if images.column else set()
     for key, row in scan.first.items():
         extra = {k: v for k, v in scan.same[key].items() if k not in used}
         prompt = readers.look_up(row, prompt_name) if prompt_name else ""
@@ -357,7 +358,7 @@ def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "prompt_id": scan.names[key],
-                "messages": json.dumps(prompt, default=str),
+                **prompt_images.of_imported(images, prompt, scan.names[key], source, row),
                 "answer": _text(answer),
                 "verifier": None,
                 "source": key[0] or places.stem(source),

@@ -16,9 +16,10 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.interop.image_files import Folder
-from rlvr_cli.models import messages
+from rlvr_cli.models import image_parts, messages
 from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.runtime.several import Several
 from rlvr_cli.storage.images import Image
 from rlvr_cli.terminal import plural
 
@@ -32,7 +33,7 @@ class RowImages:
 
     def __init__(self, data: DataSet, source: str, options: ImageOptions) -> None:
         """An error if the column that is named is not there."""
-        self._column = _column(data.rows, source, options.image_column)
+        self.column = _column(data.rows, source, options.image_column)
         self._most = options.max_pixels
         if options.images is None:
             self._folder = Folder(data.folder, data.is_downloaded)
@@ -46,9 +47,9 @@ class RowImages:
         `Unusable` if it has other images than places for them, or one that cannot be read.
         """
         prompt, shape = messages.read(given, prompt_id)
-        values = self._values(row)
-        if self._column:
-            prompt = _placed(prompt, values, self._column)
+        values = self.values(row)
+        if self.column:
+            prompt = _placed(prompt, values, self.column)
         prompt, images = stored(prompt, self._folder, self._most)
         self._images += len(images)
         self._prompts += bool(images)
@@ -60,19 +61,20 @@ class RowImages:
 
     def without(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row without its images, which are no part of what else it says."""
-        if self._column is None:
+        if self.column is None:
             return row
-        return _without(row, self._column.split(".") if self._column not in row else [self._column])
+        return _without(row, self.column.split(".") if self.column not in row else [self.column])
 
     def remarks(self) -> Iterator[str]:
         """What was read, one line."""
         if self._images:
-            column = f", of the column `{self._column}`" if self._column else ""
+            column = f", of the column `{self.column}`" if self.column else ""
             prompts = plural.of(self._prompts, "prompt")
             yield f"{plural.of(self._images, 'image')} in {prompts}{column}"
 
-    def _values(self, row: dict[str, Any]) -> list[Any]:
-        value = readers.look_up(row, self._column) if self._column else None
+    def values(self, row: dict[str, Any]) -> list[Any]:
+        """What the column of images holds in a row."""
+        value = readers.look_up(row, self.column) if self.column else None
         values = value if isinstance(value, list | tuple) else [value]
         return [one for one in values if not _is_nothing(one)]
 
@@ -204,11 +206,10 @@ def stored(
 def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
     """The prompt of a task's row as it is stored, and its images."""
     prompt = row["prompt"]
-    if not _has_parts(prompt):
+    if not _has_images(prompt):
         return prompt, []
     try:
-        read, images = stored(messages.read(prompt, row["prompt_id"])[0], Folder())
-        return (read, images) if images else (prompt, [])
+        return stored(messages.read(prompt, row["prompt_id"])[0], Folder())
     except Unusable as error:
         raise DataError(
             f"`{spec}` gives prompt `{row['prompt_id']}`, which can be no prompt: {error}",
@@ -216,7 +217,34 @@ def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
         ) from error
 
 
-def _has_parts(prompt: Any) -> bool:
-    return isinstance(prompt, list) and any(
-        isinstance(turn, dict) and isinstance(turn.get("content"), list) for turn in prompt
-    )
+def of_completions(rows: list[dict[str, Any]], source: Path) -> RowImages:
+    """Reads the images of prompts whose completions are imported; `rows` has one of each."""
+    first = source.paths[0] if isinstance(source, Several) else source
+    folder = first if first.is_dir() else first.parent
+    return RowImages(DataSet("", rows, folder), str(source), ImageOptions())
+
+
+def of_imported(
+    images: RowImages, prompt: Any, prompt_id: str, source: Path, row: dict[str, Any]
+) -> dict[str, Any]:
+    """The messages of a prompt whose completions are imported, and its images.
+
+    What has no images stays as it came.
+    """
+    if not _has_images(prompt) and not (prompt and images.values(row)):
+        return {"messages": json.dumps(prompt, default=str), "images": []}
+    try:
+        asked = images.asked(prompt, prompt_id, row)
+    except Unusable as error:
+        raise DataError(
+            f"`{source}`: prompt `{prompt_id}` cannot be read: {error}",
+            "name prompts that are there with --prompts, or leave them out: --prompt-column none",
+        ) from error
+    return {"messages": asked["messages"], "images": asked["images"]}
+
+
+def _has_images(prompt: Any) -> bool:
+    turns = prompt if isinstance(prompt, list) else []
+    contents = [turn.get("content") for turn in turns if isinstance(turn, dict)]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return any(isinstance(part, dict) and image_parts.is_one(part) for part in parts)

@@ -262,4 +262,5 @@ def _prefilled(messages: Any) -> str:
     """The text that a completion continues: a raw prompt, or the begin of the assistant's turn."""
     if isinstance(messages, str):
         return messages
-    return str(messages[-1]["content"]) if messages[-1].get("role") == "assistant" else ""
+    is_begun = messages[-1].get("role") == "assistant"
+    return shapes.text(messages[-1]["content"]) if is_begun else ""

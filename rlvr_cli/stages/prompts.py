@@ -171,9 +171,15 @@ def from_shards(prompts: Shards) -> list[dict[str, Any]]:
     """The rows of a prompts directory."""
     raws = [raw for part in chat.parts_with_raw(prompts) for raw in part["raw"].to_pylist()]
     rows = [row for part in prompts.parts() for row in part.to_pylist()]
-    if images := Images.of(prompts):
-        rows = [row | {"images": images.images_of(row["prompt_id"])} for row in rows]
+    rows = with_images(prompts, rows)
     return [row | {"raw": raw} for row, raw in zip(rows, raws, strict=True)]
+
+
+def with_images(prompts: Shards, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a prompts directory with their images in place of the names of these."""
+    if images := Images.of(prompts):
+        return [row | {"images": images.images_of(row["prompt_id"])} for row in rows]
+    return rows
 
 
 def from_task(spec: str) -> list[dict[str, Any]]:

@@ -107,7 +107,7 @@ class Images:
             self._add(one)
 
     def _add(self, prompts: Shards) -> None:
-        directory = _Directory(prompts.parent(KIND))
+        directory = _Directory(of(prompts))
         for number, sha256 in enumerate(directory.names):
             self._rows.setdefault(sha256, (directory, number))
         for index in range(len(prompts)):
@@ -148,6 +148,9 @@ class Images:
         """A prompt's images in the order of its messages."""
         return tuple(self.image(sha256) for sha256 in self._prompts.get(prompt_id, ()))
 
+    def __contains__(self, sha256: str) -> bool:
+        return sha256 in self._rows
+
     def __len__(self) -> int:
         """How many different images there are."""
         return len(self._rows)
@@ -163,6 +166,28 @@ class Images:
 
     def _directories(self) -> "Iterable[_Directory]":
         return {id(one): one for one, _ in self._rows.values()}.values()
+
+
+def of(prompts: Shards) -> Shards:
+    """The directory of images of one of prompts, which has some."""
+    if not (folder := prompts.path / FOLDER).is_dir():
+        raise DataError(
+            f"`{folder}` is not there, which holds the images of `{prompts.path}`",
+            "copy the prompts with all folders in them, or make them again with `rlvr prompts`",
+        )
+    return prompts.parent(KIND)
+
+
+def require_intact(prompts: Shards) -> None:
+    """An error if an image of a directory of prompts is not there, or is not as it was written."""
+    if FOLDER not in prompts.manifest["parents"]:
+        return
+    images = Images([prompts])
+    for names in images._prompts.values():
+        for sha256 in names:
+            images._row(sha256)
+    for sha256 in images._rows:
+        images.bytes(sha256)
 
 
 class _Directory:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.storage import atomic, disk, locks, manifest as manifests
+from rlvr_cli.storage import atomic, disk, images, locks, manifest as manifests
 from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.stores import listing as listings
 from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing
@@ -116,13 +116,15 @@ def _unlisted(store: Store) -> Remote:
 
 
 def _of_manifests(store: Store, there: dict[str, Found]) -> dict[str, str]:
-    """The sha256 of each part, as the manifest of a directory of shards has it."""
-    if MANIFEST not in there:
-        return {}
-    content = manifests.unseal(store.read(MANIFEST) or b"") or {}
-    with contextlib.suppress(KeyError, TypeError):
-        return {part["name"]: part["sha256"] for part in content["parts"]}
-    return {}
+    """The sha256 of each part, as the manifests of a directory and of its images have it."""
+    sums: dict[str, str] = {}
+    for folder in ("", f"{images.FOLDER}/"):
+        if folder + MANIFEST not in there:
+            continue
+        content = manifests.unseal(store.read(folder + MANIFEST) or b"") or {}
+        with contextlib.suppress(KeyError, TypeError):
+            sums |= {folder + part["name"]: part["sha256"] for part in content["parts"]}
+    return sums
 
 
 def pull(

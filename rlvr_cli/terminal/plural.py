@@ -9,6 +9,14 @@ def of(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def size(number: int) -> str:
+    """A number of bytes in the unit that suits it, as in `812 bytes`, `12.3 kB` and `1.2 GB`."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= factor:
+            return f"{number / factor:,.1f} {unit}"
+    return of(number, "byte")
+
+
 def filled(template: str, facts: Mapping[str, Any]) -> str:
     """A template with facts in it: `{rows:row}` counts rows, and what is None is unknown."""
     return template.format(**{name: _Fact(value) for name, value in facts.items()})

@@ -54,7 +54,17 @@ def _prompt(messages: str) -> str:
     prompt = json.loads(messages)
     if isinstance(prompt, str):
         return prompt
-    return "\n".join(f"{message['role']}: {message['content']}" for message in prompt)
+    return "\n".join(f"{message['role']}: {_content(message['content'])}" for message in prompt)
+
+
+def _content(content: Any) -> Any:
+    """A message's content; of one with images its texts, and a note for each image."""
+    if not isinstance(content, list):
+        return content
+    return "\n".join(
+        f"[image {part['image'][:12]}]" if part["type"] == "image" else part["text"]
+        for part in content
+    )
 
 
 def _text(text: str | None) -> str | None:

@@ -1,12 +1,13 @@
 """Reading completions in the terminal."""
 
+import contextlib
 import dataclasses
 import sys
 from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual import on, work
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
@@ -14,7 +15,7 @@ from textual.widgets import Input, Static
 
 from rlvr_cli.errors import UserError
 from rlvr_cli.terminal.escape import shown
-from rlvr_cli.viewer import keys, pieces, plain, screen
+from rlvr_cli.viewer import keys, pictures, pieces, plain, screen
 from rlvr_cli.viewer.filters import VERDICTS, RowFilter, without_status
 from rlvr_cli.viewer.index import Detail, Index
 from rlvr_cli.viewer.panes import ListPane, SidePane
@@ -47,6 +48,7 @@ class Viewer(App[None]):
         self.selection = Selection([side.index for side in sides])
         self._pieces: dict[int, tuple[int, list[str]]] = {}
         self._scale, self._fetching, self._asked = "", False, "search"
+        self._terminal = pictures.Terminal()
 
     def get_driver_class(self) -> Any:
         driver = super().get_driver_class()
@@ -299,6 +301,24 @@ class Viewer(App[None]):
     def _colour(self, scale: str) -> None:
         self._scale = scale
         self._show()
+
+    def action_images(self) -> None:
+        """Writes the prompt's images to files, and draws them where the terminal can."""
+        active = self.selection.active
+        index, row = self.selection.indexes[active], self.selection.rows[active]
+        images = () if row is None else index.detail(row).images
+        if not images:
+            return self._say("this prompt has no images")
+        try:
+            paths = pictures.write(images)
+        except (UserError, OSError) as error:
+            return self._say(f"the images cannot be written: {error}")
+        self._show()
+        assert sys.__stdin__ and sys.__stderr__
+        with contextlib.suppress(SuspendNotSupported), self.suspend():
+            if self._terminal.draw(images, sys.__stdin__.fileno(), sys.__stderr__.fileno()):
+                return None
+        self._say(f"written: {', '.join(map(str, paths))}", seconds=10)
 
     def action_help(self) -> None:
         self.push_screen(keys.Help(pair=len(self._sides) > 1))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop.turns import fingerprint, turns
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.lineage import Lineage
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.viewer.index import UNKNOWN, Columns, Detail, Index
@@ -122,6 +123,7 @@ class DirectoryIndex(Index):
             score.get("reward"), score.get("extracted"), score.get("reason"),
             advantage.get("advantage"),
             {name: np.array(v, dtype=np.float64) for name, v in values.items() if v is not None},
+            images=self._images.images_of(rollout["prompt_id"]) if self._images else (),
         )  # fmt: skip
 
     def asked(self, prompt: int) -> tuple[int | None, int | None]:
@@ -137,6 +139,10 @@ class DirectoryIndex(Index):
 
     def _prompt(self, prompt_id: str) -> tuple[str | None, str | None]:
         return self._prompts.get(prompt_id, (None, None))
+
+    @functools.cached_property
+    def _images(self) -> Images | None:
+        return Images.of(self.lineage.prompts) if self.lineage.prompts else None
 
     @functools.cached_property
     def _prompts(self) -> dict[str, tuple[str, str | None]]:

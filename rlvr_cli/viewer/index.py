@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rlvr_cli.storage.images import Image
+
 RIGHT, WRONG, UNKNOWN = 1, 0, -1
 
 
@@ -41,6 +43,7 @@ class Detail:
     advantage: float | None
     values: dict[str, np.ndarray] = field(repr=False)  # of each token: log-prob, entropy
     others: dict[str, str] = field(default_factory=dict)  # further columns of a file
+    images: tuple[Image, ...] = ()  # of the prompt
 
 
 class Index(ABC):

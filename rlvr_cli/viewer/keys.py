@@ -30,6 +30,7 @@ x            all, no filter
 [b]See[/b]
 p            the list of prompts alone, or none
 c            tokens by log-prob, by entropy, plain
+i            the prompt's images: drawn, or their files
 {tab}q            quit                             Esc closes this"""
 PAIR = ",\n             gained, lost, in both, in one alone"
 TAB = "tab          the other side: ← → space \\[ ] c are its keys\n"
@@ -78,6 +79,7 @@ BINDINGS: list[BindingType] = [
     Binding("t", "truncated"),
     Binding("s", "status"),
     Binding("c", "colour"),
+    Binding("i", "images"),
     Binding("x", "clear"),
     Binding("p", "listing"),
     Binding("enter", "listing(False)"),

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.escape import clipped, shown
+from rlvr_cli.viewer import pictures
 from rlvr_cli.viewer.index import RIGHT, UNKNOWN, WRONG, Detail, Index
 from rlvr_cli.viewer.pieces import SCALES
 from rlvr_cli.viewer.selection import Selection
@@ -144,6 +145,9 @@ def text(detail: Detail, pieces: list[str] | None, scale: str | None) -> Styled:
     for role, content in spoken:
         styled.add(f"── {_visible(role)} ──\n", DIM)
         styled.add(_whole(content) + "\n\n")
+    if detail.images:
+        styled.add("── images ──\n", DIM)
+        styled.add("".join(f"{pictures.line(image)}\n" for image in detail.images) + "\n")
     styled.add("── completion ──\n", DIM)
     if scale is None or pieces is None:
         nothing = "(not known)" if detail.completion is None else "(nothing)"

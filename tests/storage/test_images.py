@@ -1,6 +1,7 @@
 """The images of prompts: stored once each, and looked up by prompt and by sha256."""
 
 import io
+import json
 
 import duckdb
 import pytest
@@ -27,7 +28,7 @@ def row(name, *reds):
     return {
         "prompt_id": name, "answer": "1", "verifier": None, "source": "s", "extra": None,
         "raw": False, "images": own,
-        "messages": prompts.json.dumps([{"role": "user", "content": parts}] if own else "1+1?"),
+        "messages": json.dumps([{"role": "user", "content": parts}] if own else "1+1?"),
     }  # fmt: skip
 
 

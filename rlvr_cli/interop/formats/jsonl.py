@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from rlvr_cli.interop.formats._common import Row
+from rlvr_cli.interop.formats._common import Row, with_urls
 
 SUFFIX = ".jsonl"
+KEEPS_IMAGES = True
 
 
 def recognises(names: set[str]) -> bool:
@@ -18,7 +19,9 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 def write(groups: Iterable[Row]) -> Iterator[Row]:
     for group in groups:
-        shared = {name: value for name, value in group.items() if name != "completions"}
+        left_out = ("completions", "images")  # which are parts of the messages
+        shared = {name: value for name, value in group.items() if name not in left_out}
+        shared["messages"] = with_urls(group["messages"], group.get("images") or ())
         if not group["completions"]:
             yield shared
         for completion in group["completions"]:

@@ -1,10 +1,11 @@
 """TRL: the Parquet files of `log_completions`, one completion a row with its rewards."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import NAMES, Row, messages, named
+from rlvr_cli.interop.formats._common import NAMES, Row, images, messages, named, with_images
 
 SUFFIX = ".parquet"
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.large_string())])
@@ -20,6 +21,10 @@ SCHEMA = pa.schema(
         ("extracted", pa.large_string()),
     ]
 )
+KEEPS_IMAGES = True
+_PART = pa.struct([("type", pa.string()), ("text", pa.large_string())])
+_TURN = pa.struct([("role", pa.string()), ("content", pa.list_(_PART))])
+SCHEMA_WITH_IMAGES = with_images(SCHEMA.set(1, pa.field("prompt", pa.list_(_TURN))))
 
 
 def recognises(names: set[str]) -> bool:
@@ -48,13 +53,27 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 
 def write(groups: Iterable[Row]) -> Iterator[Row]:
-    """Conversational rows; `solution` is the name under which TRL's accuracy reward looks."""
+    """Conversational rows; `solution` is the name under which TRL's accuracy reward looks.
+
+    Where prompts have images, which are in `images`, the content of their turns are parts.
+    """
     for group in groups:
+        asked = messages(group["messages"])
+        if "images" in group:
+            asked = [turn | {"content": _parts(turn.get("content"))} for turn in asked]
         for completion in group["completions"]:
             yield {
                 "prompt_id": group["prompt_id"],
-                "prompt": messages(group["messages"]),
+                "prompt": asked,
+                "images": images(group),
                 "completion": [{"role": "assistant", "content": completion["completion"]}],
                 "solution": group["answer"],
                 **{name: completion.get(name) for name in ("reward", "correct", "extracted")},
             }
+
+
+def _parts(content: Any) -> list[Row]:
+    """A turn's content as parts, those of images without their names."""
+    if not isinstance(content, list):
+        return [{"type": "text", "text": content or ""}]
+    return [{"type": part["type"], "text": part.get("text")} for part in content]

@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from rlvr_cli.interop.formats._common import NAMES, Row, messages, named, values
+from rlvr_cli.interop.formats._common import (
+    NAMES,
+    Row,
+    images,
+    messages,
+    named,
+    values,
+    with_images,
+    with_places,
+)
 from rlvr_cli.interop.names import id_text
 
 SUFFIX = ".parquet"
@@ -21,6 +30,8 @@ SCHEMA = pa.schema(
         ("scores", pa.list_(pa.float64())),
     ]
 )
+KEEPS_IMAGES = True
+SCHEMA_WITH_IMAGES = with_images(SCHEMA)
 
 
 def recognises(names: set[str]) -> bool:
@@ -46,14 +57,18 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 
 def write(groups: Iterable[Row]) -> Iterator[Row]:
-    """One prompt a row, as verl's data sets and its evaluation have them."""
+    """One prompt a row, as verl's data sets and its evaluation have them.
+
+    Images are in `images`, and `<image>` stands at their places in the text.
+    """
     for group in groups:
         yield {
             "data_source": group["source"],
-            "prompt": messages(group["messages"]),
+            "prompt": messages(with_places(group["messages"], group["prompt_id"])),
             "ability": group["verifier"],
             "reward_model": {"style": "rule", "ground_truth": group["answer"]},
             "extra_info": {"index": group["prompt_id"], "extra": json.dumps(group["extra"])},
             "responses": values(group, "completion"),
             "scores": values(group, "reward"),
+            "images": images(group),
         }

@@ -112,7 +112,10 @@ def _of_open_instruct(signature: Signature, group: Group, form: Form) -> dict[st
 
 def _text(messages: Any) -> str:
     """A prompt of raw text, or what was said last in a chat."""
-    return messages if isinstance(messages, str) else str(messages[-1]["content"])
+    content = messages if isinstance(messages, str) else messages[-1]["content"]
+    if not isinstance(content, list):
+        return str(content)
+    return "".join(part["text"] for part in content if part["type"] == "text")
 
 
 def _messages(messages: Any) -> Messages:

@@ -1,0 +1,302 @@
+"""Prompts with images, in the layouts that tools and public data sets have."""
+
+import base64
+import io
+import json
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image as pictures
+
+from rlvr_cli.storage.images import Images
+from rlvr_cli.storage.shards import Shards
+
+
+def picture(red):
+    return pictures.new("RGB", (12, 8), (red, 0, 0))
+
+
+def png(red):
+    file = io.BytesIO()
+    picture(red).save(file, "PNG")
+    return file.getvalue()
+
+
+def url(red):
+    return f"data:image/png;base64,{base64.b64encode(png(red)).decode()}"
+
+
+@pytest.fixture
+def made(rlvr, tmp_path):
+    """Makes prompts of a source; the ids with their messages, in which images are their reds."""
+
+    def make(source, *words):
+        out = tmp_path / "made"
+        ran = rlvr("prompts", source, "--out", out, "--answer-column", "answer", *words)
+        assert ran.code == 0, ran.err
+        return read(out), ran.err
+
+    return make
+
+
+def read(out):
+    prompts = Shards.open(out, "prompts")
+    images = Images.of(prompts)
+    found = []
+    for row in prompts.table().to_pylist():
+        prompt = json.loads(row["messages"])
+        turns = [] if isinstance(prompt, str) else prompt
+        own = [
+            part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]
+        ]
+        own = [part for part in own if part["type"] == "image"]
+        assert [part["image"] for part in own] == (row.get("images") or [])
+        for part in own:
+            stored = pictures.open(io.BytesIO(images.bytes(part["image"])))
+            part["image"] = stored.getpixel((0, 0))[0]
+        found.append(prompt)
+    return found
+
+
+def user(*parts):
+    """A user's turn; numbers are images of so much red."""
+    content = [
+        {"type": "image", "image": part}
+        if isinstance(part, int)
+        else {"type": "text", "text": part}
+        for part in parts
+    ]
+    return [{"role": "user", "content": content}]
+
+
+def parquet(tmp_path, rows, name="data.parquet"):
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    return tmp_path / name
+
+
+def jsonl(tmp_path, *rows):
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "data.jsonl"
+
+
+def test_geometry3k_as_it_lies_on_the_hub(made, tmp_path):
+    rows = [
+        {"images": [{"bytes": png(i), "path": None}], "problem": "<image>Find x.", "answer": "3"}
+        for i in (1, 2)
+    ]
+    found, said = made(parquet(tmp_path, rows))
+    assert found == [user(1, "Find x."), user(2, "Find x.")]
+    assert "2 images in 2 prompts, of the column `images`" in said
+
+
+def test_verl_with_images_and_places_in_the_text(rlvr, tmp_path):
+    row = {
+        "data_source": "hiyouga/geometry3k",
+        "prompt": [{"role": "user", "content": "See <image> and <image>. Which?"}],
+        "images": [{"bytes": png(3)}, {"bytes": png(4)}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "3"},
+        "extra_info": {"index": 0, "split": "train"},
+    }
+    ran = rlvr("prompts", parquet(tmp_path, [row]), "--out", tmp_path / "made")
+    assert ran.code == 0, ran.err
+    assert "taken as verl" in ran.err
+    assert read(tmp_path / "made") == [user("See ", 3, " and ", 4, ". Which?")]
+    stored = Shards.open(tmp_path / "made").table().to_pylist()[0]
+    assert "images" not in json.loads(stored["extra"]) and stored["answer"] == "3"
+
+
+def test_trl_with_images_and_no_places(made, tmp_path):
+    turns = [{"role": "system", "content": "Look."}, {"role": "user", "content": "What?"}]
+    rows = [{"prompt": turns, "images": [{"bytes": png(5), "path": None}] * 2, "answer": "1"}]
+    assert made(parquet(tmp_path, rows))[0] == [[turns[0], *user(5, 5, "What?")]]
+
+
+def test_trl_with_one_image_and_places_as_parts(made, tmp_path):
+    parts = [{"type": "image", "text": None}, {"type": "text", "text": "What?"}]
+    row = {"prompt": [{"role": "user", "content": parts}], "image": {"bytes": png(6)}}
+    assert made(parquet(tmp_path, [row | {"answer": "1"}]))[0] == [user(6, "What?")]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": url(7), "detail": "low"}},
+        {"type": "image_url", "image_url": url(7)},
+        {"type": "input_image", "image_url": url(7)},
+        {"type": "image", "image": url(7)},
+        {"type": "image", "url": "seven.png"},
+        {"type": "image", "path": "seven.png"},
+        {"type": "image", "base64": base64.b64encode(png(7)).decode()},
+        {"image": "seven.png"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png",
+                                     "data": base64.b64encode(png(7)).decode()}},
+    ],
+)  # fmt: skip
+def test_an_image_in_the_messages_is_read_as_each_tool_writes_it(made, tmp_path, part):
+    (tmp_path / "seven.png").write_bytes(png(7))
+    content = [{"type": "text", "text": "What is "}, part, {"type": "text", "text": "?"}]
+    row = {"messages": [{"role": "user", "content": content}], "answer": "7"}
+    assert made(jsonl(tmp_path, row))[0] == [user("What is ", 7, "?")]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_data_set_that_was_saved_with_images(made, tmp_path, several):
+    feature = datasets.Image()
+    features = {"question": datasets.Value("string"), "answer": datasets.Value("string")}
+    name = "images" if several else "image"
+    features[name] = datasets.Sequence(feature) if several else feature
+    values = [[picture(1), picture(2)], [picture(3)]] if several else [picture(1), picture(3)]
+    rows = {"question": ["A?", "B?"], "answer": ["1", "2"], name: values}
+    saved = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
+    saved.save_to_disk(tmp_path / "saved")
+    first = [1, 2] if several else [1]
+    assert made(tmp_path / "saved")[0] == [user(*first, "A?"), user(3, "B?")]
+
+
+def test_paths_begin_in_the_folder_of_the_file_or_where_it_is_said(made, tmp_path):
+    source = jsonl(tmp_path, {"question": "A?", "answer": "1", "picture": "a.png"})
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "a.png").write_bytes(png(9))
+    words = ("--image-column", "picture", "--images", tmp_path / "there")
+    assert made(source, *words)[0] == [user(9, "A?")]
+
+
+def test_the_images_of_a_csv_are_files_beside_it(made, tmp_path):
+    (tmp_path / "a.png").write_bytes(png(9))
+    (tmp_path / "data.csv").write_text("question,answer,image\nA?,1,a.png\n2+2=,4,\n")
+    assert made(tmp_path / "data.csv")[0] == [user(9, "A?"), "2+2="]
+
+
+def test_prompts_made_of_prompts_keep_the_images_they_need(made, rlvr, tmp_path):
+    rows = [{"images": [{"bytes": png(i)}], "question": f"{i}?", "answer": "3"} for i in range(4)]
+    made(parquet(tmp_path, rows))
+    rlvr("prompts", "task:expression", "--limit", 2, "--out", tmp_path / "texts")
+    for words, numbers in {
+        ("made", "--limit", 2): [0, 1], ("made", "--skip", 3): [3], ("made", "texts"): range(4),
+    }.items():  # fmt: skip
+        sources = [tmp_path / word if word in ("made", "texts") else word for word in words]
+        assert rlvr("prompts", *sources, "--out", tmp_path / "again").code == 0
+        found = [prompt for prompt in read(tmp_path / "again") if not isinstance(prompt, str)]
+        assert found == [user(i, f"{i}?") for i in numbers]
+        assert rlvr("check", tmp_path / "again").code == 0
+        (tmp_path / "again").rename(tmp_path / f"-{len(list(tmp_path.iterdir()))}")
+
+
+def test_prompts_that_differ_in_their_images_alone_are_not_the_same(made, tmp_path):
+    rows = [{"images": [{"bytes": png(i)}], "question": "Red?", "answer": "1"} for i in (1, 2, 2)]
+    found, said = made(parquet(tmp_path, rows), "--drop-duplicates")
+    assert found == [user(1, "Red?"), user(2, "Red?")]
+    assert "1 of 3 prompts repeat" in said
+
+
+def test_large_images_are_made_smaller_and_that_is_part_of_what_the_directory_is(made, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "question": "Red?", "answer": "1"}
+    made(parquet(tmp_path, [row]), "--max-pixels", 24)
+    prompts = Shards.open(tmp_path / "made")
+    assert prompts.params["max_pixels"] == 24
+    (name,) = prompts.table()["images"][0].as_py()
+    assert (Images.of(prompts).image(name).width, Images.of(prompts).image(name).height) == (6, 4)
+
+
+BROKEN = {
+    "damaged": ([{"bytes": png(1)[:-20]}], "<image>A?", "its image is damaged"),
+    "few": (
+        [{"bytes": png(1)}],
+        "<image><image>A?",
+        "it has 2 places for images and 1 in",
+    ),
+    "none": ([], "<image>A?", "it has 1 place for images and 0 in `images`"),
+    "linked": ([{"bytes": None, "path": "http://x.org/a"}], "A?", "its image is `http://x.org/a`"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_row_whose_images_cannot_be_had_is_refused_or_left_out(refused, made, tmp_path, name):
+    images, question, reason = BROKEN[name]
+    good = {"images": [{"bytes": png(1), "path": None}], "problem": "Red?", "answer": "1"}
+    source = parquet(tmp_path, [good, good | {"images": images, "problem": question}])
+    err = refused(3, "prompts", source, "--out", tmp_path / "no", "--answer-column", "answer")
+    assert f"row 2 can be no prompt: {reason}" in err
+    found, said = made(source, "--drop-unusable")
+    assert found == [user(1, "Red?")] and f"left out 1 as {reason}" in said
+
+
+def test_texts_alone_are_read_with_no_column_of_images(made, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "1 + 1?", "answer": "2"}
+    assert made(parquet(tmp_path, [row]), "--image-column", "none")[0] == ["1 + 1?"]
+    stored = Shards.open(tmp_path / "made")
+    assert "images" not in stored.schema.names and not (tmp_path / "made" / "images").exists()
+
+
+def test_a_column_that_is_not_there_is_named(refused, tmp_path):
+    source = jsonl(tmp_path, {"question": "A?", "answer": "1"})
+    err = refused(3, "prompts", source, "--image-column", "picture", "--out", tmp_path / "p")
+    assert "has no column `picture`" in err and "--image-column" in err
+
+
+def test_options_of_images_say_nothing_of_prompts_and_tasks(refused, tmp_path):
+    for source in ("task:expression",):
+        err = refused(2, "prompts", source, "--max-pixels", 5, "--out", tmp_path / "p")
+        assert "--max-pixels says nothing of it" in err
+
+
+def test_other_images_in_a_directory_that_is_there_are_refused(made, refused, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    source = parquet(tmp_path, [row])
+    made(source)
+    parquet(tmp_path, [row | {"images": [{"bytes": png(2)}]}])
+    words = ("--out", tmp_path / "made", "--answer-column", "answer")
+    err = refused(2, "prompts", source, *words)
+    assert f"`{tmp_path / 'made'}` was made with other parameters: content was" in err
+
+
+def test_check_names_an_image_that_was_changed_or_lost(made, rlvr, refused, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    made(parquet(tmp_path, [row]))
+    part = tmp_path / "made" / "images" / "part-00000.parquet"
+    data = part.read_bytes()
+    part.write_bytes(data[:30] + b"x" + data[31:])
+    assert "images/part-00000.parquet` does not match" in refused(3, "check", tmp_path / "made")
+    (tmp_path / "made" / "images").rename(tmp_path / "lost")
+    err = refused(3, "check", tmp_path / "made")
+    assert f"`{tmp_path / 'made' / 'images'}` is not there" in err
+
+
+def test_prompts_of_a_store_come_with_their_images(made, rlvr, bucket, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    made(parquet(tmp_path, [row]))
+    (tmp_path / "a.png").write_bytes(png(2))
+    assert rlvr("push", tmp_path / "made", bucket.url("made")).code == 0
+    assert rlvr("push", tmp_path / "a.png", bucket.url("pictures/a.png")).code == 0
+    assert rlvr("pull", bucket.url("made"), tmp_path / "back").code == 0
+    assert rlvr("check", tmp_path / "back").code == 0 and read(tmp_path / "back") == [
+        user(1, "Red?")
+    ]
+    assert rlvr("prompts", bucket.url("made"), "--out", tmp_path / "of-url").code == 0
+    assert read(tmp_path / "of-url") == [user(1, "Red?")]
+    source = jsonl(tmp_path, {"question": "A?", "answer": "1", "image": "a.png"})
+    words = ("--images", bucket.url("pictures"), "--out", tmp_path / "urls")
+    ran = rlvr("prompts", source, *words)
+    assert ran.code == 0, ran.err
+    assert read(tmp_path / "urls") == [user(2, "A?")]
+
+
+def test_without_pillow_the_command_says_how_to_install_it(rlvr, tmp_path, monkeypatch):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    source = parquet(tmp_path, [row])
+    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    monkeypatch.setitem(__import__("sys").modules, "PIL.Image", None)
+    ran = rlvr("prompts", source, "--answer-column", "answer", "--out", tmp_path / "p")
+    assert ran.code == 2 and "pip install 'rlvr[images]'" in ran.err
+
+
+def test_imported_completions_keep_the_images_of_their_prompts(rlvr, tmp_path):
+    content = [{"type": "image_url", "image_url": {"url": url(3)}}, {"type": "text", "text": "A?"}]
+    prompt = [{"role": "user", "content": content}]
+    source = jsonl(tmp_path, {"id": "a", "prompt": prompt, "completion": "1", "correct": True})
+    ran = rlvr("import", source, "--out", tmp_path / "imported")
+    assert ran.code == 0, ran.err
+    assert read(tmp_path / "imported" / "prompts") == [user(3, "A?")]

@@ -1,0 +1,169 @@
+"""What bytes of an image are stored, and which are refused with their reason."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image as pictures
+
+from rlvr_cli.interop import image_files
+from rlvr_cli.interop.image_files import Folder
+from rlvr_cli.protocols import Unusable
+
+
+def encoded(picture, format="PNG", **options):
+    file = io.BytesIO()
+    picture.save(file, format, **options)
+    return file.getvalue()
+
+
+def gradient(mode="RGB", size=(40, 20)):
+    values = np.arange(size[0] * size[1] * 3, dtype=np.uint32).reshape(size[1], size[0], 3) % 251
+    return pictures.fromarray(values.astype(np.uint8), "RGB").convert(mode)
+
+
+def read(value, **options):
+    return image_files.read(value, Folder(), **options)
+
+
+def pixels(image):
+    """The pixels of a stored image, which is a PNG in RGB."""
+    picture = pictures.open(io.BytesIO(image.read()))
+    assert (picture.format, picture.mode) == ("PNG", "RGB")
+    assert picture.size == (image.width, image.height)
+    return np.asarray(picture)
+
+
+ROTATED = pictures.Exif()
+ROTATED[0x0112] = 6  # turned a quarter
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_plain_frame_is_stored_as_it_was_given(format, mode):
+    data = encoded(gradient(mode), format)
+    if format == "WEBP" and mode == "L":  # which the format has in RGB alone
+        assert pictures.open(io.BytesIO(data)).mode == "RGB"
+    image = read(data)
+    assert (image.read(), image.format) == (data, format)
+    assert (image.width, image.height, image.size) == (40, 20, len(data))
+
+
+def test_a_rotation_of_exif_is_carried_out():
+    image = read(encoded(gradient(), "JPEG", exif=ROTATED, quality=100))
+    assert (image.width, image.height) == (20, 40)
+    upright = np.asarray(pictures.open(io.BytesIO(encoded(gradient(), "JPEG", quality=100))))
+    assert (pixels(image) == np.rot90(upright, -1)).all()
+
+
+def test_a_palette_is_expanded():
+    picture = gradient().convert("P")
+    assert (pixels(read(encoded(picture))) == np.asarray(picture.convert("RGB"))).all()
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_alpha_is_laid_on_white(mode):
+    clear = pictures.new(mode, (3, 2))  # black, and not to be seen
+    assert (pixels(read(encoded(clear))) == 255).all()
+    half = pictures.new("RGBA", (1, 1), (0, 0, 0, 128))
+    assert pixels(read(encoded(half)))[0, 0].tolist() == [127, 127, 127]
+
+
+@pytest.mark.parametrize("mode", ["P", "L", "RGB"])
+def test_a_colour_that_is_declared_transparent_is_white(mode):
+    picture = pictures.new(mode, (2, 2))
+    data = encoded(picture, transparency=(0, 0, 0) if mode == "RGB" else 0)
+    assert (pixels(read(data)) == 255).all()
+
+
+def test_sixteen_bits_are_scaled_to_eight():
+    values = np.array([[0, 257, 32768, 65535]], dtype=np.uint16)
+    assert pixels(read(encoded(pictures.fromarray(values))))[0, :, 0].tolist() == [0, 1, 128, 255]
+
+
+def test_other_modes_and_formats_become_png_in_rgb():
+    assert pixels(read(encoded(gradient("CMYK"), "JPEG"))).any()
+    assert pixels(read(encoded(gradient("1")))).max() == 255
+    assert (pixels(read(encoded(gradient(), "BMP"))) == np.asarray(gradient())).all()
+
+
+def test_an_image_of_pillow_is_stored_as_png():
+    assert (pixels(read(gradient())) == np.asarray(gradient())).all()
+    assert read(gradient()).sha256 == read(gradient()).sha256
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "smaller"),
+    [((40, 20), 200, (20, 10)), ((40, 20), 800, (40, 20)), ((1000, 1), 100, (100, 1)),
+     ((1, 1000), 10, (1, 10)), ((30, 20), 7, (3, 2))],
+)  # fmt: skip
+def test_a_large_image_is_made_smaller_of_the_same_aspect(size, most, smaller):
+    image = read(encoded(gradient(size=size)), max_pixels=most)
+    assert (image.width, image.height) == smaller
+    if size == smaller:
+        assert image.read() == encoded(gradient(size=size))
+
+
+ANIMATED = encoded(gradient(), "GIF", save_all=True, append_images=[pictures.new("RGB", (40, 20))])
+REFUSED = {
+    "animated": (ANIMATED, "has 2 frames"),
+    "cut": (encoded(gradient())[:-20], "is damaged"),
+    "a cut JPEG": (encoded(gradient(), "JPEG")[:-200], "is damaged"),
+    "a cut head": (encoded(gradient())[:20], "is damaged"),
+    "text": (b"no image at all", "15 bytes is of no format"),
+    "empty": (b"", "0 bytes is of no format"),
+    "a number": (5, "int, no bytes and no path"),
+    "a link": ("https://example.org/a.png", "nothing is downloaded"),
+    "a file that is not there": ("missing.png", "is not there"),
+    "a folder": (".", "is no file"),
+    "no base64": ("data:image/png;base64,????", "is no base64"),
+    "a URL without data": ("data:image/png", "without data"),
+    "a null byte": ("a\0b.png", "is not there"),
+    "a long name": ("a" * 5000, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_image_makes_a_row_unusable_with_the_reason(name):
+    value, reason = REFUSED[name]
+    with pytest.raises(Unusable, match=reason):
+        read(value)
+
+
+def test_more_pixels_than_pillow_takes_make_a_row_unusable(monkeypatch):
+    monkeypatch.setattr(pictures, "MAX_IMAGE_PIXELS", 700)
+    with pytest.raises(Unusable, match="larger than Pillow's limit of 700 pixels"):
+        read(encoded(gradient()))
+
+
+def test_an_image_is_named_in_each_way_that_tools_have(tmp_path):
+    data = encoded(gradient())
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a b.png").write_bytes(data)
+    text = base64.b64encode(data).decode()
+    url = (tmp_path / "in" / "a b.png").as_uri()
+    ways = [
+        data, bytearray(data), {"bytes": data, "path": "gone.png"}, text,
+        f"data:image/png;base64,{text}", f"data:image/png;base64,{text}".replace("+", "%2B"),
+        "in/a b.png", {"bytes": None, "path": "in/a b.png"}, url, tmp_path / "in" / "a b.png",
+        str(tmp_path / "in" / "a b.png"),
+    ]  # fmt: skip
+    assert {image_files.read(way, Folder(tmp_path)).read() for way in ways} == {data}
+
+
+@pytest.mark.parametrize("name", ["../secret.png", "/etc/secret.png", "in/../../secret.png"])
+def test_downloaded_data_names_no_file_outside_of_its_folder(tmp_path, name):
+    with pytest.raises(Unusable, match="leaves the folder"):
+        image_files.read(name, Folder(tmp_path, is_confined=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [(b"x", True), ({"bytes": None, "path": "a"}, True), ("images/1.JPG", True),
+     ("data:image/png;base64,xx", True), ("https://x.org/1", True), (gradient(), True),
+     ("swebench/sweb.eval:latest", False), ("a dog on a roof", False), (3, False), (None, False),
+     ({"width": 3}, False), ({}, False)],
+)  # fmt: skip
+def test_a_column_counts_as_images_only_if_it_holds_some(value, is_one):
+    assert image_files.is_image(value) is is_one
