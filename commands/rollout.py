@@ -44,7 +44,7 @@ def command(
     rollout_options.check(chosen, selection, share := launch.share(shard))
     policy, said = which.to_sample(source, model, out, chosen.engine)
     count = len(selection.of(source))
-    chosen, also = rollout_options.settle(chosen, policy, count, share.count, out=out)
+    chosen, also = rollout_options.settle(chosen, policy, count, share.count, out=out, of=[source])
     if dry_run:
         if not chosen.memory_model:
             begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)

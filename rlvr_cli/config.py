@@ -155,6 +155,11 @@ class UpdateOptions:
     )
     lora_alpha: float = option(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
     lora_targets: str = option("all-linear", "modules to adapt, by name, with commas in between")
+    train_vision: bool = option(
+        False,
+        "train the vision tower and the projector too, of a policy that reads images",
+        earlier=False,
+    )
     epochs: int = option(1, "passes over the rollout batch", least=1)
     mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = option(

@@ -20,7 +20,7 @@ from PIL import Image
 from rlvr_cli.models import policy as policies, processors
 
 KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3")
-_HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _FEED = 48, 2, 4, 2, 96
+_HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _FEED = 64, 2, 2, 1, 96  # vLLM wants heads of 32 or more
 _CONTEXT = 512
 _OPTIONS = ("image_seq_length", "image_seq_len")
 _TURNS = """\
@@ -97,6 +97,8 @@ def _tokenizer(kind: str) -> Any:
     tokenizer.add_special_tokens(
         {"additional_special_tokens": _SPECIAL[_FAMILY[kind]]}, replace_extra_special_tokens=False
     )
+    if kind == "gemma3":  # its code in vLLM asks for them
+        tokenizer.add_tokens(["\n" * count for count in range(1, 5)])
     return tokenizer
 
 
@@ -181,7 +183,7 @@ def _gemma(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
     token = tokenizer.convert_tokens_to_ids
     config = transformers.Gemma3Config(
         text_config=_text(
-            tokenizer, head_dim=12, query_pre_attn_scalar=12, sliding_window=16,
+            tokenizer, head_dim=32, query_pre_attn_scalar=32, sliding_window=16,
             layer_types=["sliding_attention", "full_attention"],
         ),
         vision_config={

@@ -125,7 +125,7 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
     chosen, capped = _options(definition, policy, settings.given, begun, out)
     selection = Selection(**begun.values(seed=settings.seed))
     rollout_options.check(chosen, selection)
-    chosen, also = rollout_options.settle(chosen, policy, prompts.rows, 1, out=out)
+    chosen, also = rollout_options.settle(chosen, policy, prompts.rows, 1, out=out, of=[prompts])
     asked = rollout_remarks.prompt_remarks(chosen, policy, prompts, selection, out=out)
     warning = [definition.warning] if definition.warning else []
     remarks = [*warning, *said, *capped, *also, *asked]

@@ -17,6 +17,7 @@ from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
 from rlvr_cli.stages import agreement, logprob, rollout, room, train_step
 from rlvr_cli.storage import disk
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
 _PROMPT_TOKENS = 512  # assumed where no prompts are named
@@ -34,20 +35,20 @@ def examine(
     """What each phase of such a run needs, on each of `size` devices."""
     device = device or devices.here()
     shape = shape_of(policy, config.train_step)
-    prompts = config.train.prompts and chat.parts_with_raw(
-        Shards.open(Path(config.train.prompts), "prompts")
-    )
-    sampling = config.rollout
-    longest = rollout.longest_prompt(policy, prompts, sampling) if prompts else _PROMPT_TOKENS
+    sampling, longest, given = config.rollout, _PROMPT_TOKENS, config.train.prompts
+    if given:
+        prompts = Shards.open(Path(given), "prompts")
+        tables = chat.parts_with_raw(prompts)
+        longest = rollout.longest_prompt(policy, tables, sampling, Images.of(prompts))
     objective = objectives.build(config.train.algo)
     train = config.train_step
     yield Finding(
         "ok",
         "model",
         f"{shape.parameters / 1e6:,.1f} million parameters, {shape.trained / 1e6:,.1f} of them "
-        f"trained; prompts of {longest} tokens{'' if prompts else ' assumed'}, "
+        f"trained; prompts of {longest} tokens{'' if given else ' assumed'}, "
         f"{config.rollout.max_new_tokens} new ones, {train.micro_batch_tokens} in a micro-batch",
-        "" if prompts else "name the prompts with --prompts",
+        "" if given else "name the prompts with --prompts",
     )
     reference = bool(config.train.eval_every) or bool(logprob.reference_columns(objective.needs))
     requirements = phases.run(shape, config, device, prompt=longest, reference=reference, size=size)
@@ -117,14 +118,16 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
     yield Finding("ok", "log-probs", text)
 
 
-def _prompts(policy: Policy, config: RunConfig) -> Iterator[list[int]]:
+def _prompts(policy: Policy, config: RunConfig) -> Iterator[agreement.Prompt]:
     """Ten prompts: the first to train on, or plain ones of our own."""
-    tokenizer = policies.load_tokenizer(policy)
     if not config.train.prompts:
-        yield from ([*tokenizer(text)["input_ids"]] for text in _TEXTS)
+        tokenizer = policies.load_tokenizer(policy)
+        yield from (([*tokenizer(text)["input_ids"]], ()) for text in _TEXTS)
         return
     prompts = Shards.open(Path(config.train.prompts), "prompts")
     rows = chat.with_raw(prompts, range(min(_PROMPTS, prompts.rows)))
-    encoder = chat.Encoder(tokenizer, config.rollout)
+    encoder, images = chat.encoder(policy, config.rollout), Images.of(prompts)
     for row in rows.to_pylist():
-        yield encoder.encode(row["prompt_id"], row["messages"], raw=row["raw"])
+        name = row["prompt_id"]
+        own = images.of_prompt(name) if images else ()
+        yield encoder.encode(name, row["messages"], raw=row["raw"], images=own), own

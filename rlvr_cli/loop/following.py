@@ -24,6 +24,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import rollout, score
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, moved, records, run_folders
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_parents
 from rlvr_cli.terminal import console
 
@@ -189,8 +190,9 @@ class _Sampling:
             timer=Timer(), verification=score.Verification(),
         )  # fmt: skip
         preflight.require_memory_to_sample(
-            run.config, run.initial_policy, chat.parts_with_raw(run.prompts)
-        )
+            run.config, run.initial_policy, chat.parts_with_raw(run.prompts),
+            Images.of(run.prompts),
+        )  # fmt: skip
 
     def make(self, step: int) -> bool | None:
         """Opens a step if it may be, and makes what parts of it nobody else makes."""

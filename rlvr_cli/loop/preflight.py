@@ -18,7 +18,8 @@ from rlvr_cli.models import engine_choice, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.specs import grammar
-from rlvr_cli.stages import logprob, overlap, prompt_rewards, prompts, rollout, room
+from rlvr_cli.stages import logprob, overlap, prompt_rewards, prompts, rollout, room, row_images
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.parsing import thoughts
@@ -51,6 +52,18 @@ def check_prompts(config: RunConfig) -> None:
         )
     if options.prompts or options.heldout:
         check_overlap(options)
+
+
+def given_prompts(options: RunOptions) -> list[Shards]:
+    """The directories of prompts that a run was given, to train and to evaluate on."""
+    given = filter(None, (options.prompts, options.heldout))
+    return [Shards.open(Path(path), "prompts") for path in given]
+
+
+def check_images(config: RunConfig, sampling: RolloutOptions, policy: Policy) -> None:
+    """Refuses prompts with images where the policy, the engine or DLC reads text alone."""
+    for given in given_prompts(config.train):
+        row_images.check(given, policy, sampling)
 
 
 def check_services(options: RunOptions) -> None:
@@ -186,7 +199,10 @@ def corrected(config: RunConfig) -> str:
 
 
 def require_memory_to_sample(
-    config: RunConfig, policy: Policy, prompts: Iterable[pa.Table]
+    config: RunConfig,
+    policy: Policy,
+    prompts: Iterable[pa.Table],
+    images: Images | None = None,
 ) -> None:
     """Refuses a sampler that a GPU has no memory for, before any weight is loaded."""
     sampling, accelerator = config.rollout, device.here()
@@ -196,7 +212,7 @@ def require_memory_to_sample(
         shape_of(policy),
         sampling,
         accelerator,
-        prompt=rollout.longest_prompt(policy, prompts, sampling),
+        prompt=rollout.longest_prompt(policy, prompts, sampling, images),
         requests=config.train.prompts_per_step * sampling.num_generations,
     )
     phases.require(policy, need, accelerator)
@@ -282,10 +298,11 @@ def require_memory(
     model: Policy | None,
     reference: bool,
     size: int,
+    images: Images | None = None,
 ) -> None:
     """Refuses a run that a GPU has no memory for, before any weight is loaded.
 
-    `prompts` are those to train on, `model` is the memory model of DLC; with a
+    `prompts` are those to train on with their `images`, `model` is the memory model of DLC; with a
     `reference` the start policy is in memory too.
     """
     accelerator = device.here()
@@ -301,7 +318,7 @@ def require_memory(
             config, rollout=dataclasses.replace(config.rollout, max_new_tokens=longest)
         ),
         accelerator,
-        prompt=rollout.longest_prompt(policy, prompts, config.rollout),
+        prompt=rollout.longest_prompt(policy, prompts, config.rollout, images),
         reference=reference,
         size=size,
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.models import checkpoint_names, policy as policies, pretrained
+from rlvr_cli.models import checkpoint_names, policy as policies, pretrained, processors
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import later
@@ -68,7 +68,8 @@ def _copy(policy: Policy, model: Any) -> None:
     weights = tensor_files.read(policy.path)
     named = dict(model.named_parameters())
     if not named.keys() <= weights.keys():  # tied, or under the names of another layout
-        other, _ = pretrained.model(policy.path, dtype=torch.float32)
+        reads_images = processors.of(model) is not None
+        other, _ = pretrained.model(policy.path, reads_images=reads_images, dtype=torch.float32)
         weights = dict(other.named_parameters())
     for name, parameter in named.items():
         parameter.copy_(weights[name])

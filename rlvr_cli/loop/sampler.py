@@ -14,13 +14,14 @@ from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import InMemory
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models import chat
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_with
 
 
@@ -110,9 +111,10 @@ class Sampler:
         self._synced = self._trained.policy
 
     @functools.cached_property
-    def _probe(self) -> list[int]:
+    def _probe(self) -> agreement.Prompt:
         """The prompt that sampler and trainer are compared on: the first to train on."""
         first = chat.with_raw(self._prompts, [0]).to_pylist()[0]
-        tokenizer = policies.load_tokenizer(self._trained.initial_policy)
-        encoder = chat.Encoder(tokenizer, self._options)
-        return encoder.encode(first["prompt_id"], first["messages"], raw=first["raw"])
+        name, images = first["prompt_id"], Images.of(self._prompts)
+        encoder = chat.encoder(self._trained.initial_policy, self._options)
+        own = images.of_prompt(name) if images else ()
+        return encoder.encode(name, first["messages"], raw=first["raw"], images=own), own

@@ -41,6 +41,7 @@ from rlvr_cli.stages import (
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, branch_origins, fetched, moved, run_folders
 from rlvr_cli.storage.atomic import Syncing
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
@@ -75,8 +76,9 @@ def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]
     update, of_trainer = train_step.settle(config.train_step)
     prompts = config.train.prompts_per_step
     sampling, said = rollout_options.settle(
-        config.rollout, policy, prompts, size, trainer=update.trainer
-    )
+        config.rollout, policy, prompts, size, trainer=update.trainer,
+        of=preflight.given_prompts(config.train),
+    )  # fmt: skip
     config = replace(config, rollout=sampling, train_step=update)
     return config, [*of_trainer, *said, *preflight.sampler_remarks(config)]
 
@@ -109,6 +111,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
         objectives.build(preflight.corrected(config), named_by="--stale-correction")
     preflight.check_adapters(config, initial_policy)
     preflight.check_prompts(config)
+    preflight.check_images(config, sampling, initial_policy)
     prompt_remarks(config, initial_policy)
     train = config.train
     directory = RunDirectory(
@@ -283,6 +286,7 @@ def load(setup: Setup, inputs: Inputs, last_step: int, others: Others | None = N
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
         config, policy, chat.parts_with_raw(inputs.prompts), model=model, size=setup.world.size,
+        images=Images.of(inputs.prompts),
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     room = rooms.of_run(config, policy, model, publishes=others is not None)

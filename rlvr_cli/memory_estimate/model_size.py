@@ -10,7 +10,7 @@ from typing import Any
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
-from rlvr_cli.models import loading, lora, pretrained
+from rlvr_cli.models import loading, lora, policy as policies, pretrained, vision_part
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.device import Device
 
@@ -52,18 +52,20 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
     """The shape of a policy with the adapters that are to be trained; no weight is read."""
     import torch
 
-    path = (policy.base or policy).path
+    path, reads_images = (policy.base or policy).path, policies.reads_images(policy)
     config = pretrained.config(path)
     try:
         with torch.device("meta"):
-            model: Any = pretrained.untrained(config)
+            model: Any = pretrained.untrained(config, reads_images=reads_images)
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
         ) from error
     if options.lora_rank:
         with torch.device("meta"):
-            lora.inject(model, options, seed=0)
+            lora.inject(model, options, seed=0, reads_images=reads_images)
+    elif reads_images and not options.train_vision:
+        vision_part.freeze(model)
     text = config.get_text_config()
     values = text.to_dict()
     head, capped = model.get_output_embeddings().weight, loading.caps_attention(model)

@@ -4,8 +4,10 @@ A plain question becomes a user's turn where the policy has a chat template. Pro
 those of a policy without one, stay raw text. Messages always go through the template.
 """
 
+import functools
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.models import messages as shapes, prompt_options, stops
+from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.models import (
+    images as pixels,
+    messages as shapes,
+    policy as policies,
+    prompt_options,
+    stops,
+)
 from rlvr_cli.models.messages import Message, Prompt
+from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.prompt_options import DATE
 from rlvr_cli.models.wording import Wording, asking
 from rlvr_cli.storage import rows
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import escape
 
+Images = Sequence[bytes]  # the stored bytes of a prompt's, in their order
 AS_TEXT = RolloutOptions(chat=False)
+_PROBE = "a question"
 _SHOWN = 6000  # characters of a prompt that are shown
 
 
@@ -30,15 +41,22 @@ class Encoder:
     """Encodes the prompts of a policy's rollouts.
 
     `as_before` is of directories that were begun before there were options for it: text and
-    messages are encoded, and cut, as they were then.
+    messages are encoded, and cut, as they were then. With the `processor` of a policy that reads
+    images, prompts may have some: their stored bytes are given with each prompt.
     """
 
     def __init__(
-        self, tokenizer: Any, options: RolloutOptions = AS_TEXT, *, as_before: bool = False
+        self,
+        tokenizer: Any,
+        options: RolloutOptions = AS_TEXT,
+        *,
+        as_before: bool = False,
+        processor: Any = None,
     ) -> None:
         """An error if the options make no sense with the policy's chat template, or its lack."""
         options = prompt_options.resolved(options)
         self._tokenizer, self._options, self._as_before = tokenizer, options, as_before
+        self._processor = processor
         self._wording = Wording(options)
         self._kwargs = prompt_options.read_kwargs(options.chat_template_kwargs)
         template = self._wording.template
@@ -48,6 +66,8 @@ class Encoder:
 
     def _own_template(self) -> str:
         """The policy's chat template, empty if it has none."""
+        if isinstance(of_processor := getattr(self._processor, "chat_template", None), str):
+            return of_processor
         if not getattr(self._tokenizer, "chat_template", None):
             return ""
         try:
@@ -62,49 +82,66 @@ class Encoder:
     def has_template(self) -> bool:
         return bool(self._chat)
 
-    def encode(self, name: str, messages: str, *, raw: bool = False) -> list[int]:
-        """The token ids of a prompt of a prompts directory; `raw` of one that is no question."""
-        return self._tokens(name, shapes.stored(messages, name), raw=raw)
+    def encode(
+        self, name: str, messages: str, *, raw: bool = False, images: Images = ()
+    ) -> list[int]:
+        """The token ids of a prompt of a prompts directory; `raw` of one that is no question.
 
-    def encode_all(self, prompts: Iterable[tuple[str, str, bool]]) -> list[list[int]]:
-        """`encode` of many: a name, messages and rawness each."""
-        rendered, are_chats = [], []
+        Each image, of these stored bytes in their order, is as many ids as the model has for it.
+        """
+        return self._tokens(name, shapes.stored(messages, name), images, raw=raw)
+
+    def encode_all(
+        self,
+        prompts: Iterable[tuple[str, str, bool]],
+        images_of: Callable[[str], Images] = lambda name: (),
+    ) -> list[list[int]]:
+        """`encode` of many: a name, messages and rawness each; `images_of` that of a name."""
+        rendered, are_chats = list[str](), list[bool]()
+        found: dict[int, list[int]] = {}
         for name, messages, raw in prompts:
             prompt = shapes.stored(messages, name)
-            rendered.append(self._rendered(name, prompt, raw=raw))
+            if shapes.images(prompt):
+                found[len(rendered)] = self._tokens(name, prompt, images_of(name), raw=raw)
+            rendered.append("" if len(rendered) in found else self._rendered(name, prompt, raw=raw))
             are_chats.append(self._is_chat(prompt, raw))
-        found: list[list[int]] = [[]] * len(rendered)
         for is_chat in set(are_chats):
-            places = [place for place, own in enumerate(are_chats) if own == is_chat]
+            places = [place for place, own in enumerate(are_chats)
+                      if own == is_chat and place not in found]  # fmt: skip
+            if not places:
+                continue
             texts = [rendered[place] for place in places]
             ids = self._tokenizer(texts, add_special_tokens=not is_chat)["input_ids"]
             for place, token_ids in zip(places, ids, strict=True):
                 found[place] = self._with_one_begin(token_ids)
-        return found
+        return [found[place] for place in range(len(rendered))]
 
-    def fitted(self, name: str, messages: str, room: int, *, raw: bool = False) -> list[int]:
+    def fitted(
+        self, name: str, messages: str, room: int, *, raw: bool = False, images: Images = ()
+    ) -> list[int]:
         """The token ids of a prompt that is too long, cut at the left end to at most `room`.
 
-        What is cut of a chat is the question: the template and its other turns stay whole.
+        What is cut of a chat is the question: the template, images and other turns stay whole.
         """
         prompt = shapes.stored(messages, name)
-        token_ids = self._tokens(name, prompt, raw=raw)
+        token_ids = self._tokens(name, prompt, images, raw=raw)
         if len(token_ids) <= room or self._as_before or not self._is_chat(prompt, raw):
             return token_ids[-room:]
         text = shapes.question(prompt)
         low, high = 0, len(text)  # characters kept: `low` fits, or nothing does
         while low < high:
             middle = -(-(low + high) // 2)
-            cut = self._tokens(name, asking(prompt, text[-middle:]), raw=raw)
+            cut = self._tokens(name, asking(prompt, text[-middle:]), images, raw=raw)
             low, high = (middle, high) if len(cut) <= room else (low, middle - 1)
         while low:
-            token_ids = self._tokens(name, asking(prompt, text[-low:]), raw=raw)
+            token_ids = self._tokens(name, asking(prompt, text[-low:]), images, raw=raw)
             if len(token_ids) <= room:
                 return token_ids
             low -= 1
+        around = len(self._tokens(name, asking(prompt, ""), images, raw=raw))
         raise DataError(
             f"prompt `{name}` has no room for its question: what is around it has "
-            f"{len(self._tokens(name, asking(prompt, ''), raw=raw))} tokens, and {room} fit",
+            f"{around} tokens, and {room} fit",
             "use `--overlong skip`, or fewer --max-new-tokens",
         )
 
@@ -113,14 +150,40 @@ class Encoder:
             return True
         return self._options.chat and self.has_template and not raw
 
-    def _tokens(self, name: str, prompt: Prompt, *, raw: bool) -> list[int]:
+    def _tokens(self, name: str, prompt: Prompt, images: Images, *, raw: bool) -> list[int]:
         """A rendered template holds its special tokens already: none are added to it."""
+        if shown := shapes.images(prompt):
+            self._check_images(name, len(shown), len(images))
         rendered = self._rendered(name, prompt, raw=raw)
+        if shown:
+            return self._with_one_begin(self._expanded(name, rendered, images))
         is_chat = self._is_chat(prompt, raw)
         token_ids: list[int] = self._tokenizer(rendered, add_special_tokens=not is_chat)[
             "input_ids"
         ]
         return self._with_one_begin(token_ids)
+
+    def _check_images(self, name: str, shown: int, given: int) -> None:
+        """An error if the policy reads no images, or others are given than the prompt shows."""
+        if self._processor is None:
+            raise reads_text_alone(name, "the policy")
+        if shown != given:
+            raise DataError(
+                f"prompt `{name}` shows {shown} images, and {given} are stored of it",
+                "make the prompts again with `rlvr prompts`",
+            )
+
+    def _expanded(self, name: str, rendered: str, images: Images) -> list[int]:
+        try:
+            return pixels.expanded(self._processor, rendered, images)
+        except UserError as error:
+            raise DataError(f"prompt `{name}`: {error}", error.hint) from error
+        except Exception as error:  # a processor may raise anything, and refuses images so
+            raise DataError(
+                f"the policy's processor refuses prompt `{name}`: {first_line(error)}",
+                "its text may spell a token that stands for an image, or the chat template may "
+                "have no place for images: name another with --template",
+            ) from error
 
     def _with_one_begin(self, token_ids: list[int]) -> list[int]:
         first = self._tokenizer.bos_token_id
@@ -152,6 +215,8 @@ class Encoder:
 
     def _in_template(self, name: str, turns: list[Message]) -> str:
         given = dict(self._kwargs)
+        if self._wants_parts:
+            turns = [turn | {"content": _as_parts(turn["content"])} for turn in turns]
         if self._writes_date and not self._as_before:
             given["strftime_now"] = prompt_options.clock(given.get("strftime_now", DATE))
         try:
@@ -169,16 +234,45 @@ class Encoder:
             ) from error
         return text
 
-    def preview(self, row: dict[str, Any]) -> str:
+    @functools.cached_property
+    def _wants_parts(self) -> bool:
+        """Whether a template of a policy that reads images leaves out what is a string.
+
+        It reads each turn as a list of parts then, as SmolVLM's does.
+        """
+        if not self._processor or not self.has_template:
+            return False
+        turns = [{"role": "user", "content": _PROBE}]
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                turns, chat_template=self._chat, tokenize=False, **self._kwargs
+            )
+        except Exception:  # a template may raise anything
+            return True
+        return _PROBE not in text
+
+    def preview(self, row: dict[str, Any], images: Images = ()) -> str:
         """A prompt exactly as the policy sees it, its special and control characters visible."""
         name = row["prompt_id"]
-        token_ids = self.encode(name, row["messages"], raw=bool(row.get("raw")))
-        text = self._tokenizer.decode(token_ids, skip_special_tokens=False)
+        token_ids = self.encode(name, row["messages"], raw=bool(row.get("raw")), images=images)
+        text = self._decoded(token_ids)
         half, left = _SHOWN // 2, len(text) - _SHOWN
         if left > 0:
             text = f"{text[:half]}\n[... {left} characters ...]\n{text[-half:]}"
         head = f"prompt `{name}` as the policy sees it, {len(token_ids)} tokens:"
         return f"{head}\n{escape.shown(text)}"
+
+    def _decoded(self, token_ids: list[int]) -> str:
+        """The text of ids, in which the many placeholders of an image are one with their number."""
+        if not self._processor:
+            return str(self._tokenizer.decode(token_ids, skip_special_tokens=False))
+        places, pieces = pixels.placeholder_ids(self._processor), list[str]()
+        for token, run in itertools.groupby(token_ids, lambda i: i if i in places else -1):
+            ids = list(run)
+            is_run = token >= 0 and len(ids) > 1
+            text = self._tokenizer.decode(ids[:1] if is_run else ids, skip_special_tokens=False)
+            pieces.append(f"{text}[{len(ids)} times]" if is_run else text)
+        return "".join(pieces)
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
         """What the options make of these prompts, one line each."""
@@ -206,6 +300,26 @@ class Encoder:
             )
         if strings := stops.read(self._options.stop):
             yield f"a completion ends at {' or '.join(map(json.dumps, strings))} too"
+
+
+def _as_parts(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def reads_text_alone(prompt: str, policy: str) -> DataError:
+    """The error of a prompt with an image, for a policy that reads none."""
+    return DataError(
+        f"prompt `{prompt}` has an image, and `{policy}` reads text alone",
+        "name a policy that reads images with --model, as Qwen/Qwen2.5-VL-3B-Instruct does",
+    )
+
+
+def encoder(
+    policy: Policy, options: RolloutOptions = AS_TEXT, *, as_before: bool = False
+) -> Encoder:
+    """The encoder of a policy, by its files."""
+    tokenizer, processor = policies.load_tokenizer(policy), policies.load_processor(policy)
+    return Encoder(tokenizer, options, as_before=as_before, processor=processor)
 
 
 def refuse_messages(prompts: pa.Table) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 import torch
 
 from rlvr_cli.errors import UsageError, UserError, first_line
+from rlvr_cli.models import processors
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The decoder layers, in order."""
+    """The decoder layers, in order; none of a vision tower."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    return [m for m in model.base_model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    decoder = model.get_decoder() if processors.of(model) else model.base_model
+    return [m for m in decoder.modules() if isinstance(m, GradientCheckpointingLayer)]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
 """Which rollout engine `--engine auto` is: for a model, on a kind of device."""
 
+import importlib.util
 from typing import Any
 
 from rlvr_cli import registry
+from rlvr_cli.errors import UsageError
 from rlvr_cli.models import pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
@@ -11,18 +13,33 @@ AUTO = "auto"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
-def resolve(engine: str, policy: Policy, trainer: str = "local") -> tuple[str, str]:
+def resolve(
+    engine: str, policy: Policy, trainer: str = "local", *, images: bool = False
+) -> tuple[str, str]:
     """The engine that a spec names, and why it is not the quickest one; no reason on a CPU.
 
-    On a GPU the policy's configuration is read for it, and no weight.
+    On a GPU the policy's configuration is read for it, and no weight. For prompts with `images`
+    it is vLLM there, where that is installed.
     """
     if engine != AUTO:
         return engine, ""
     kind = device.kind()
     if kind != "cuda":
         return "transformers", ""
+    if images:
+        has_vllm = importlib.util.find_spec("vllm") is not None
+        return "vllm" if has_vllm else "transformers", "prompts have images"
     divides = registry.parse("training", trainer)[1].get("zero") == 3
     return choose(pretrained.config((policy.base or policy).path), kind, divides=divides)
+
+
+def refuse_images(engine: str, prompt: str) -> None:
+    """An error where an engine samples from text alone, of which a prompt has an image."""
+    if registry.parse("rollout", engine)[0] == "graph":
+        raise UsageError(
+            f"prompt `{prompt}` has an image, and --engine graph decodes models of text alone",
+            "sample with --engine vllm, or with --engine transformers",
+        )
 
 
 def choose(config: Any, kind: str, *, divides: bool = False) -> tuple[str, str]:
@@ -44,6 +61,8 @@ def obstacle(config: Any, kind: str) -> str | None:
     if others := sorted(layers - {"full_attention", "sliding_attention"}):
         return f"its layers are of kind {others[0]}"
     rope = getattr(config, "rope_parameters", None) or {}
+    if "mrope_section" in rope:
+        return "its positions are of rows and columns of images too"
     if kind == "cuda" and (name := rope.get("rope_type")) in ("dynamic", "longrope"):
         return f"its positions are of kind {name}, which depends on the longest row"
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import Advice, DataError, UserError, first_line
-from rlvr_cli.models import images, lm_head, pretrained
+from rlvr_cli.models import images, lm_head, pretrained, processors
 
 
 def load(path: Path, name: str, decodable: int, device: Any, processor: Any = None) -> Any:
@@ -113,7 +113,9 @@ def _mask(model: Any, path: Path, decodable: int) -> None:
             "capped, they could be sampled",
             f"save it again after `model.resize_token_embeddings({decodable})`",
         )
-    places = images.placeholder_ids(model.processor) if model.processor and not is_capped else ()
+    places = (
+        images.placeholder_ids(model.processor) if processors.of(model) and not is_capped else ()
+    )
     if not padding and not places:
         return
     if head.bias is None:

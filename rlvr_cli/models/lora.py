@@ -16,6 +16,7 @@ from typing import Any
 
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import Advice, DataError, UsageError
+from rlvr_cli.models import vision_part
 from rlvr_cli.runtime import seeds
 from rlvr_cli.storage import atomic
 
@@ -74,12 +75,17 @@ def check(path: Path, options: UpdateOptions) -> None:
             )
 
 
-def inject(model: Any, options: UpdateOptions, seed: int) -> None:
-    """Puts new adapters into a model in place; they alone are trained."""
+def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool = False) -> None:
+    """Puts new adapters into a model in place; they alone are trained.
+
+    Those of a model that `reads_images` are of its language part, unless all is to be trained.
+    """
+    excludes = reads_images and not options.train_vision
     config = _peft().LoraConfig(
         r=options.lora_rank,
         lora_alpha=_alpha(options),
         target_modules=_targets(model, options.lora_targets),
+        exclude_modules=vision_part.pattern(model) if excludes else None,
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )

@@ -17,7 +17,14 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import compiled_layers, logprobs, packed_attention, packed_flash4, packing
+from rlvr_cli.models import (
+    compiled_layers,
+    logprobs,
+    packed_attention,
+    packed_flash4,
+    packing,
+    processors,
+)
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
 
@@ -73,12 +80,18 @@ def chosen(
     `dtype`.
     """
     packs = pack == "true"
+    if packs and processors.of(model):
+        raise UsageError(
+            f"{type(model).__name__} reads images, and rows with images are not packed",
+            "leave pack=true out",
+        )
     if packs and not keeps_rows_apart(model):
         raise UsageError(
             f"{type(model).__name__} cannot be given packed rows: its tokens would see other rows",
             "leave pack=true out",
         )
-    if pack == "auto" and dtype == torch.bfloat16 and packed_attention.is_fast(model):
+    is_fast = dtype == torch.bfloat16 and packed_attention.is_fast(model)
+    if pack == "auto" and is_fast and not processors.of(model):
         packs = keeps_rows_apart(model)
     if attention == "flash4":
         if not packs or dtype != torch.bfloat16:

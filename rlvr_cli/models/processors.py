@@ -45,6 +45,11 @@ def load(path: Path, tokenizer: Any) -> Any:
         ) from error
 
 
+def of(model: Any) -> Any:
+    """The processor of a model in memory that reads images, None of any other."""
+    return getattr(model, "processor", None)
+
+
 def of_parts(kind: Any, image_processor: Any, tokenizer: Any, **options: Any) -> Any:
     """A processor of a class of transformers; `options` are those of its processor_config.json."""
     parts = {"image_processor": image_processor, "tokenizer": tokenizer}

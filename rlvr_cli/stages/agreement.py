@@ -13,6 +13,9 @@ from rlvr_cli.runtime import distributed
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "int8": 0.25, "fp8": 0.5}
 
 
+Prompt = tuple[list[int], tuple[bytes, ...]]  # token ids, and the stored bytes of images
+
+
 @dataclass(frozen=True)
 class Agreement:
     """Gaps between the log-probs of sampled tokens, in nats."""
@@ -26,7 +29,7 @@ class Agreement:
 def measure(
     sampler: RolloutEngine,
     trainer: HoldsWeights,
-    prompts: list[list[int]],
+    prompts: list[Prompt],
     *,
     max_new_tokens: int,
     temperature: float = 1.0,
@@ -36,14 +39,15 @@ def measure(
     Every process of the world must call this; the gaps are those of all samplers.
     """
     sampling = SamplingParams(max_new_tokens, temperature)
-    requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
+    requests = [Request(ids, seed, images=own) for seed, (ids, own) in enumerate(prompts)]
     completions = dict(sampler.generate(requests, sampling))
     mine = [
         (prompts[i], completions[i].token_ids, completions[i].behaviour_logp)
         for i in sorted(completions)
     ]
     drawn = [row for rows in distributed.gather(mine) for row in rows]
-    logps = trainer.logp([Row(prompt, tokens) for prompt, tokens, _ in drawn], temperature)
+    rows = [Row(ids, tokens, images=own) for (ids, own), tokens, _ in drawn]
+    logps = trainer.logp(rows, temperature)
     gap_N = np.abs(np.concatenate(logps) - np.concatenate([sampled for *_, sampled in drawn]))
     outside = float((np.exp(np.minimum(gap_N, 20.0)) > 1.1).mean())
     return Agreement(len(gap_N), float(gap_N.mean()), float(gap_N.max()), outside)

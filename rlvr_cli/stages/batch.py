@@ -16,7 +16,8 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Floats, Row
 from rlvr_cli.runtime.later import torch
-from rlvr_cli.stages import common, logprob
+from rlvr_cli.stages import common, logprob, row_images
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.manifest import digests
 from rlvr_cli.storage.schema import TOP_K
 from rlvr_cli.storage.shards import MANIFEST, Shards
@@ -41,8 +42,12 @@ def read(
     logprobs: Shards | None,
     objective: Objective,
     options: UpdateOptions,
+    images: Sequence[Images | None] = (),
 ) -> UpdateBatch:
-    """The kept rows with the columns that the objective and the old log-probs need."""
+    """The kept rows with the columns that the objective and the old log-probs need.
+
+    `images` are those of the prompts of each input of the rollouts, if any has some.
+    """
     by_sampler = _by_sampler(rollouts)
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
     needed = logprob.read_columns(objective.needs)
@@ -78,12 +83,27 @@ def read(
         for part in parts
         for _ in range(len(part))
     ]
+    rows = _rows(table, objective, old, _token_columns(table, objective, inputs))
+    if any(images):
+        rows = _with_images(rows, kept, images)
     return UpdateBatch(
-        _rows(table, objective, old, _token_columns(table, objective, inputs)),
+        rows,
         table["prompt_id"].to_pylist(),
         inputs,
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
+
+
+def _with_images(
+    rows: list[Row], kept: list[list[pa.Table]], images: Sequence[Images | None]
+) -> list[Row]:
+    """The rows of each input, which follow one another, with the images of their prompts."""
+    together: list[Row] = []
+    for parts, own in zip(kept, images, strict=True):
+        names = [name for part in parts for name in part["prompt_id"].to_pylist()]
+        start = len(together)
+        together += row_images.with_images(rows[start : start + len(names)], names, own)
+    return together
 
 
 def _by_sampler(rollouts: Shards) -> str:

@@ -17,8 +17,9 @@ from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import device
-from rlvr_cli.stages import common, origins
+from rlvr_cli.stages import common, origins, row_images
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share
@@ -69,6 +70,7 @@ def run(
     only = common.only_with_input("logprobs", rollouts, columns)
     plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=only)
     load = functools.cache(load or (lambda source: _load(source, rollouts, micro_batch_tokens)))
+    images_of = functools.cache(lambda source: row_images.of_rollouts(rollouts, source))
 
     def make(index: int) -> pa.Table:
         part = rollouts.part(index)
@@ -77,7 +79,8 @@ def run(
         for source, kind in ((by_policy, OF_POLICY), (by_reference, REFERENCE_COLUMNS)):
             if source:
                 names = [name for name in columns if name in kind]
-                arrays = _evaluate(load(source).model, part, names, plan)
+                images = images_of(source)[rollouts.input_of(index)]
+                arrays = _evaluate(load(source).model, part, names, plan, images)
                 _require_finite(arrays, part, f"`{rollouts.path}` under `{source.name}`")
                 columns_of_part.update(arrays)
         made = pa.table({name: columns_of_part[name] for name in (*common.KEY, *columns)})
@@ -149,13 +152,16 @@ def _check_vocabulary(reference: Policy, ref_top_k: int) -> None:
         )
 
 
-def _evaluate(model: Any, part: pa.Table, names: list[str], plan: Plan) -> dict[str, pa.Array]:
+def _evaluate(
+    model: Any, part: pa.Table, names: list[str], plan: Plan, images: Images | None
+) -> dict[str, pa.Array]:
     """The columns of a part that a model gives."""
     import torch
 
     from rlvr_cli.models import logprobs as forward
 
-    rows = common.training_rows(part)
+    plain = common.training_rows(part)
+    rows = row_images.with_images(plain, part["prompt_id"].to_pylist(), images)
     filled = [i for i, row in enumerate(rows) if len(row.token_ids)]
     columns: dict[str, list[np.ndarray]] = {name: [np.empty(0)] * len(rows) for name in names}
     with torch.no_grad():

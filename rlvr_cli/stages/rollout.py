@@ -23,10 +23,11 @@ from rlvr_cli.models import (
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine, SamplingParams
 from rlvr_cli.runtime import device, seeds
-from rlvr_cli.stages import dynamic, prompt_rewards, rollout_options, sampling
+from rlvr_cli.stages import dynamic, prompt_rewards, rollout_options, row_images, sampling
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import writer
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
@@ -60,7 +61,8 @@ def run(
     as_before = _is_as_before(out)
     options, chosen, plan = _planned(prompts, out, policy, options, selection, memory, share)
     memory = memory if options.mu else None
-    engine = functools.cache(engine or (lambda: load(policy, options, chosen, memory)))
+    images = Images.of(prompts)
+    engine = functools.cache(engine or (lambda: load(policy, options, chosen, memory, images)))
     size = options.prompts_per_part
     if options.max_draws > 1:
         verification = dynamic.settled(verification, out)
@@ -89,6 +91,7 @@ def run(
         engine,
         plan.fingerprint,
         as_before=as_before,
+        images=images,
     )
     return write_shards_streaming(
         out,
@@ -131,9 +134,11 @@ def _planned(
     options, stored = prompt_options.resolved(options), begun_with(out).get("engine")
     if stored and options.engine == engine_choice.AUTO:
         options = replace(options, engine=stored)
-    name, _ = engine_choice.resolve(options.engine, policy)
+    has_images = row_images.has_images(prompts)
+    name, _ = engine_choice.resolve(options.engine, policy, images=has_images)
     options = replace(options, engine=registry.canonical("rollout", name, stored))
     rollout_options.check(options, selection, share)
+    row_images.check(prompts, policy, options)
     chosen = selection.rows(prompts)
     parts = max(1, -(-chosen.num_rows // options.prompts_per_part))
     memory = memory if options.mu else None
@@ -173,7 +178,11 @@ def _engine_identity(spec: str) -> str:
 
 
 def load(
-    policy: Policy, options: RolloutOptions, prompts: pa.Table, memory_model: Policy | None
+    policy: Policy,
+    options: RolloutOptions,
+    prompts: pa.Table,
+    memory_model: Policy | None,
+    images: Images | None = None,
 ) -> RolloutEngine:
     """The policy in an engine of its own, if there is memory for it; with a memory model."""
     if policy.is_served:
@@ -189,7 +198,7 @@ def load(
         shape_of(policy),
         options,
         accelerator,
-        prompt=longest_prompt(policy, [prompts], options),
+        prompt=longest_prompt(policy, [prompts], options, images),
         requests=prompts.num_rows * options.num_generations,
     )
     phases.require(policy, estimate, accelerator)
@@ -200,19 +209,38 @@ def load(
     return engine
 
 
-def longest_prompt(policy: Policy, prompts: Iterable[pa.Table], options: RolloutOptions) -> int:
-    """The tokens of the prompt with most characters, within the policy's context."""
-    most, prompt = -1, {}
+def longest_prompt(
+    policy: Policy,
+    prompts: Iterable[pa.Table],
+    options: RolloutOptions,
+    images: Images | None = None,
+) -> int:
+    """The tokens of the prompt with most characters, within the policy's context.
+
+    With `images` also those of the one with most pixels.
+    """
+    most, pixels = (-1, dict[str, Any]()), (0, dict[str, Any]())
     for table in prompts:
         lengths = pc.utf8_length(table["messages"])
-        if (length := pc.max(lengths).as_py() or 0) > most and table.num_rows:
-            most, prompt = length, table.slice(pc.index(lengths, length).as_py(), 1).to_pylist()[0]
-    if not prompt:
+        if (length := pc.max(lengths).as_py() or 0) > most[0] and table.num_rows:
+            place = pc.index(lengths, length).as_py()
+            most = (length, table.slice(place, 1).to_pylist()[0])
+        names = table["prompt_id"].to_pylist()
+        for place, count in enumerate(map(images.pixels_of, names) if images else ()):
+            if count > pixels[0]:
+                pixels = (count, table.slice(place, 1).to_pylist()[0])
+    chosen = [prompt for _, prompt in (most, pixels) if prompt]
+    if not chosen:
         return 0
-    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
-    raw = prompt.get("raw") or False
-    token_ids = encoder.encode(prompt["prompt_id"], prompt["messages"], raw=raw)
-    return min(len(token_ids), policies.context_length(policy))
+    encoder = chat.encoder(policy, options)
+    context = policies.context_length(policy)
+    return min(context, max(len(_ids(encoder, prompt, images)) for prompt in chosen))
+
+
+def _ids(encoder: chat.Encoder, prompt: dict[str, Any], images: Images | None) -> list[int]:
+    name, raw = prompt["prompt_id"], prompt.get("raw") or False
+    own = images.of_prompt(name) if images else ()
+    return encoder.encode(name, prompt["messages"], raw=raw, images=own)
 
 
 def _drawing(

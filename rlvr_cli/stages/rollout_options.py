@@ -1,5 +1,6 @@
 """The options of a rollout: what makes no sense together, and what follows for this machine."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
 from rlvr_cli.models import engine_choice, memory_model as memory_models
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.stages import row_images
 from rlvr_cli.stages.selection import Selection
-from rlvr_cli.storage.shards import ALL_PARTS, Share, begun_with
+from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
 
 
 def check(
@@ -36,13 +38,16 @@ def settle(
     *,
     out: Path | None = None,
     trainer: str = "local",
+    of: Iterable[Shards] = (),
 ) -> tuple[RolloutOptions, list[str]]:
     """The options for this machine and so many processes, and what there is to say of them.
 
     The engine has a name, and of so many prompts each share has a part, if there are enough. An
-    `out` that was begun keeps its parts.
+    `out` that was begun keeps its parts. The prompts are `of` these directories: some may have
+    images.
     """
-    engine, why = engine_choice.resolve(options.engine, policy, trainer)
+    images = any(map(row_images.has_images, of))
+    engine, why = engine_choice.resolve(options.engine, policy, trainer, images=images)
     said = [f"the engine is {engine}, as graph is not for `{policy.name}`: {why}"] if why else []
     size = options.prompts_per_part
     begun = begun_with(out).get("prompts_per_part") if out else None

@@ -8,7 +8,9 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.models import chat, policy as policies, prompt_options
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.served import ServedEncoder
+from rlvr_cli.stages import row_images
 from rlvr_cli.stages.selection import Selection
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import plural
 
@@ -58,6 +60,8 @@ def prompt_remarks(
     """
     if out and (out / MANIFEST).exists():
         return []
+    if prompts:
+        row_images.check(prompts, policy, options)
     if policy.is_served:
         served_encoder = ServedEncoder(options)
         if prompts is None:
@@ -68,7 +72,7 @@ def prompt_remarks(
         if prompts:
             chat.refuse_messages(selection.rows(prompts))
         return []  # without a tokenizer, which takes seconds to load
-    encoder = chat.Encoder(policies.load_tokenizer(policy), options)
+    encoder = chat.encoder(policy, options)
     if prompts is None:
         return list(encoder.remarks(['""'], [True]))
     chosen = selection.rows(prompts)
@@ -87,9 +91,10 @@ def rehearsed(
 
 def _preview(options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection) -> str:
     first = selection.rows(prompts).slice(0, 1).to_pylist()
-    encoder = (
-        ServedEncoder(options)
-        if policy.is_served
-        else chat.Encoder(policies.load_tokenizer(policy), options)
-    )
-    return encoder.preview(first[0]) if first else "there is no prompt"
+    if not first:
+        return "there is no prompt"
+    if policy.is_served:
+        return ServedEncoder(options).preview(first[0])
+    images = Images.of(prompts)
+    own = images.of_prompt(first[0]["prompt_id"]) if images else ()
+    return chat.encoder(policy, options).preview(first[0], own)

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import policy as policies, stops
-from rlvr_cli.models.chat import Encoder
+from rlvr_cli.models import chat, policy as policies, stops
 from rlvr_cli.models.messages import Prompt
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.served import ServedEncoder
 from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParams
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.partial_completions import PartialCompletions
 from rlvr_cli.storage.writer import DeferredTable, Work
 from rlvr_cli.terminal import console, plural
@@ -39,6 +39,7 @@ class Maker:
         plan: str,
         *,
         as_before: bool = False,
+        images: Images | None = None,
     ) -> None:
         """`row_seed` is that of a prompt id and a sample index; `as_before` is the encoder's.
 
@@ -47,7 +48,7 @@ class Maker:
         self._out, self._prompts, self._plan = out, prompts, plan
         self._policy, self._options, self._sampling = policy, options, sampling
         self._row_seed, self._make_engine = row_seed, engine
-        self._as_before = as_before
+        self._as_before, self._images = as_before, images
         self._part_rows = options.prompts_per_part * options.num_generations
 
     def parts(self, work: Work) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
@@ -108,7 +109,7 @@ class Maker:
             self._served = ServedEncoder(self._options)
             return
         self._tokenizer = policies.load_tokenizer(self._policy)
-        self._encoder = Encoder(self._tokenizer, self._options, as_before=self._as_before)
+        self._encoder = chat.encoder(self._policy, self._options, as_before=self._as_before)
         self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
 
     def _ended(self, row: "_Row", completion: Completion) -> Completion:
@@ -126,22 +127,25 @@ class Maker:
         start = index * options.prompts_per_part
         rows: list[_Row] = []
         for prompt in self._prompts[start : start + options.prompts_per_part]:
-            token_ids, status, asked = self._encoded(prompt)
+            images = self._images.of_prompt(prompt["prompt_id"]) if self._images else ()
+            token_ids, status, asked = self._encoded(prompt, images)
             for sample in range(options.num_generations):
                 seed = self._row_seed(prompt["prompt_id"], sample)
                 number = index * self._part_rows + len(rows)
-                request = Request(token_ids, seed, asked)
+                request = Request(token_ids, seed, asked, images)
                 rows.append(_Row(number, prompt["prompt_id"], sample, status, request))
         return rows
 
-    def _encoded(self, prompt: dict[str, Any]) -> tuple[list[int], str, Prompt | None]:
+    def _encoded(
+        self, prompt: dict[str, Any], images: tuple[bytes, ...]
+    ) -> tuple[list[int], str, Prompt | None]:
         """The prompt's token ids and its status; or none, and what a server is asked."""
         name, messages, raw = prompt["prompt_id"], prompt["messages"], prompt["raw"]
         if self._policy.is_served:
             return [], "ok", self._served.asked(name, messages, raw=raw)
         options = self._options
         room = policies.context_length(self._policy) - options.max_new_tokens
-        return *_encode(self._encoder, prompt, room, options.overlong), None
+        return *_encode(self._encoder, prompt, images, room, options.overlong), None
 
     def _texts(self, completions: list[Completion]) -> list[str]:
         if self._policy.is_served:
@@ -189,11 +193,11 @@ class _Row:
 
 
 def _encode(
-    encoder: Encoder, prompt: dict[str, Any], room: int, overlong: str
+    encoder: chat.Encoder, prompt: dict[str, Any], images: chat.Images, room: int, overlong: str
 ) -> tuple[list[int], str]:
     """The prompt's token ids and its status."""
     name, messages, raw = prompt["prompt_id"], prompt["messages"], prompt["raw"]
-    token_ids = encoder.encode(name, messages, raw=raw)
+    token_ids = encoder.encode(name, messages, raw=raw, images=images)
     if not token_ids:
         raise DataError(f"prompt `{prompt['prompt_id']}` is empty", "remove it from the prompts")
     if len(token_ids) <= room:
@@ -212,4 +216,4 @@ def _encode(
         )
     if overlong == "skip":
         return token_ids, "prompt_too_long"
-    return encoder.fitted(name, messages, room, raw=raw), "prompt_truncated"
+    return encoder.fitted(name, messages, room, raw=raw, images=images), "prompt_truncated"

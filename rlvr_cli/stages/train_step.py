@@ -21,7 +21,16 @@ from rlvr_cli.models import lora, policy as policies
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
-from rlvr_cli.stages import advantage, batch as batches, common, origins, room, steps, updates
+from rlvr_cli.stages import (
+    advantage,
+    batch as batches,
+    common,
+    origins,
+    room,
+    row_images,
+    steps,
+    updates,
+)
 from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
@@ -102,7 +111,8 @@ def run(
     )
 
     def update() -> tuple[TrainingEngine, pa.Table]:
-        batch = batches.read(advantages, sampled, logprobs, objective, options)
+        images = row_images.of_rollouts(sampled, policy)
+        batch = batches.read(advantages, sampled, logprobs, objective, options, images)
         if engine is None:
             if save and distributed.current().is_main_process:
                 room.require(policy, out, options)

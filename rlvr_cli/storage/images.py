@@ -148,6 +148,10 @@ class Images:
         """A prompt's images in the order of its messages."""
         return tuple(self.image(sha256) for sha256 in self._prompts.get(prompt_id, ()))
 
+    def pixels_of(self, prompt_id: str) -> int:
+        """How many pixels a prompt's images have together."""
+        return sum(one.width * one.height for one in self.images_of(prompt_id))
+
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._rows
 

