@@ -89,9 +89,7 @@ def _shape(draw: random.Random, cell: int, colours: list[str]) -> Shape:
     row, column = divmod(cell, CELLS)
     x, y = ((2 * place + 1) * SIDE // (2 * CELLS) for place in (column, row))
     x, y = (place + draw.randint(-_JITTER, _JITTER) for place in (x, y))
-    return Shape(
-        draw.choice(list(CORNERS)), draw.choice(colours), x, y, draw.choice(_RADII)
-    )
+    return Shape(draw.choice(list(CORNERS)), draw.choice(colours), x, y, draw.choice(_RADII))
 
 
 def is_held_out(picture: Picture) -> bool:

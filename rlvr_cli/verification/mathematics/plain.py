@@ -63,7 +63,9 @@ _BEFORE = re.compile(
     r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\(?:approx|sim)(?![a-zA-Z])\s*"
 )
 # Of a number with several digits, where LaTeX's \sqrt takes the first of them alone.
-_ROOT = re.compile(r"(?:√|(?<![a-zA-Z\\])sqrt(?![a-zA-Z]))\s*(?:([0-9]+(?:\.[0-9]+)?)|\(([^()]*)\))")
+_ROOT = re.compile(
+    r"(?:√|(?<![a-zA-Z\\])sqrt(?![a-zA-Z]))\s*(?:([0-9]+(?:\.[0-9]+)?)|\(([^()]*)\))"
+)
 _CHARACTERS = str.maketrans({
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "π": r"\pi ",
     "√": r"\sqrt ", "∞": r"\infty ", "∪": r"\cup ", "∩": r"\cap ", "≤": r"\le ", "≥": r"\ge ",

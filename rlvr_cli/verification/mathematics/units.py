@@ -29,7 +29,8 @@ _WORDS = re.compile(
     rf"(?P<unit>[a-zA-Z](?:[a-zA-Z ./,'()*-]|{_POWER})*)"
 )
 _KNOWN_BEHIND = re.compile(
-    r"(?P<quantity>.*(?:[0-9})\]]|(?<![a-zA-Z])pi))\s+(?P<unit>[a-zA-Z][a-zA-Z /]*(?:\^\s*\{?-?[0-9]\}?)?)"
+    r"(?P<quantity>.*(?:[0-9})\]]|(?<![a-zA-Z])pi))\s+"
+    r"(?P<unit>[a-zA-Z][a-zA-Z /]*(?:\^\s*\{?-?[0-9]\}?)?)"
 )
 # Words that are part of an expression or sentence, behind which no unit stands.
 _NO_UNIT = frozenset(
