@@ -6,11 +6,14 @@ path as `datasets` has it, or an image of Pillow. Nothing is downloaded.
 
 import base64
 import binascii
+import functools
 import io
 import os
 import re
+import struct
 import urllib.parse
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +29,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 FORMATS = ("PNG", "JPEG", "WEBP")  # that are stored as they are
+_READ = (*FORMATS, "GIF", "BMP", "TIFF", "PPM")  # and none that starts a program, as EPS
 _BASE64 = ("iVBOR", "/9j/", "UklGR", "R0lGOD", "Qk")  # begins of PNG, JPEG, WebP, GIF and BMP
 _SUFFIXES = (*(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"),)
 _LEAST_BASE64 = 64  # characters; a shorter text is a path
+_DAMAGED = (  # what Pillow raises of files that are
+    *(OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError),
+    *(KeyError, AttributeError, struct.error, zlib.error, ZeroDivisionError),
+)
 _ORIENTATION = 0x0112  # the EXIF tag
 
 
@@ -57,7 +65,7 @@ def read(value: Any, folder: Folder, max_pixels: int | None = None) -> Image:
 def is_image(value: Any) -> bool:
     """Whether a value looks like an image: bytes, a struct of them or a path, a file's name."""
     if isinstance(value, dict):
-        return bool(value) and set(value) <= {"bytes", "path"}
+        return bool({"bytes", "path", "image", "url"} & set(value))
     if isinstance(value, str):
         return value.lower().startswith(("data:image/", "http:", "https:", "file:")) or (
             value.lower().endswith(_SUFFIXES)
@@ -142,8 +150,9 @@ def normalised(data: bytes, max_pixels: int | None = None) -> Image:
     from PIL import Image as pictures
 
     with _reporting(data):
-        pictures.open(io.BytesIO(data)).verify()  # the checksums of a PNG, which loading skips
-        picture = pictures.open(io.BytesIO(data))
+        opened = functools.partial(pictures.open, formats=_READ)
+        opened(io.BytesIO(data)).verify()  # the checksums of a PNG, which loading skips
+        picture = opened(io.BytesIO(data))
         frames = getattr(picture, "n_frames", 1)
         if frames > 1 and picture.format != "MPO":  # of which the others are previews
             raise Unusable(f"its image has {frames} frames, as animations have")
@@ -222,6 +231,7 @@ def _reporting(data: bytes) -> Iterator[None]:
     pictures = pillow().Image
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is read all the same, as cut EXIF
             warnings.simplefilter("error", pictures.DecompressionBombWarning)
             yield
     except Unusable:
@@ -232,5 +242,5 @@ def _reporting(data: bytes) -> Iterator[None]:
         ) from error
     except pictures.UnidentifiedImageError as error:
         raise Unusable(f"its image of {len(data):,} bytes is of no format that is known") from error
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError) as e:
-        raise Unusable(f"its image is damaged: {first_line(e)}") from e
+    except _DAMAGED as error:
+        raise Unusable(f"its image is damaged: {first_line(error)}") from error

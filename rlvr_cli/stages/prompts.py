@@ -251,12 +251,13 @@ def make(
         },
         optional=(*_OPTIONAL, *_COLUMNS),
     )
+    counted = {"images": len({image.sha256 for image in images})} if images else {}
     return write_shards(
         out,
         _with_images(plan, out, images, only) if images else plan,
         lambda index: table.slice(index * PROMPTS_PER_PART, PROMPTS_PER_PART),
         share=share,
-        summarise=lambda shards: {"prompts": shards.rows, **source.facts},
+        summarise=lambda shards: {"prompts": shards.rows, **counted, **source.facts},
         on_part=on_part,
     )
 

@@ -20,6 +20,7 @@ _LIBRARIES = (
     *("rlvr", "pyarrow", "numpy", "torch", "transformers", "scipy"),
     *("math-verify", "latex2sympy2_extended", "sympy"),
 )
+_BYTES_PER_GROUP = 2**20  # of rows of images, which are read together
 
 
 def part(plan: Plan, index: int, table: pa.Table) -> bytes:
@@ -31,8 +32,16 @@ def part(plan: Plan, index: int, table: pa.Table) -> bytes:
         {METADATA_KEY: atomic.canonical_json(origin).encode()}
     ).combine_chunks()
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    options = _of_images(table) if plan.kind == "images" else {"compression": "zstd"}
+    pq.write_table(table, sink, write_page_checksum=True, **options)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _of_images(table: pa.Table) -> dict[str, Any]:
+    """How images are written, which are compressed already: few rows at a time are read."""
+    rows = max(1, table.num_rows * _BYTES_PER_GROUP // max(1, table.nbytes))
+    compression = {name: "NONE" if name == "bytes" else "ZSTD" for name in table.column_names}
+    return {"compression": compression, "row_group_size": rows, "use_dictionary": False}
 
 
 def manifest(path: Path, plan: Plan, parts: list[Part]) -> dict[str, Any]:

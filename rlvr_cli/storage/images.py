@@ -4,6 +4,7 @@ A prompt's messages name each of its images by the sha256 of its stored bytes. `
 holds each once, in the order in which they first occur.
 """
 
+import bisect
 import functools
 import hashlib
 from collections import OrderedDict
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.storage import manifest as manifests, schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
@@ -195,11 +197,14 @@ def require_intact(prompts: Shards) -> None:
 
 
 class _Directory:
-    """A directory of images: their facts in memory, their bytes read part by part."""
+    """A directory of images, of which all parts were compared with their checksums.
+
+    Facts are in memory; bytes are read when they are asked for, a few images at a time.
+    """
 
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
-        self._part: tuple[int, pa.Table] | None = None
+        self._read: tuple[int, pa.ChunkedArray] = (0, pa.chunked_array([], pa.binary()))
         tables = [self._facts(index) for index in range(len(shards))]
         self._ends = functools.reduce(lambda ends, t: [*ends, ends[-1] + len(t)], tables, [0])
         table = pa.concat_tables(tables).combine_chunks()
@@ -212,11 +217,29 @@ class _Directory:
         return table.set_column(1, "size", sizes)
 
     def bytes(self, number: int) -> bytes:
-        part = next(index for index, end in enumerate(self._ends[1:]) if number < end)
-        if self._part is None or self._part[0] != part:
-            self._part = (part, self.shards.part(part, ["bytes"]))
-        data: bytes = self._part[1]["bytes"][number - self._ends[part]].as_py()
+        """The bytes of an image as they are now; whether they are its own is for who asks."""
+        first, column = self._read
+        if not first <= number < first + len(column):
+            self._read = first, column = self._group_of(number)
+        data: bytes = column[number - first].as_py()
         return data
+
+    def _group_of(self, number: int) -> tuple[int, pa.ChunkedArray]:
+        """The row group that holds an image: the number of its first one, and the bytes of each."""
+        part = bisect.bisect_right(self._ends, number) - 1
+        path = self.shards.path / self.shards.manifest["parts"][part]["name"]
+        first = self._ends[part]
+        why = "it has fewer images than it had"
+        try:
+            with pq.ParquetFile(path, memory_map=True) as file:
+                for group in range(file.num_row_groups):
+                    rows = file.metadata.row_group(group).num_rows
+                    if number < first + rows:
+                        return first, file.read_row_group(group, columns=["bytes"])["bytes"]
+                    first += rows
+        except (pa.ArrowException, OSError, ValueError) as error:
+            why = first_line(error)
+        raise DataError(f"`{path}` cannot be read: {why}", manifests.part_made_again(path))
 
 
 @functools.lru_cache(maxsize=4)

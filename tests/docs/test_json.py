@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from PIL import Image
 
 from rlvr_cli.models import policy
 from rlvr_cli.terminal import console
@@ -23,6 +24,7 @@ RUNS = {
         "prompts --keep-rate 0,1 --scores scores --out rates",
         "some.jsonl more.jsonl --drop-unusable --drop-duplicates --without prompts --out mixed",
         "prompts --shard 0/2 --out share",
+        "pictured.jsonl --out pictured",
     ],
     "rollout": [
         f"prompts {SAMPLED} --out made",
@@ -98,7 +100,9 @@ def place(copy, trained, monkeypatch):
         for name, completions in texts.items() for text, right in completions.items()
     ]  # fmt: skip
     questions = {n: [{"prompt": n, "answer": "1", "verifier": "math"}] for n in ("some", "more")}
-    for name, lines in (questions | {"rows": rows}).items():
+    pictured = [{"prompt": "A?", "answer": "1", "verifier": "math", "image": "one.png"}]
+    Image.new("RGB", (2, 2)).save("one.png")
+    for name, lines in (questions | {"rows": rows, "pictured": pictured}).items():
         Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     fsspec.filesystem("memory").pipe_file("/json/rows.jsonl", b"{}")
     return copy

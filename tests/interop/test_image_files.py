@@ -1,10 +1,12 @@
 """What bytes of an image are stored, and which are refused with their reason."""
 
 import base64
+import contextlib
 import io
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from PIL import Image as pictures
 
 from rlvr_cli.interop import image_files
@@ -129,6 +131,27 @@ def test_what_is_no_image_makes_a_row_unusable_with_the_reason(name):
     value, reason = REFUSED[name]
     with pytest.raises(Unusable, match=reason):
         read(value)
+
+
+SEEDS = [
+    encoded(gradient()), encoded(gradient("P")), encoded(gradient(), "JPEG", exif=ROTATED),
+    encoded(gradient("RGBA"), "WEBP"), encoded(gradient(), "TIFF"), ANIMATED,
+]  # fmt: skip
+
+
+@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255))))
+def test_a_changed_file_is_read_or_unusable_and_nothing_else(data, changes):
+    changed = bytearray(data)
+    for place, value in changes:
+        changed[place % len(data)] = value
+    with contextlib.suppress(Unusable):
+        assert read(bytes(changed)).format in image_files.FORMATS
+
+
+@pytest.mark.parametrize("data", [b"%!PS-Adobe-3.0 EPSF-3.0\n", b"\0\0\1\0"])
+def test_formats_that_start_programs_and_icons_are_not_read(data):
+    with pytest.raises(Unusable, match="of no format that is known"):
+        read(data + bytes(200))
 
 
 def test_more_pixels_than_pillow_takes_make_a_row_unusable(monkeypatch):

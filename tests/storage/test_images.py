@@ -89,3 +89,24 @@ def test_a_damaged_part_of_images_is_an_error(three):
 def test_a_directory_moves_with_its_images(three, tmp_path):
     moved = three.path.rename(tmp_path / "elsewhere")
     assert Images.of(Shards.open(moved)).of_prompt("c") == (png(2),)
+
+
+def test_an_image_that_changed_since_the_index_was_read_is_an_error(three):
+    images = Images.of(three)
+    part = three.path / "images" / "part-00000.parquet"
+    data = part.read_bytes()
+    part.write_bytes(data[:50])
+    with pytest.raises(DataError, match=r"part-00000.parquet` cannot be read"):
+        images.of_prompt("c")
+    part.write_bytes(data.replace(png(1)[:60], png(1)[:59] + b"?"))
+    with pytest.raises(DataError, match=r"images` holds other bytes than those of image"):
+        images.of_prompt("a")
+
+
+def test_images_are_found_across_row_groups_and_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "BYTES_PER_PART", 4 * len(png(1)))
+    monkeypatch.setattr("rlvr_cli.storage.encoding._BYTES_PER_GROUP", 3 * len(png(1)))
+    rows = [row(str(number), number) for number in range(11)]
+    images = Images.of(prompts.make_all_parts(rows, tmp_path / "p", params={}))
+    for number in (10, 3, 4, 0, 9, 2, 1, 8, 5, 7, 6):
+        assert images.of_prompt(str(number)) == (png(number),)
