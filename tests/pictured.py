@@ -58,6 +58,7 @@ def answered(prompts: Shards, out: Path) -> Path:
         {"id": row["prompt_id"], "completion": f"I count {value}.", "correct": value == "1"}
         for row in prompts.table().to_pylist() for value in ("1", "1", "2", "3")
     ]  # fmt: skip
+    out.parent.mkdir(parents=True, exist_ok=True)
     file = out.with_suffix(".jsonl")
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["import", str(file), "--prompts", str(prompts.path), "--out", str(out)]

@@ -18,6 +18,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts, reading, unanswered
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
 _KINDS = ("prompts", "rollouts", "scores")
@@ -77,8 +78,11 @@ def _slices(rows: list[PromptRow]) -> Iterator[list[PromptRow]]:
 def _of_shards(source: Shards) -> Iterator[list[PromptRow]]:
     """The rows of the parts, as many at once as keep the verifiers' processes busy."""
     rows: list[PromptRow] = []
+    images = Images.of(source)
     for index, asked in enumerate(chat.parts_with_raw(source)):
         raws, part = asked["raw"].to_pylist(), source.part(index).to_pylist()
+        if images:
+            part = [row | {"images": images.images_of(row["prompt_id"])} for row in part]
         rows += (row | {"raw": raw} for row, raw in zip(part, raws, strict=True))
         if len(rows) >= _BATCH:
             yield rows

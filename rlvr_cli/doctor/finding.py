@@ -14,3 +14,11 @@ class Finding:
     subject: str
     text: str
     hint: str = ""
+
+
+MOST = 4  # names that are held to show three and that there are more
+
+
+def some(names: list[str]) -> str:
+    """Three of some names, and whether there are more."""
+    return ", ".join(f"`{name}`" for name in names[:3]) + (", ..." if len(names) > 3 else "")

@@ -15,9 +15,10 @@ import numpy as np
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.doctor import golds
-from rlvr_cli.doctor.finding import Finding, Level
-from rlvr_cli.errors import UserError
-from rlvr_cli.models import chat, messages, policy as policies
+from rlvr_cli.doctor.encoded import EncodedPrompts
+from rlvr_cli.doctor.finding import MOST, Finding, Level, some
+from rlvr_cli.doctor.pictures import PromptImages
+from rlvr_cli.models import messages
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import score
 
@@ -27,18 +28,20 @@ Batches = Callable[[], Iterator[list[PromptRow]]]
 
 def examine(batches: Batches, policy: Policy | None, options: RolloutOptions) -> Iterator[Finding]:
     """The findings on prompts; each call of `batches` gives them anew."""
-    doubles, answers = _Doubles(), _Answers()
+    doubles, answers, images = _Doubles(), _Answers(), PromptImages()
     with score.scorer(use_cache=False) as scorer:
         read = golds.Golds(scorer)
-        encoded = _Encoded(policy, options) if policy else None
+        encoded = EncodedPrompts(policy, options) if policy else None
         for rows in batches():
             doubles.add(rows)
             answers.add(rows)
+            images.add(rows)
             read.add(rows)
             if encoded and rows:
                 encoded.add(rows)
     yield from doubles.findings(batches)
     yield from answers.findings()
+    yield from images.findings()
     yield from read.findings()
     if encoded:
         yield from encoded.findings()
@@ -58,7 +61,7 @@ class _Answers:
             prompt = messages.stored(row["messages"], row["prompt_id"])
             if messages.ends_with_answer(prompt):
                 self.count += 1
-                self.names += [row["prompt_id"]] * (self.count <= _MOST)
+                self.names += [row["prompt_id"]] * (self.count <= MOST)
 
     def findings(self) -> Iterator[Finding]:
         if self.count:
@@ -66,7 +69,7 @@ class _Answers:
                 "problem",
                 "turns",
                 f"{self.count} of {self.rows} prompts end with the assistant's turn: "
-                f"{_some(self.names)}",
+                f"{some(self.names)}",
                 "leave that turn out with `rlvr prompts ... --drop-answer-turn`",
             )
 
@@ -106,7 +109,7 @@ class _Doubles:
             yield Finding(
                 "problem",
                 "ids",
-                f"{len(twice)} ids belong to several prompts each: {_some(twice)}",
+                f"{len(twice)} ids belong to several prompts each: {some(twice)}",
                 "name a column of distinct values with --id-column",
             )
         same = [text for text in by_text.values() if text.second is not None]
@@ -116,10 +119,10 @@ class _Doubles:
         )  # fmt: skip
         for level, found, what in kinds:
             if found:
-                names = [f"{text.first} = {text.second}" for text in found[:_MOST]]
+                names = [f"{text.first} = {text.second}" for text in found[:MOST]]
                 said = f"{len(found)} texts belong to several prompts each {what}".rstrip()
                 hint = "keep one of each: they would count twice"
-                yield Finding(level, "prompts", f"{said}: {_some(names)}", hint)
+                yield Finding(level, "prompts", f"{said}: {some(names)}", hint)
                 break
         if not twice and not same:
             yield Finding("ok", "prompts", f"{len(self.ids)}, no id and no text twice")
@@ -138,80 +141,3 @@ def _note(by_text: dict[bytes, _Text], row: PromptRow) -> None:
         return
     text.second = row["prompt_id"] if text.second is None else text.second
     text.differs |= text.answer != row["answer"]
-
-
-class _Encoded:
-    """How long the prompts are for the policy, and the first one as it sees it."""
-
-    def __init__(self, policy: Policy, options: RolloutOptions) -> None:
-        self._policy, self._options = policy, options
-        self._context = policies.context_length(policy)
-        self._lengths, self._heads, self._raws = array("i"), bytearray(), bytearray()
-        self._long, self._names = 0, list[str]()
-        self._first: PromptRow | None = None
-        self._encoder: chat.Encoder | None = None
-        self._error: UserError | None = None
-        try:
-            self._encoder = chat.Encoder(policies.load_tokenizer(policy), options)
-        except UserError as error:
-            self._error = error
-
-    def add(self, rows: list[PromptRow]) -> None:
-        self._first = self._first or rows[0]
-        self._heads += bytes(row["messages"][:1] == '"' for row in rows)
-        self._raws += bytes(bool(row["raw"]) for row in rows)
-        if self._encoder is None or self._error:
-            return
-        try:
-            encoded = self._encoder.encode_all(
-                (row["prompt_id"], row["messages"], bool(row["raw"])) for row in rows
-            )
-        except UserError as error:
-            self._error = error
-            return
-        room = self._context - self._options.max_new_tokens
-        for row, token_ids in zip(rows, encoded, strict=True):
-            self._lengths.append(len(token_ids))
-            if len(token_ids) > room:
-                self._long += 1
-                self._names += [row["prompt_id"]] * (self._long <= _MOST)
-
-    def findings(self) -> Iterator[Finding]:
-        try:
-            remarks = self._remarks()
-            if self._error:
-                raise self._error
-        except UserError as error:
-            yield Finding("problem", "lengths", str(error), error.hint)
-            return
-        length_N = np.array(self._lengths)
-        new, context, long = self._options.max_new_tokens, self._context, self._long
-        room = context - new
-        text = f"prompts of {np.median(length_N):g} tokens (median) to {length_N.max()}"
-        if not long:
-            yield Finding("ok", "lengths", f"{text}, the context leaves {room}")
-        else:
-            yield Finding(
-                "problem",
-                "lengths",
-                f"{long} of {len(length_N)} prompts are longer than {room} tokens, which a "
-                f"context of {context} leaves for them with {new} new ones: {_some(self._names)}",
-                "use fewer --max-new-tokens, or `--overlong skip`",
-            )
-        for remark in remarks:
-            yield Finding("ok", "template", remark)
-        assert self._encoder and self._first, "there was a row to encode"
-        yield Finding("ok", "prompt", self._encoder.preview(self._first))
-
-    def _remarks(self) -> list[str]:
-        if self._encoder is None:
-            return []
-        heads = ('"' if is_text else "[" for is_text in self._heads)
-        return list(self._encoder.remarks(heads, map(bool, self._raws)))
-
-
-_MOST = 4  # names that are held to show three and that there are more
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names[:3]) + (", ..." if len(names) > 3 else "")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlvr_cli.doctor.finding import Finding
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 
@@ -16,6 +16,19 @@ def examine(policy: Policy) -> Iterator[Finding]:
     tokenizer = policies.load_tokenizer(policy)
     yield from _ends(policy, tokenizer)
     yield from _vocabulary(policy, tokenizer)
+    yield from _images(policy)
+
+
+def _images(policy: Policy) -> Iterator[Finding]:
+    """That the policy reads images, and its processor, if it does."""
+    try:
+        processor = policies.load_processor(policy)
+    except UserError as error:
+        yield Finding("problem", "processor", str(error), error.hint)
+        return
+    if processor:
+        names = " and ".join(type(p).__name__ for p in (processor, processor.image_processor))
+        yield Finding("ok", "processor", f"the policy reads images, by {names}")
 
 
 def _ends(policy: Policy, tokenizer: Any) -> Iterator[Finding]:

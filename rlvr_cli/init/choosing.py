@@ -72,7 +72,7 @@ def choose(
     every = max(1, steps // 5)
     checkpoint = gib(12 * model.parameters)
     chosen["train"]["save_every"] = Choice(every, f"a checkpoint takes up to {checkpoint}")
-    chosen["rollout"] |= _engine(model, machine)
+    chosen["rollout"] |= _engine(model, data, machine)
     if machine.size > 1:
         prompts = chosen["train"]["prompts_per_step"].value
         part = max(1, prompts // machine.size)
@@ -141,9 +141,12 @@ def _evaluation(steps: int, machine: Machine, evaluates: bool) -> dict[str, Choi
     return chosen
 
 
-def _engine(model: ModelFacts, machine: Machine) -> dict[str, Choice]:
+def _engine(model: ModelFacts, data: DataFacts, machine: Machine) -> dict[str, Choice]:
     if machine.device.kind == "cpu":
         return {}
+    if data.with_images:
+        why = "`graph` samples from text alone"
+        return {"engine": Choice("vllm" if version("vllm") else "transformers", why)}
     if model.is_static:
         return {"engine": Choice("graph", "samples from the trainer's own weights on the GPU")}
     if version("vllm"):

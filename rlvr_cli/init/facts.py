@@ -39,12 +39,14 @@ class ModelFacts:
     context: int  # tokens
     has_template: bool
     is_static: bool  # whether the graph engine can sample from it
+    reads_images: bool = False
 
     def __str__(self) -> str:
         template = "a chat template" if self.has_template else "no chat template"
         return (
             f"{self.architecture}, {self.parameters / 1e6:,.1f} million parameters in "
             f"{self.dtype}, a context of {self.context:,} tokens, {template}"
+            f"{', reads images' if self.reads_images else ''}"
         )
 
 
@@ -60,12 +62,14 @@ class DataFacts:
     lengths: tuple[int, ...]  # of the prompts that were encoded, sorted
     verifier: str | None  # None where each row names its own
     why: str
+    with_images: int = 0  # rows
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.rows:,} rows, {self.columns}; prompts are {self.kind} of {self.median:g} "
             f"(median) to {self.longest} tokens"
         )
+        return text + (f", {self.with_images:,} of them with images" if self.with_images else "")
 
 
 def of_model(name: str) -> ModelFacts:
@@ -82,6 +86,7 @@ def of_model(name: str) -> ModelFacts:
         policies.context_length(policy),
         bool(getattr(policies.load_tokenizer(policy), "chat_template", None)),
         engine_choice.obstacle(config, "cuda") is None,
+        policies.reads_images(policy),
     )
 
 
@@ -98,11 +103,14 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
         )
     sample = rows[:: -(-len(rows) // _SAMPLE)]
     longest = sorted(rows, key=lambda row: len(row["messages"]))[-_LONGEST:]
-    encoder = chat.Encoder(policies.load_tokenizer(model.policy), RolloutOptions())
-    lengths = [
-        [len(encoder.encode(r["prompt_id"], r["messages"], raw=bool(r["raw"]))) for r in some]
-        for some in (sample, longest)
-    ]
+    with_images = sum(bool(row.get("images")) for row in rows)
+    if with_images and not model.reads_images:
+        raise DataError(
+            f"{with_images:,} of {len(rows):,} prompts of `{name}` have images, and "
+            f"`{model.policy.name}` reads text alone",
+            "name a policy that reads images: --model Qwen/Qwen2.5-VL-3B-Instruct, or builtin-vl",
+        )
+    lengths = [_lengths(model.policy, some) for some in (sample, longest)]
     chosen, why = _verifier(name, sample, verifier)
     return DataFacts(
         len(rows),
@@ -113,7 +121,26 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
         tuple(sorted(lengths[0])),
         chosen,
         why,
+        with_images,
     )
+
+
+def _lengths(policy: Policy, rows: list[dict[str, Any]]) -> list[int]:
+    """The tokens of each prompt, those of its images among them."""
+    processor = policies.load_processor(policy)
+    tokenizer = policies.load_tokenizer(policy)
+    encoder = chat.Encoder(tokenizer, RolloutOptions(), processor=processor)
+    return [
+        len(
+            encoder.encode(
+                row["prompt_id"],
+                row["messages"],
+                raw=bool(row["raw"]),
+                images=tuple(image.read() for image in row.get("images") or ()),
+            )
+        )
+        for row in rows
+    ]
 
 
 def _kind(rows: list[dict[str, Any]], *, has_template: bool) -> str:

@@ -65,7 +65,7 @@ def read(value: Any, folder: Folder, max_pixels: int | None = None) -> Image:
 def is_image(value: Any) -> bool:
     """Whether a value looks like an image: bytes, a struct of them or a path, a file's name."""
     if isinstance(value, dict):
-        return bool(value) and set(value) <= {"bytes", "path"}
+        return bool({"bytes", "path", "image", "url"} & set(value))
     if isinstance(value, str):
         return value.lower().startswith(("data:image/", "http:", "https:", "file:")) or (
             value.lower().endswith(_SUFFIXES)

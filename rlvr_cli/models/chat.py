@@ -29,7 +29,7 @@ from rlvr_cli.models.prompt_options import DATE
 from rlvr_cli.models.wording import Wording, asking
 from rlvr_cli.storage import rows
 from rlvr_cli.storage.shards import Shards
-from rlvr_cli.terminal import escape
+from rlvr_cli.terminal import escape, plural
 
 Images = Sequence[bytes]  # the stored bytes of a prompt's, in their order
 AS_TEXT = RolloutOptions(chat=False)
@@ -267,11 +267,12 @@ class Encoder:
         if not self._processor:
             return str(self._tokenizer.decode(token_ids, skip_special_tokens=False))
         places, pieces = pixels.placeholder_ids(self._processor), list[str]()
-        for token, run in itertools.groupby(token_ids, lambda i: i if i in places else -1):
+        for is_image, run in itertools.groupby(token_ids, places.__contains__):
             ids = list(run)
-            is_run = token >= 0 and len(ids) > 1
-            text = self._tokenizer.decode(ids[:1] if is_run else ids, skip_special_tokens=False)
-            pieces.append(f"{text}[{len(ids)} times]" if is_run else text)
+            if is_image:
+                pieces.append(f"<image: {plural.of(len(ids), 'token')}>")
+            else:
+                pieces.append(self._tokenizer.decode(ids, skip_special_tokens=False))
         return "".join(pieces)
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:

@@ -17,9 +17,12 @@ class Encoder:
         if policy is not None:
             self._tokenizer = policies.load_tokenizer(policy)
             self._end = policies.end_ids(policy, self._tokenizer)[0]
+            processor = policies.load_processor(policy)
             for row in rows:
                 name = row["prompt_id"]
-                self.prompts[name] = chat.Encoder(self._tokenizer).encode(name, row["messages"])
+                images = tuple(image.read() for image in row.get("images") or ())
+                encoder = chat.Encoder(self._tokenizer, processor=processor)
+                self.prompts[name] = encoder.encode(name, row["messages"], images=images)
 
     def completion(self, text: str, finish_reason: str | None) -> list[int] | None:
         if self._tokenizer is None:

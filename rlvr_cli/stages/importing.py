@@ -350,7 +350,7 @@ def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
     if format_of(set(scan.header)):  # a known tool's other columns are its own
         used |= {key for row in scan.first.values() for key in row}
     rows, images = [], prompt_images.of_completions(list(scan.first.values()), source)
-    used |= {images.column} if images.column else set()
+    used |= set(images.columns)
     for key, row in scan.first.items():
         extra = {k: v for k, v in scan.same[key].items() if k not in used}
         prompt = readers.look_up(row, prompt_name) if prompt_name else ""

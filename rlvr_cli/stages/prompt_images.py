@@ -1,12 +1,6 @@
-"""The images of prompts that are read: from parts of messages, and from a column of the rows.
-
-The images of a column stand where the messages have places for them: parts `{"type": "image"}`
-without a value, or else `<image>` in the text. Without places they stand before the text of the
-first turn of the user.
-"""
+"""The images of prompts that are read: from parts of messages, and from columns of the rows."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,15 +11,16 @@ from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.interop.image_files import Folder
 from rlvr_cli.models import image_parts, messages
-from rlvr_cli.models.messages import Message, Prompt
+from rlvr_cli.models.messages import Prompt
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.runtime.several import Several
+from rlvr_cli.stages import image_places
 from rlvr_cli.storage.images import Image
 from rlvr_cli.terminal import plural
 
 NO_COLUMN = "none"  # the name of the column of images of prompts of which only the text is read
 _COLUMNS = ("images", "image")  # as data sets and TRL call it
-_PLACE = "<image>"  # as verl and many data sets have it in the text
+_VIDEOS = ("videos", "video")
 
 
 class RowImages:
@@ -33,13 +28,14 @@ class RowImages:
 
     def __init__(self, data: DataSet, source: str, options: ImageOptions) -> None:
         """An error if the column that is named is not there."""
-        self.column = _column(data.rows, source, options.image_column)
+        self.columns = _columns(data.rows, source, options.image_column)
+        self._is_text = options.image_column == NO_COLUMN
         self._most = options.max_pixels
         if options.images is None:
             self._folder = Folder(data.folder, data.is_downloaded)
         else:
             self._folder = Folder(Path(options.images))
-        self._images = self._prompts = 0
+        self._images = self._prompts = self._unfilled = 0
 
     def asked(self, given: Any, prompt_id: str, row: dict[str, Any]) -> dict[str, Any]:
         """The messages of a prompt as they are stored, the shape they were read from, its images.
@@ -47,9 +43,12 @@ class RowImages:
         `Unusable` if it has other images than places for them, or one that cannot be read.
         """
         prompt, shape = messages.read(given, prompt_id)
-        values = self.values(row)
-        if self.column:
-            prompt = _placed(prompt, values, self.column)
+        if any(row.get(name) for name in _VIDEOS) and image_places.says_video(prompt):
+            raise Unusable("it has a video, and images alone are read")
+        if self.columns:
+            prompt = image_places.filled(prompt, self.values(row), ",".join(self.columns))
+        elif not self._is_text:
+            self._unfilled += image_places.says_place(prompt)
         prompt, images = stored(prompt, self._folder, self._most)
         self._images += len(images)
         self._prompts += bool(images)
@@ -60,22 +59,30 @@ class RowImages:
         }
 
     def without(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row without its images, which are no part of what else it says."""
-        if self.column is None:
-            return row
-        return _without(row, self.column.split(".") if self.column not in row else [self.column])
+        """The row without its images, and other files in it: JSON has no place for bytes."""
+        for name in self.columns:
+            row = _without(row, [name] if name in row else name.split("."))
+        if self.columns or self._is_text:
+            return {name: value for name, value in row.items() if not _has_bytes(value)}
+        return row
 
     def remarks(self) -> Iterator[str]:
-        """What was read, one line."""
+        """What was read, and what may have been meant."""
         if self._images:
-            column = f", of the column `{self.column}`" if self.column else ""
+            named = " and ".join(f"`{name}`" for name in self.columns)
+            column = f", of the column{'s' * (len(self.columns) > 1)} {named}" if named else ""
             prompts = plural.of(self._prompts, "prompt")
             yield f"{plural.of(self._images, 'image')} in {prompts}{column}"
+        if self._unfilled:
+            yield (
+                f"{plural.of(self._unfilled, 'prompt')} with `<image>` in the text and no column "
+                "of images: name it with --image-column"
+            )
 
     def values(self, row: dict[str, Any]) -> list[Any]:
-        """What the column of images holds in a row."""
-        value = readers.look_up(row, self.column) if self.column else None
-        values = value if isinstance(value, list | tuple) else [value]
+        """What the columns of images hold in a row."""
+        cells = [readers.look_up(row, name) for name in self.columns]
+        values = [one for cell in cells for one in (cell if type(cell) is list else [cell])]
         return [one for one in values if not _is_nothing(one)]
 
 
@@ -86,21 +93,32 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value == ""
 
 
-def _column(rows: list[dict[str, Any]], source: str, given: str | None) -> str | None:
-    """The column of images that is named, or that has a known name and holds images."""
+def _has_bytes(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_bytes, value.values()))
+    return isinstance(value, bytes) or (isinstance(value, list) and any(map(_has_bytes, value)))
+
+
+def _columns(rows: list[dict[str, Any]], source: str, given: str | None) -> list[str]:
+    """The columns of images that are named, or the one of a known name that holds images."""
     if given == NO_COLUMN:
-        return None
+        return []
     if given:
-        return readers.column(rows, given, (), "--image-column", Path(source))
-    return next((name for name in _COLUMNS if _holds_images(rows, name)), None)
+        names = [given] if given in rows[0] else given.split(",")
+        for name in names:
+            readers.column(rows, name, (), "--image-column", Path(source))
+        return names
+    return [name for name in _COLUMNS if _holds_images(rows, name)][:1]
 
 
 def _holds_images(rows: list[dict[str, Any]], name: str) -> bool:
-    value = next((row[name] for row in rows if not _is_nothing(row.get(name))
-                  and row[name] != []), None)  # fmt: skip
+    """Whether a column holds images, or texts where a prompt has a place for one."""
+    row = next((row for row in rows if row.get(name) and not _is_nothing(row[name])), {})
+    value = row.get(name)
     if isinstance(value, list | tuple):
         value = next((one for one in value if not _is_nothing(one)), None)
-    return image_files.is_image(value)
+    is_place = isinstance(value, str) and image_places.says_place(json.dumps(row, default=str))
+    return is_place or image_files.is_image(value)
 
 
 def _without(row: dict[str, Any], path: list[str]) -> dict[str, Any]:
@@ -108,73 +126,6 @@ def _without(row: dict[str, Any], path: list[str]) -> dict[str, Any]:
     if not inner or not isinstance(row.get(name), dict):
         return {key: value for key, value in row.items() if key != name}
     return row | {name: _without(row[name], inner)}
-
-
-def _placed(prompt: Prompt, values: list[Any], column: str) -> Prompt:
-    """The prompt with these values in its places for images."""
-    turns: list[Message] = (
-        [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    )
-    named = messages.images(turns)
-    places = named.count(None)
-    own = len(named) - places
-    if not places and not own:
-        split = [turn | {"content": _split(turn["content"])} for turn in turns]
-        if places := len(messages.images(split)):
-            turns = split
-    if places != len(values):
-        if places or (own and values):
-            raise Unusable(_disagreement(places, own, len(values), column))
-        turns = _in_front(turns, len(values)) if values else turns
-    if not values:
-        return prompt
-    left = iter(values)
-    return [turn | {"content": _filled(turn["content"], left)} for turn in turns]
-
-
-def _disagreement(places: int, own: int, given: int, column: str) -> str:
-    if not places:
-        return f"it has {plural.of(own, 'image')} in its messages and {given} more in `{column}`"
-    return f"it has {plural.of(places, 'place')} for images and {given} in `{column}`"
-
-
-def _split(content: Any) -> Any:
-    """A content with a place for an image wherever its text says `<image>`."""
-    if not content or _PLACE not in messages.text(content):
-        return content
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    split: list[dict[str, Any]] = []
-    for part in parts:
-        if part["type"] == "image":
-            split.append(part)
-            continue
-        for piece in re.split(f"({_PLACE})", part["text"]):
-            is_place = piece == _PLACE
-            own = {"type": "image", "image": None} if is_place else {"type": "text", "text": piece}
-            split.append(own)
-    return messages.merged(split)
-
-
-def _in_front(turns: list[Message], count: int) -> list[Message]:
-    """The turns with so many places before the text of the first turn of the user."""
-    first = next((i for i, turn in enumerate(turns) if turn["role"] == "user"), None)
-    if first is None:
-        raise Unusable("it has images and no turn of the user")
-    content = turns[first]["content"] or ""
-    parts = [{"type": "image", "image": None} for _ in range(count)]
-    filled = messages.merged([*parts, {"type": "text", "text": content}])
-    return [*turns[:first], turns[first] | {"content": filled}, *turns[first + 1 :]]
-
-
-def _filled(content: Any, values: Iterator[Any]) -> Any:
-    if not isinstance(content, list):
-        return content
-    return [
-        part | {"image": next(values)}
-        if part["type"] == "image" and part["image"] is None
-        else part
-        for part in content
-    ]
 
 
 def stored(
@@ -205,11 +156,12 @@ def stored(
 
 def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
     """The prompt of a task's row as it is stored, and its images."""
-    prompt = row["prompt"]
-    if not _has_images(prompt):
+    prompt, values = row["prompt"], row.get("images") or ()
+    if not values and not _has_images(prompt):
         return prompt, []
     try:
-        return stored(messages.read(prompt, row["prompt_id"])[0], Folder())
+        read = messages.read(prompt, row["prompt_id"])[0]
+        return stored(image_places.filled(read, values, "images"), Folder())
     except Unusable as error:
         raise DataError(
             f"`{spec}` gives prompt `{row['prompt_id']}`, which can be no prompt: {error}",

@@ -144,6 +144,84 @@ def test_an_image_in_the_messages_is_read_as_each_tool_writes_it(made, tmp_path,
     assert made(jsonl(tmp_path, row))[0] == [user("What is ", 7, "?")]
 
 
+def test_llama_factory_with_paths_and_places_in_several_turns(made, tmp_path):
+    for red in (1, 2):
+        (tmp_path / f"{red}.jpg").write_bytes(png(red))
+    turns = [
+        {"role": "user", "content": "<image>Who?"}, {"role": "assistant", "content": "Kane."},
+        {"role": "user", "content": "And <image>?"},
+    ]  # fmt: skip
+    row = {"messages": turns, "images": ["1.jpg", "2.jpg"], "answer": "Gnabry"}
+    assert made(jsonl(tmp_path, row))[0] == [[*user(1, "Who?"), turns[1], *user("And ", 2, "?")]]
+
+
+def test_llava_with_one_path_and_sharegpts_turns(made, tmp_path):
+    (tmp_path / "a.png").write_bytes(png(1))
+    turns = [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}]
+    row = {"conversations": turns, "image": "a.png", "answer": "cat"}
+    assert made(jsonl(tmp_path, row), "--drop-answer-turn")[0] == [user(1, "\nWhat?")]
+
+
+def test_mmmu_with_numbered_columns_and_places(made, tmp_path):
+    rows = [
+        {"question": "In <image 2>, not <image 1>?", "answer": "B",
+         "image_1": {"bytes": png(1)}, "image_2": {"bytes": png(2)}},
+        {"question": "<image 1>?", "answer": "A", "image_1": {"bytes": png(3)}, "image_2": None},
+    ]  # fmt: skip
+    found, said = made(parquet(tmp_path, rows), "--image-column", "image_1,image_2")
+    assert found == [user("In ", 2, ", not ", 1, "?"), user(3, "?")]
+    assert "3 images in 2 prompts, of the columns `image_1` and `image_2`" in said
+
+
+def test_a_column_of_images_within_another_column_is_named_with_a_dot(made, tmp_path):
+    row = {"question": "Red?", "answer": "1", "more": {"shown": {"bytes": png(1)}, "kind": "x"}}
+    assert made(parquet(tmp_path, [row]), "--image-column", "more.shown")[0] == [user(1, "Red?")]
+    extra = Shards.open(tmp_path / "made").table()["extra"][0].as_py()
+    assert json.loads(extra) == {"more": {"kind": "x"}}
+
+
+def test_places_in_texts_without_a_column_of_images_are_said(made, tmp_path):
+    row = {"question": "<image>Red?", "answer": "1", "picture": "a.png"}
+    found, said = made(jsonl(tmp_path, row))
+    assert found == ["<image>Red?"]
+    assert "1 prompt with `<image>` in the text and no column of images: name it with" in said
+
+
+def test_a_name_of_an_image_without_an_ending_is_none_of_a_container(made, refused, tmp_path):
+    source = jsonl(tmp_path, {"question": "1?", "answer": "1", "image": "org/box:latest"})
+    assert made(source)[0] == ["1?"]
+    source = jsonl(tmp_path, {"question": "<image>?", "answer": "1", "image": "box/1"})
+    assert "box/1` is not there" in refused(3, "prompts", source, "--out", tmp_path / "p")
+
+
+def test_a_row_with_a_video_is_unusable(refused, tmp_path):
+    row = {"question": "<video>?", "answer": "1", "videos": ["a.mp4"]}
+    err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
+    assert "row 1 can be no prompt: it has a video, and images alone are read" in err
+
+
+def test_a_task_of_ones_own_has_images_in_parts_or_beside_its_text(rlvr, tmp_path):
+    (tmp_path / "own.py").write_text(TASK)
+    ran = rlvr("prompts", f"{tmp_path / 'own.py'}:rows", "--out", tmp_path / "made")
+    assert ran.code == 0, ran.err
+    assert read(tmp_path / "made") == [user(8, "Red?"), user(9, "Red?")]
+
+
+TASK = """
+import io
+from PIL import Image
+
+def rows():
+    file = io.BytesIO()
+    Image.new("RGB", (2, 2), (8, 0, 0)).save(file, "PNG")
+    parts = [{"type": "image", "image": file.getvalue()}, {"type": "text", "text": "Red?"}]
+    rest = {"answer": "1", "verifier": "math", "source": "own", "extra": {}}
+    beside = {"prompt": "Red?", "images": [Image.new("RGB", (2, 2), (9, 0, 0))]}
+    return [{"prompt_id": "a", "prompt": [{"role": "user", "content": parts}], **rest},
+            {"prompt_id": "b", **beside, **rest}]
+"""
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_a_data_set_that_was_saved_with_images(made, tmp_path, several):
     feature = datasets.Image()
