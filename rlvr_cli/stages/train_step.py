@@ -22,10 +22,9 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.stages import advantage, batch as batches, common, origins, room, steps, updates
-from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
+from rlvr_cli.storage.shards import Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -127,16 +126,6 @@ def run(
     )
     distributed.broadcast(False)
     return written
-
-
-def logprobs(advantages: Shards, given: Path | None) -> Shards | None:
-    """The logprobs directory that was given, or that of each input next to it, if all have one."""
-    if given:
-        return Shards.open(given, "logprobs")
-    beside = [one.path.parent / "logprobs" for one in advantages.inputs]
-    if not all((path / MANIFEST).exists() for path in beside):
-        return None
-    return joined.join([Shards.open(path, "logprobs") for path in beside])
 
 
 def remarks(
