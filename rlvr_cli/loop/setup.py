@@ -133,7 +133,8 @@ def require_places(run: Path, config: RunConfig) -> None:
     if not run_folders.is_run(run):
         return
     train = config.train
-    model = "" if policies.is_hub_name(train.model) else train.model.removeprefix(policies.BUILTIN)
+    named = policies.is_hub_name(train.model) or train.model in policies.BUILTINS
+    model = "" if named else train.model
     for name, given in (("model", model), ("prompts", train.prompts), ("heldout", train.heldout)):
         if given and not Path(given).exists():
             places = (place for place in moved.nearby(run, given) if place.exists())

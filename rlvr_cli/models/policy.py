@@ -1,7 +1,7 @@
 """Policies on disk: where one is, what identifies it, and loading it.
 
-A policy is a Hugging Face directory, or one of adapters that name their base policy. `builtin`
-is the tiny one that is installed with rlvr.
+A policy is a Hugging Face directory, or one of adapters that name their base policy. `builtin` and
+`builtin-vl`, which reads images, are the tiny ones that are installed with rlvr.
 """
 
 import functools
@@ -30,8 +30,10 @@ from rlvr_cli.storage import fetched, moved
 from rlvr_cli.storage.shards import Shards
 
 BUILTIN = "builtin"
+BUILTIN_VL = "builtin-vl"  # reads images
 _SERVED = "served "
-_BUILTIN_PATH = Path(__file__).parents[1] / "fixtures" / "policy"
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
+BUILTINS = {BUILTIN: _FIXTURES / "policy", BUILTIN_VL: _FIXTURES / "vision_policy"}
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _TOKENIZER_FILES = (
     *_TOKENIZERS,
@@ -115,7 +117,7 @@ class Policy:
     def named_from(self, folder: Path) -> str:
         """The name to record in a directory, relative where the policy is a path."""
         is_path = self.identity or Path(self.name).exists()  # of weights that are kept elsewhere
-        if self.name == BUILTIN or not is_path:
+        if self.name in BUILTINS or not is_path:
             return self.name
         return fetched.named_from(Path(self.name), folder)
 
@@ -123,11 +125,11 @@ class Policy:
 def resolve(name: str) -> Policy:
     """The policy of a name.
 
-    That is `builtin`, a model's directory or hub name, a train-step directory, or a run, which
-    stands for its newest checkpoint.
+    That is `builtin` or `builtin-vl`, a model's directory or hub name, a train-step directory, or a
+    run, which stands for its newest checkpoint.
     """
-    if name == BUILTIN:
-        return Policy(_BUILTIN_PATH, BUILTIN)
+    if name in BUILTINS:
+        return Policy(BUILTINS[name], name)
     path = checkpoints.policy_in(Path(name)) or Path(name)
     if not checkpoints.is_model(path) and (error := checkpoints.missing(path)):
         raise error
@@ -213,7 +215,7 @@ def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
             f"there is no policy at `{path}`, which `{folder}` names",
             f"say where it is now: `{flag} {shlex.quote(next(near, 'DIR'))}`",
         )
-    return resolve(path if name != BUILTIN and is_path else name)
+    return resolve(path if name not in BUILTINS and is_path else name)
 
 
 def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alone", "absent"]:

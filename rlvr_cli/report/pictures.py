@@ -7,9 +7,10 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rlvr_cli.errors import UserError
 from rlvr_cli.interop import turns
 from rlvr_cli.report import thumbnails
 from rlvr_cli.report.code import escaped
@@ -86,18 +87,32 @@ def album(prompts: Iterable[Shards | None], asked: Iterable[str], most_bytes: in
     too small even so are in words.
     """
     different = {one.digest: one for one in prompts if one}
-    sources = [own for one in different.values() if (own := Images.of(one))]
-    if not sources:
+    sources, missing = _sources(different.values())
+    if not sources and not missing:
         return Album()
     shown = (sha256 for text in asked for of_turn in of_messages(text) for sha256 in of_turn)
-    images = [_image(sha256, sources) for sha256 in dict.fromkeys(shown)]
+    names = list(dict.fromkeys(shown))
+    images = [own.image(name) for name in names if (own := _source(name, sources))]
     urls, side = _embedded(images, most_bytes)
-    pictures = {one.sha256: _picture(one, urls.get(one.sha256, ""), side) for one in images}
-    return Album(pictures, _note(images, urls))
+    pictures = {name: Picture(name[:12], f"image {name[:12]}", 0, 0) for name in names}
+    pictures |= {one.sha256: _picture(one, urls.get(one.sha256, ""), side) for one in images}
+    return Album(pictures, " ".join([*missing, *_notes(images, urls)]))
 
 
-def _image(sha256: str, sources: Sequence[Images]) -> Image:
-    return next((one for one in sources if sha256 in one), sources[0]).image(sha256)
+def _sources(prompts: Iterable[Shards]) -> tuple[list[Images], list[str]]:
+    """The images of each directory that has some, and why those of others cannot be read."""
+    sources, missing = [], []
+    for one in prompts:
+        try:
+            if own := Images.of(one):
+                sources.append(own)
+        except UserError as error:
+            missing.append(f"Images are named and not shown: {error}.")
+    return sources, missing
+
+
+def _source(sha256: str, sources: Sequence[Images]) -> Images | None:
+    return next((one for one in sources if sha256 in one), None)
 
 
 def of_messages(messages: str) -> list[list[str]]:
@@ -154,17 +169,17 @@ def _picture(image: Image, url: str, side: int) -> Picture:
     )
 
 
-def _note(images: list[Image], urls: dict[str, str]) -> str:
-    count, notes = len(images), []
+def _notes(images: list[Image], urls: dict[str, str]) -> Iterator[str]:
+    """How many images are not shown, and why."""
+    count = len(images)
     without_pillow = sum(not _can_embed(one) for one in images)
     if without_pillow:
-        notes.append(
+        yield (
             f"{plural.of(without_pillow, 'image')} of {count:,} are named and not shown, because "
             "Pillow is not installed: pip install 'rlvr[images]'."
         )
     if left := count - len(urls) - without_pillow:
-        notes.append(
+        yield (
             f"{plural.of(left, 'image')} of {count:,} are named and not shown; --max-mb sets how "
             "much the page may hold."
         )
-    return " ".join(notes)

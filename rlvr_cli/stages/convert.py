@@ -60,7 +60,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
 def _place(model: str) -> tuple[str, Policy | None]:
     """Where transformers finds the model, and the adapters to merge if they are what was named."""
     path = Path(model)
-    if model != policies.BUILTIN:
+    if model not in policies.BUILTINS:
         if policies.is_hub_name(model) or path.is_file():
             return model, None
         found = checkpoints.policy_in(path)

@@ -31,10 +31,9 @@ from rlvr_cli.stages import (
     steps,
     updates,
 )
-from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
+from rlvr_cli.storage.shards import Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -139,16 +138,6 @@ def run(
     return written
 
 
-def logprobs(advantages: Shards, given: Path | None) -> Shards | None:
-    """The logprobs directory that was given, or that of each input next to it, if all have one."""
-    if given:
-        return Shards.open(given, "logprobs")
-    beside = [one.path.parent / "logprobs" for one in advantages.inputs]
-    if not all((path / MANIFEST).exists() for path in beside):
-        return None
-    return joined.join([Shards.open(path, "logprobs") for path in beside])
-
-
 def remarks(
     advantages: Shards, policy: Policy, options: UpdateOptions, rollouts: Path | None
 ) -> Iterator[str]:
@@ -227,11 +216,29 @@ def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
             "use --trainer deepspeed, or start one process",
         )
     lora.check(policy.path, options)
+    if options.train_vision:
+        _check_vision(options, policy)
     if options.old_logprobs == "rollout" and "behaviour_logp" in objective.needs:
         raise UsageError(
             "--old-logprobs is rollout, so the ratio is taken against the behaviour policy; this "
             "objective would correct for that policy once more",
             "use --old-logprobs recompute",
+        )
+
+
+def _check_vision(options: UpdateOptions, policy: Policy) -> None:
+    """Refuses --train-vision where there is nothing to train by it, or no exact way to do so."""
+    if not policies.reads_images(policy):
+        raise UsageError(
+            f"--train-vision is given, and `{policy.name}` reads text alone",
+            "leave --train-vision out",
+        )
+    name, chosen = registry.parse("training", options.trainer)
+    if name == "deepspeed" and (chosen["zero"] == 3 or chosen["offload"] != "none"):
+        raise UsageError(
+            f"--train-vision is given, and --trainer {options.trainer} keeps gradients of earlier "
+            "updates where rows have no images",
+            "use --trainer deepspeed:zero=2, or leave --train-vision out",
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.interop.turns import fingerprint, turns
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.lineage import Lineage
@@ -47,6 +47,7 @@ class DirectoryIndex(Index):
         )
         self._starts = np.cumsum([0, *(len(part) for part in tables)])
         self._matching: dict[str, np.ndarray] = {}
+        self._without_images = ""  # why, where the prompts' images cannot be read
         self._shards = {
             "rollouts": rollouts,
             "scores": scores,
@@ -124,6 +125,7 @@ class DirectoryIndex(Index):
             advantage.get("advantage"),
             {name: np.array(v, dtype=np.float64) for name, v in values.items() if v is not None},
             images=self._images.images_of(rollout["prompt_id"]) if self._images else (),
+            others={"images": self._without_images} if self._without_images else {},
         )  # fmt: skip
 
     def asked(self, prompt: int) -> tuple[int | None, int | None]:
@@ -142,7 +144,12 @@ class DirectoryIndex(Index):
 
     @functools.cached_property
     def _images(self) -> Images | None:
-        return Images.of(self.lineage.prompts) if self.lineage.prompts else None
+        """Those of the prompts; None where there are none, or they cannot be read."""
+        try:
+            return Images.of(self.lineage.prompts) if self.lineage.prompts else None
+        except UserError as error:
+            self._without_images = f"cannot be read: {error}; {error.hint}"
+            return None
 
     @functools.cached_property
     def _prompts(self) -> dict[str, tuple[str, str | None]]:

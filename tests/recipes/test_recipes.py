@@ -19,6 +19,7 @@ every_recipe = pytest.mark.parametrize("name", PAPERS)
 FAMILIES = {
     "apo": ("Qwen/Qwen2.5-Math-7B", 240, 512, 32, 8, 2048 - 512),
     "apmpo": ("Qwen/Qwen2.5-Math-1.5B-Instruct", 400, 512, "*", 8, "*"),
+    "apmpo-vl": ("Qwen/Qwen2.5-VL-3B-Instruct", 400, 512, "*", 8, "*"),
     "quatro": ("Qwen/Qwen2.5-Math-1.5B", "*", 256, 64, 8, 1024),
     "iac": ("Qwen/Qwen3-4B", 2000, 64, "*", 8, "*"),
     "iac-8b": ("Qwen/Qwen3-8B", 2000, 64, "*", 8, "*"),
@@ -55,6 +56,10 @@ TABLE = {
     "apmpo-grpo": ("apmpo", {"grpo": CLIP | COMPLETIONS, "kl": KL}),
     "apmpo-dapo": ("apmpo", {"dapo": DAPO, "kl": KL}),
     "apmpo-gmpo": ("apmpo", {"gmpo": {"clip": 0.4}, "kl": KL}),
+    "apmpo-vl": ("apmpo-vl", {"apmpo": FAC | {"gamma": 0.8, "kl": 0.001, "ddof": 0}}),
+    "apmpo-vl-grpo": ("apmpo-vl", {"grpo": CLIP | COMPLETIONS, "kl": KL}),
+    "apmpo-vl-dapo": ("apmpo-vl", {"dapo": DAPO, "kl": KL}),
+    "apmpo-vl-gmpo": ("apmpo-vl", {"gmpo": {"clip": 0.4}, "kl": KL}),
     "quatro": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
     "quatro-stress-rate": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
     "quatro-stress-epochs": ("quatro", {"quatro": {"delta": 0.1}, "kl": VERL_KL}),
@@ -67,7 +72,7 @@ TABLE = {
     "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": DUAL, "kl": {}}),
     "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": DUAL, "kl": {}}),
     "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": DUAL}),
-    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl": {}}),
+    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl-in-reward": {}}),
     "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP | {"zero_equal": False}, "dual-clip": DUAL}),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
@@ -158,7 +163,7 @@ def test_what_verl_does_unless_told_otherwise_is_the_same_in_all_that_it_trained
     is_clipped = made.clip is not None and made.ratio == "token"
     own = bool({"dapo", "ce-gppo"} & set(parts))  # their authors' code has 10
     without = {"clip-cov", "kl-cov"} & set(parts)  # losses of verl's without a dual clip
-    is_verls = family != "apmpo" and not without  # whose paper names no trainer
+    is_verls = family not in ("apmpo", "apmpo-vl") and not without  # whose paper names no trainer
     bound = 10 if own else 3 if is_verls and is_clipped else None
     assert made.dual_clip == bound
     assert ("dual-clip" in parts) == (bound is not None and "dapo" not in parts)

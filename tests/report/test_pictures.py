@@ -1,6 +1,7 @@
 """Images of prompts on the page: small, once each, at their places."""
 
 import re
+import shutil
 import sys
 
 import pytest
@@ -100,6 +101,16 @@ def test_a_picture_whose_place_was_cut_comes_after_the_text(many):
 def test_a_page_of_text_alone_has_no_style_for_pictures(report, imported):
     html = report(imported({"a": [("1", True), ("2", False)]})).html
     assert html.count("<style>") == 1 and "background-image" not in html and ".image" not in html
+
+
+def test_a_page_whose_images_are_gone_names_them(tmp_path, report):
+    prompts = pictured.directory(tmp_path / "old" / "prompts", [asked("a", SMALL, "?")])
+    pictured.answered(prompts, tmp_path / "old" / "done")
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    shutil.rmtree(tmp_path / "new" / "prompts" / "images")
+    html = report(tmp_path / "new" / "done").html
+    assert "Images are named and not shown" in html and not urls(html)
+    assert f'<span class="no-image">[image {SMALL.sha256[:12]}]</span>' in html
 
 
 def test_an_image_that_cannot_be_read_is_an_error_with_a_hint():

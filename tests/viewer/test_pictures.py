@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import re
+import shutil
 import struct
 import termios
 import threading
@@ -57,6 +58,20 @@ def test_a_prompt_without_images_says_so(view, done):
         assert screen.said == ["this prompt has no images"]
 
     view(done, act)
+
+
+def test_prompts_whose_images_are_gone_are_shown_without_them(view, tmp_path):
+    prompts = pictured.directory(tmp_path / "old" / "prompts", [asked("a", ONE, "?")])
+    pictured.answered(prompts, tmp_path / "old" / "done")
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    shutil.rmtree(tmp_path / "new" / "prompts" / "images")
+
+    async def act(screen):
+        assert "── images ──" in screen.text("#text") and "cannot be read" in screen.text("#text")
+        await screen.press("i")
+        assert screen.said == ["this prompt has no images"]
+
+    view(tmp_path / "new" / "done", act)
 
 
 @pytest.fixture

@@ -165,12 +165,23 @@ class DeepSpeedEngine:
     def updates(self) -> int:
         return max((int(state["step"]) for state in self._adam.state.values()), default=0)
 
-    def _local_batches(self, rows: list[Row]) -> list[list[int]]:
-        """This process' micro-batches, padded with empty ones to the largest count of any process.
+    def _local_batches(self, rows: list[Row]) -> list[tuple[list[int], list[Row]]]:
+        """This process' micro-batches: indices, and the rows to pass, which are never none.
 
-        Rows are dealt longest first, so the processes have nearly the same number of tokens.
+        The processes have as many each: the shortest row fills up for one that has no index left.
+        Rows with images are passed after the others, by all processes at the same time, as weights
+        that are divided are gathered, and gradients exchanged, by all of them.
         """
-        order = sorted(range(len(rows)), key=lambda i: -rows[i].size)
+        kinds = ([i for i, row in enumerate(rows) if not row.images],
+                 [i for i, row in enumerate(rows) if row.images])  # fmt: skip
+        return [batch for own in kinds if own for batch in self._batches_of(rows, own)]
+
+    def _batches_of(self, rows: list[Row], own: list[int]) -> list[tuple[list[int], list[Row]]]:
+        """The micro-batches of some of the rows.
+
+        They are dealt longest first, so the processes have nearly the same number of tokens.
+        """
+        order = sorted(own, key=lambda i: -rows[i].size)
         shares = [order[rank :: self._world.size] for rank in range(self._world.size)]
         cuts = [
             [
@@ -179,9 +190,9 @@ class DeepSpeedEngine:
             ]
             for share in shares
         ]
-        most = max(map(len, cuts))
-        own = cuts[self._world.rank]
-        return own + [[]] * (most - len(own))
+        most, mine = max(map(len, cuts)), cuts[self._world.rank]
+        filled: list[tuple[list[int], list[Row]]] = [(c, [rows[i] for i in c]) for c in mine]
+        return filled + [([], [rows[order[-1]]])] * (most - len(mine))
 
     @torch.no_grad()
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
@@ -189,8 +200,7 @@ class DeepSpeedEngine:
         logp_N = np.zeros(int(ends[-1]), np.float32)
         logps = np.split(logp_N, ends[:-1])  # views
         with self._pass.here():
-            for indices in self._local_batches(rows):
-                batch = [rows[i] for i in indices] or [_shortest(rows)]
+            for indices, batch in self._local_batches(rows):
                 stats = self._stats(batch, temperature=temperature)
                 for i, value_T in zip(indices, logprobs.unpad(stats.logp_BT, batch), strict=False):
                     logps[i][:] = value_T
@@ -209,10 +219,9 @@ class DeepSpeedEngine:
         """Adds the gradient of all of an update's rows: call it once before `update`."""
         batch_metrics = []
         cuts = self._local_batches(rows)
-        for number, indices in enumerate(cuts):
+        for number, (indices, batch) in enumerate(cuts):
             # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
             self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
-            batch = [rows[i] for i in indices] or [_shortest(rows)]
             with logprobs.recomputing(self.loaded.model, self._recompute), self._pass.here():
                 loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)
                 # DeepSpeed averages over processes; a padding batch adds nothing.
@@ -324,7 +333,3 @@ def _host(value: Tensor | None, parameter: Any) -> Tensor:
     """A full value in host memory; without ZeRO, `value` is None and the parameter is the value."""
     full = (parameter if value is None else value).detach().float()
     return tensor_files.on_host(full)
-
-
-def _shortest(rows: list[Row]) -> Row:
-    return min(rows, key=lambda row: row.size)

@@ -62,6 +62,10 @@ _END = ".,;: \t\n"
 _BEFORE = re.compile(
     r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\(?:approx|sim)(?![a-zA-Z])\s*"
 )
+# Of a number with several digits, where LaTeX's \sqrt takes the first of them alone.
+_ROOT = re.compile(
+    r"(?:√|(?<![a-zA-Z\\])sqrt(?![a-zA-Z]))\s*(?:([0-9]+(?:\.[0-9]+)?)|\(([^()]*)\))"
+)
 _CHARACTERS = str.maketrans({
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "π": r"\pi ",
     "√": r"\sqrt ", "∞": r"\infty ", "∪": r"\cup ", "∩": r"\cap ", "≤": r"\le ", "≥": r"\ge ",
@@ -134,7 +138,8 @@ def clean(text: str) -> str:
     Commands whose backslash was doubled on the way have one again, and each of the signs that
     mean the same has one spelling.
     """
-    text = text.strip().translate(_CHARACTERS).replace("...", r"\ldots ")
+    text = _ROOT.sub(lambda root: rf"\sqrt{{{root[1] or root[2]}}}", text.strip())
+    text = text.translate(_CHARACTERS).replace("...", r"\ldots ")
     if not text.isascii():
         text = _DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
     if "\\begin" not in text:

@@ -16,7 +16,7 @@ _SET_UNIT = re.compile(
     rf"(?P<quantity>.*?[0-9}})\]!i])\s*(?P<unit>(?:{_SET}\s*{_POWER}?\s*(?:/|\\cdot|\*|\\times)?\s*)+)"
 )
 _WITH_POWERS = re.compile(
-    r"(?P<quantity>.*?[0-9})\]])\s*\\(?:text|mathrm|mbox|textrm)\s*"
+    r"(?P<quantity>.*?(?:[0-9})\]]|\\pi))\s*\\(?:text|mathrm|mbox|textrm)\s*"
     r"\{(?P<unit>(?:[^{}]|\^\s*\{[^{}]*\})*[a-zA-Z](?:[^{}]|\^\s*\{[^{}]*\})*)\}"
     rf"(?P<power>\s*{_POWER}?)"
 )
@@ -29,7 +29,8 @@ _WORDS = re.compile(
     rf"(?P<unit>[a-zA-Z](?:[a-zA-Z ./,'()*-]|{_POWER})*)"
 )
 _KNOWN_BEHIND = re.compile(
-    r"(?P<quantity>.*[0-9})\]])\s+(?P<unit>[a-zA-Z][a-zA-Z /]*(?:\^\s*\{?-?[0-9]\}?)?)"
+    r"(?P<quantity>.*(?:[0-9})\]]|(?<![a-zA-Z])pi))\s+"
+    r"(?P<unit>[a-zA-Z][a-zA-Z /]*(?:\^\s*\{?-?[0-9]\}?)?)"
 )
 # Words that are part of an expression or sentence, behind which no unit stands.
 _NO_UNIT = frozenset(
@@ -192,7 +193,7 @@ def _known(word: str) -> str | None:
 def _is_unit(words: list[str]) -> bool:
     """Whether bare words are a unit rather than a product of variables."""
     first = re.sub(r"[^a-zA-Z]", "", words[0])
-    if _known(first) is not None:
+    if _known(first) is not None or (first.lower() in ("sq", "cu") and len(words) > 1):
         return True
     return len(first) > 2 and bool(_UNIT_WORD.search(first)) and first not in _ALPHABET
 
