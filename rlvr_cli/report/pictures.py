@@ -20,7 +20,7 @@ from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import plural
 
 _SAMPLED = 16  # images from which the size of all is taken
-_LEAST, _MOST = 96, 192  # CSS pixels of the longer side, to which smaller ones are enlarged
+_LEAST, _MOST = 128, 192  # CSS pixels of the longer side, to which smaller ones are enlarged
 _BREAK = r"(?:<br />)?\n?"
 
 
