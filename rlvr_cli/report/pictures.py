@@ -72,7 +72,7 @@ class Album:
             # A picture is a block: the breaks of lines around it would be empty lines.
             place = _BREAK + re.escape(turns.placeholder(sha256)) + _BREAK
             if re.search(place, head + tail):
-                head, tail = re.sub(place, picture, head), re.sub(place, picture, tail)
+                head, tail = (picture.join(re.split(place, part)) for part in (head, tail))
             elif tail:
                 tail += picture
             else:
