@@ -157,7 +157,8 @@ def description(options: argparse.Namespace, who: str, engine: str) -> dict[str,
 
 
 def config_of(folder: Path) -> dict[str, Any]:
-    return json.loads((Path(folder) / "config.json").read_text())
+    config = json.loads((Path(folder) / "config.json").read_text())
+    return {**config, **config.get("text_config", {})}
 
 
 @contextlib.contextmanager

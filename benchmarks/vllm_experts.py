@@ -90,7 +90,7 @@ def compare(path: Path, options: argparse.Namespace) -> dict:
     if options.quantization:
         spec += f",quantization={options.quantization}"
     sampler = registry.build("rollout", spec)(own.policy, own)
-    prompts = [own.tokenizer(text)["input_ids"] for text in TEXTS]
+    prompts = [(own.tokenizer(text)["input_ids"], ()) for text in TEXTS]
     gaps = {}
 
     def measure(name: str) -> None:

@@ -163,6 +163,7 @@ def _qwen(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
         vision |= {"out_hidden_size": _HIDDEN, "num_position_embeddings": 16}
         vision |= {"deepstack_visual_indexes": [0, 1]}
         others |= {"head_dim": size}
+        others["rope_parameters"]["mrope_interleaved"] = True  # which vLLM goes by
     names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL"}
     token = tokenizer.convert_tokens_to_ids
     config = getattr(transformers, f"{names[kind]}Config")(

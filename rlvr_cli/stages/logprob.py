@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli.algorithms.objective import COMPLETION_KL
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.memory_estimate import phases
@@ -100,13 +101,15 @@ def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
 
 def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the reference policy that an objective with these needs reads."""
-    columns = {"ref_logp": ("ref_logp",), "ref_topk": TOP_K}
-    return tuple(name for need in columns if need in needs for name in columns[need])
+    columns = {"ref_logp": ("ref_logp",), COMPLETION_KL: ("ref_logp",), "ref_topk": TOP_K}
+    read = (name for need in columns if need in needs for name in columns[need])
+    return tuple(dict.fromkeys(read))
 
 
 def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the policy before its update that an objective with these needs reads."""
-    return tuple(name for name in OF_POLICY if f"stored_{name}" in needs)
+    read = {"old_logp"} if COMPLETION_KL in needs else set()
+    return tuple(name for name in OF_POLICY if name in read or f"stored_{name}" in needs)
 
 
 def read_columns(needs: Iterable[str]) -> tuple[str, ...]:

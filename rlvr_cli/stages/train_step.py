@@ -31,10 +31,9 @@ from rlvr_cli.stages import (
     steps,
     updates,
 )
-from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
+from rlvr_cli.storage.shards import Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -137,16 +136,6 @@ def run(
     )
     distributed.broadcast(False)
     return written
-
-
-def logprobs(advantages: Shards, given: Path | None) -> Shards | None:
-    """The logprobs directory that was given, or that of each input next to it, if all have one."""
-    if given:
-        return Shards.open(given, "logprobs")
-    beside = [one.path.parent / "logprobs" for one in advantages.inputs]
-    if not all((path / MANIFEST).exists() for path in beside):
-        return None
-    return joined.join([Shards.open(path, "logprobs") for path in beside])
 
 
 def remarks(

@@ -130,7 +130,7 @@ def test_a_seed_decides_its_sample_and_prompts_of_one_seed_differ(ready, own):
 
 
 def test_weights_that_were_not_handed_over_are_noticed_and_then_handed_over(ready, trainer, own):
-    prompts = [own.tokenizer("24=")["input_ids"]]
+    prompts = [(own.tokenizer("24=")["input_ids"], ())]
     with torch.no_grad():
         for parameter in own.model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
@@ -213,7 +213,7 @@ def test_new_weights_of_experts_are_those_that_are_sampled_from(mixture):
     prompts = [request.prompt_token_ids for request in requests]
 
     def gap():
-        return agreement.measure(sampler, trainer, prompts, max_new_tokens=16)
+        return agreement.measure(sampler, trainer, [(p, ()) for p in prompts], max_new_tokens=16)
 
     def update():
         """Half of the completions made likelier, half unlikelier, by one large step."""

@@ -93,7 +93,7 @@ def ready(engine, trainer, own):
     return engine
 
 
-@pytest.mark.parametrize("kind", ["qwen2_5_vl", "smolvlm"])
+@pytest.mark.parametrize("kind", ["qwen2_5_vl", "qwen3_vl", "smolvlm"])
 def test_the_log_probs_of_each_kind_are_the_trainers(vision, kind):
     own = loaded(vision, kind)
     engine = registry.build("rollout", "vllm:max_length=256")(own.policy, own)
