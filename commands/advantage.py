@@ -20,6 +20,7 @@ def command(
     algo: options.StageAlgo = None,
     out: options.Out = None,
     rollouts: options.MovedRollouts = None,
+    logprobs: options.Logprobs = None,
     allow_singletons: Annotated[
         bool | None, typer.Option("--allow-singletons", help="one reward alone has advantage 0")
     ] = None,
@@ -45,7 +46,7 @@ def command(
     spec = objective.canonical((stored or "grpo") if algo is None else algo, stored)
     flags = begun.values(
         allow_singletons=allow_singletons, drop_uninformative=drop_uninformative, merge=merge
-    )
+    ) | {"logprobs": logprobs}
     if dry_run:
         resumed.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
         return console.say(f"advantage: {plural.of(source.rows, 'row')} by {spec}, into `{out}`")

@@ -8,7 +8,6 @@ sample and score.
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +28,7 @@ def command(
     algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
     seed: options.StageSeed = None,
     rollouts: options.MovedRollouts = None,
-    logprobs: Annotated[Path | None, typer.Option(help="default: next to the advantages")] = None,
+    logprobs: options.Logprobs = None,
     off_policy: Annotated[
         bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
     ] = False,
@@ -38,7 +37,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.models import which
-    from rlvr_cli.stages import dropped, train_step
+    from rlvr_cli.stages import common, dropped, train_step
 
     source, out = sources.directories(advantages, "advantages", out, "update")
     where = sources.moved_to(rollouts, "rollouts", source)
@@ -46,7 +45,7 @@ def command(
     chosen = begun.options(config.UpdateOptions, given)
     policy, said = which.sampled(source.parent("rollouts", where), model)
     how = begun.values(seed=seed) | {"algo": algo, "rollouts": where, "off_policy": off_policy}
-    how["logprobs"] = train_step.logprobs(source, logprobs)
+    how["logprobs"] = common.logprobs_of(source, logprobs)
     if dry_run:
         begun.rehearse(train_step.run, source, out, policy, chosen, **how)
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")

@@ -52,7 +52,7 @@ class RolloutOptions:
     engine: str = option(
         "auto",
         "the rollout engine and its options; auto is graph on a GPU, transformers where graph "
-        "cannot run the model and on a CPU",
+        "cannot run the model and on a CPU; vllm on a GPU where prompts have images",
         earlier="transformers",
     )
     overlong: Literal["error", "skip", "truncate"] = option(

@@ -190,7 +190,7 @@ def test_verifiers_and_metrics_load_no_torch(tmp_path):
 )  # fmt: skip
 def test_a_command_without_a_model_imports_neither_torch_nor_transformers(known, tmp_path, words):
     words = [word.format(tmp=tmp_path, known=known) for word in words]
-    heavy = ("torch", "transformers", "datasets", "sklearn")
+    heavy = ("torch", "transformers", "datasets", "sklearn", "PIL")
     code = f"import json, sys\nfrom rlvr_cli.cli import app\ncode = app.run({words})\n"
     code += f"print(json.dumps([code, [n for n in {heavy} if n in sys.modules]]))"
     command = [sys.executable, "-c", code]

@@ -1,7 +1,8 @@
 """The policy that every run starts from: a pretrained model after a short supervised start.
 
-The start is kept as adapters of some 10 MB, which travel where the weights do not; each machine
-merges them into the model, in float32 on the CPU, so that all runs start from equal weights.
+The start is kept as adapters of some 2.5 MB, which travel where the weights do not; each machine
+merges them into the model, in float32 on the CPU, so that all runs start from equal weights. Those
+of the gathered runs are in benchmarks/results, and are taken from there.
 
 Shapes: B rows, S prompt and completion tokens.
 """
@@ -19,8 +20,9 @@ from torch.nn.functional import cross_entropy
 
 from lm import tasks
 
-RANK, BATCH, RATE, WARM_UP = 16, 64, 1e-3, 10
+RANK, BATCH, RATE, WARM_UP = 4, 64, 1e-3, 10
 WEIGHTS = "adapter_model.safetensors"
+KEPT = Path(__file__).resolve().parents[1] / "results/lm-starts"
 
 
 def digest(path: Path) -> str:
@@ -98,11 +100,18 @@ def merge(base: Path, adapters: Path, out: Path) -> None:
     AutoTokenizer.from_pretrained(base).save_pretrained(out)
 
 
+def kept(task: str, examples: int) -> Path:
+    """Where the adapters of gathered runs are."""
+    return KEPT / f"{task}-{examples}"
+
+
 def make(base: Path, task: str, examples: int, folder: Path) -> Path:
     """The start of a task, made or merged unless it is there; the model itself, if no examples."""
     if not examples:
         return base
     adapters, policy = folder / "adapters", folder / "policy"
+    if not adapters.exists() and (there := kept(task, examples)).exists():
+        shutil.copytree(there, adapters)
     if not (adapters / WEIGHTS).exists():
         beside = folder / "adapters.part"
         shutil.rmtree(beside, ignore_errors=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ADVANTAGE = "advantage"
 KEEP = "keep"
+COMPLETION_KL = "completion_kl"
 LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
 
 
@@ -44,6 +45,7 @@ class Step:
     max_length: int  # tokens, the longest completion that sampling allows
     parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum; none of any other
     truncated_N: Tensor | None = None  # bool; cut at the limit; where an objective needs it
+    kl_N: Tensor | None = None  # nats, sum of log pi_old - log pi_ref; where an objective needs it
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
@@ -56,6 +58,7 @@ class Step:
             self.max_length,
             tuple(Part(part.weight, part.reward_N[chosen_N]) for part in self.parts),
             None if self.truncated_N is None else self.truncated_N[chosen_N],
+            None if self.kl_N is None else self.kl_N[chosen_N],
         )
 
 
@@ -126,10 +129,10 @@ class Objective:
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), `stored_NAME` (a column that the policy made before the update), or, for the estimator,
-    `correct`, `length`, `truncated` or `parts` (those of a reward that is a sum). `token_columns`
-    are made of the whole rollout batch before its first update, so that what they choose depends
-    neither on mini-batches nor on micro-batches; one named `advantage` is the tokens' own
-    advantage. `wholes` are made before each update, of a batch whose log-probs are the old ones.
+    `correct`, `length`, `truncated`, `completion_kl` or `parts` (those of a reward that is a sum).
+    `token_columns` are made of the whole rollout batch before its first update, so that what they
+    choose depends neither on mini-batches nor on micro-batches; one named `advantage` is that of
+    the tokens. `wholes` are made before each update, of a batch whose log-probs are the old ones.
     `clip` gives the bounds (distances below and above 1, or the column that holds one), with
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.

@@ -74,6 +74,9 @@ MovedRollouts = Annotated[
     list[Path] | None,
     typer.Option("--rollouts", help="where the rollouts moved to; repeatable for several inputs"),
 ]
+Logprobs = Annotated[
+    Path | None, typer.Option(help="what `rlvr logprob` made \\[default: next to the input]")
+]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 StageAlgo = Annotated[
     str | None, typer.Option("--algo", help="as in quatro:delta=0.05+kl \\[default: grpo]")

@@ -6,6 +6,9 @@ steps/000003/policy/_published.json   the digest of these, and what they were ca
 The manifest is written last, once and for all: what it names is what samples. Weights go when no
 step may name them any more, and the manifest stays. Nobody needs to look for readers: a step that
 is not trained names one of the newest `ahead` + 1, as it could not be opened otherwise.
+
+Nobody waits for a disk: a kill loses nothing, and what a power cut left of weights is told by its
+digest, and published again.
 """
 
 import contextlib
@@ -104,7 +107,7 @@ def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) 
     here, there = folder(run, step), read(run, step)
     atomic.make_folder(here)
     if there is None:
-        with atomic.whole_folder(here / WEIGHTS, replace=True) as temporary:
+        with atomic.whole_folder(here / WEIGHTS, replace=True, sync=False) as temporary:
             write(temporary)
         _complete(run, step, after)
         return

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms.objective import COMPLETION_KL, Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import UserError
 from rlvr_cli.evaluation import pass_at_k
@@ -116,7 +116,7 @@ class Run:
             with timer("logprob"):
                 logprobs = self._logprobs(rollouts, here / "logprobs", columns)
         with timer("advantage"):
-            advantages = self._advantages(scores, here / "advantages", is_stale=is_stale)
+            advantages = self._advantages(scores, here / "advantages", logprobs, is_stale=is_stale)
         self._prune(wait=True)  # room for the next checkpoint; one at a time is on its way to disk
         if saves and self.world.is_main_process:
             self.room.require(self.directory.path, step)
@@ -267,12 +267,16 @@ class Run:
         )  # fmt: skip
         return self._complete(logprobs, out)
 
-    def _advantages(self, scores: Shards, out: Path, *, is_stale: bool) -> Shards:
+    def _advantages(
+        self, scores: Shards, out: Path, logprobs: Shards | None, *, is_stale: bool
+    ) -> Shards:
         self._discard_of_others(out, scores)
         algo = preflight.corrected(self.config) if is_stale else self.config.train.algo
         advantages = None
         if self.world.is_main_process:
-            advantages = advantage.run(scores, out, algo=algo)
+            needs_them = COMPLETION_KL in self.objective.needs
+            where = logprobs.path if logprobs and needs_them else None
+            advantages = advantage.run(scores, out, algo=algo, logprobs=where)
         return self._complete(advantages, out)
 
     def _complete(self, shards: Shards | None, out: Path) -> Shards:

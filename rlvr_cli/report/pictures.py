@@ -20,7 +20,7 @@ from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import plural
 
 _SAMPLED = 16  # images from which the size of all is taken
-_LEAST, _MOST = 96, 192  # CSS pixels of the longer side, to which smaller ones are enlarged
+_LEAST, _MOST = 128, 192  # CSS pixels of the longer side, to which smaller ones are enlarged
 _BREAK = r"(?:<br />)?\n?"
 
 
@@ -72,7 +72,7 @@ class Album:
             # A picture is a block: the breaks of lines around it would be empty lines.
             place = _BREAK + re.escape(turns.placeholder(sha256)) + _BREAK
             if re.search(place, head + tail):
-                head, tail = re.sub(place, picture, head), re.sub(place, picture, tail)
+                head, tail = (picture.join(re.split(place, part)) for part in (head, tail))
             elif tail:
                 tail += picture
             else:

@@ -56,4 +56,4 @@ def made(image: Image, side: int) -> str:
 
 
 def _url(data: bytes, format: str) -> str:
-    return f"data:{_MEDIA[format]};base64,{base64.b64encode(data).decode()}"
+    return f"data:{_MEDIA.get(format, 'image/*')};base64,{base64.b64encode(data).decode()}"

@@ -16,7 +16,7 @@ from rlvr_cli.algorithms.objective import Objective, Part, Step
 from rlvr_cli.algorithms.terms import weight
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.runtime.later import torch
-from rlvr_cli.stages import common
+from rlvr_cli.stages import common, completion_kl
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
@@ -33,6 +33,7 @@ def run(
     allow_singletons: bool = False,
     drop_uninformative: bool = False,
     merge: bool = False,
+    logprobs: Path | None = None,
     share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
@@ -41,7 +42,8 @@ def run(
     Statistics may span the full rollout batch, so the rewards of all rows are held. A row without a
     reward gets a null advantage and is not kept; with `drop_uninformative` neither is a group
     whose rewards are all equal. A group is the completions of a prompt in one input, or with
-    `merge` in all of them.
+    `merge` in all of them. An estimator that needs log-probs has those of `logprobs`, by default
+    next to the scores.
     """
     spec = objectives.canonical(algo, begun_with(out).get("algo"))
     objective = objectives.build(spec)
@@ -52,13 +54,14 @@ def run(
         check_length(objective, longest)
     if merge:
         _require_one_prompt(sampled)
+    known = completion_kl.logprobs(objective, scores, sampled, logprobs)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
     def make(index: int) -> pa.Table:
         nonlocal table
         if table is None:
             table = _estimate(
-                objective, scores, sampled, merge, allow_singletons, drop_uninformative
+                objective, scores, sampled, known, merge, allow_singletons, drop_uninformative
             )
         part = table.slice(starts[index], starts[index + 1] - starts[index])
         return common.add_input(part, sampled, index)
@@ -73,7 +76,7 @@ def run(
         "advantages",
         "advantage",
         params,
-        {"scores": scores},
+        {"scores": scores} | ({"logprobs": known} if known else {}),
         len(scores),
         extra=objective.columns,
         only=common.only_with_input("advantages", sampled),
@@ -122,6 +125,7 @@ def _estimate(
     objective: Objective,
     scores: Shards,
     rollouts: Shards,
+    logprobs: Shards | None,
     merge: bool,
     allow_singletons: bool,
     drop_uninformative: bool,
@@ -155,6 +159,7 @@ def _estimate(
             for name, share in weights.items()
         ),
         truncated_N=_truncated(columns, present_N, rollouts) if by_end else None,
+        kl_N=torch.from_numpy(completion_kl.sums(logprobs, rollouts)) if logprobs else None,
     )
     _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():

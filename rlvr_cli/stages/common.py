@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime import distributed
-from rlvr_cli.storage import schema
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage import joined, schema
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 KEY = ["prompt_id", "sample_index"]
 _NOUNS = {"entropy": "an entropy", "max_prob": "a probability", "collision": "a probability"}
@@ -26,6 +26,16 @@ def together(shards: Shards | None, out: Path) -> Shards | None:
         return shards
     distributed.barrier()
     return shards or Shards.open(out)
+
+
+def logprobs_of(shards: Shards, given: Path | None) -> Shards | None:
+    """The logprobs directory that was given, or that of each input next to it, if all have one."""
+    if given:
+        return Shards.open(given, "logprobs")
+    places = [one.path.parent / "logprobs" for one in shards.inputs]
+    if not all((path / MANIFEST).exists() for path in places):
+        return None
+    return joined.join([Shards.open(path, "logprobs") for path in places])
 
 
 def zip_columns(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rlvr_cli.algorithms.objective import COMPLETION_KL
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.memory_estimate import phases
@@ -69,8 +70,10 @@ def run(
     }
     only = common.only_with_input("logprobs", rollouts, columns)
     plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=only)
-    load = functools.cache(load or (lambda source: _load(source, rollouts, micro_batch_tokens)))
     images_of = functools.cache(lambda source: row_images.of_rollouts(rollouts, source))
+    load = functools.cache(
+        load or (lambda source: _load(source, rollouts, micro_batch_tokens, any(images_of(source))))
+    )
 
     def make(index: int) -> pa.Table:
         part = rollouts.part(index)
@@ -89,9 +92,9 @@ def run(
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
-def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
+def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int, images: bool) -> Loaded:
     """The policy, if there is memory for a pass of it."""
-    shape, accelerator = shape_of(policy), device.here()
+    shape, accelerator = shape_of(policy, images=images), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
     rows = PaddedRows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
     phases.require(policy, phases.evaluation(shape, accelerator, rows), accelerator)
@@ -100,13 +103,15 @@ def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
 
 def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the reference policy that an objective with these needs reads."""
-    columns = {"ref_logp": ("ref_logp",), "ref_topk": TOP_K}
-    return tuple(name for need in columns if need in needs for name in columns[need])
+    columns = {"ref_logp": ("ref_logp",), COMPLETION_KL: ("ref_logp",), "ref_topk": TOP_K}
+    read = (name for need in columns if need in needs for name in columns[need])
+    return tuple(dict.fromkeys(read))
 
 
 def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the policy before its update that an objective with these needs reads."""
-    return tuple(name for name in OF_POLICY if f"stored_{name}" in needs)
+    read = {"old_logp"} if COMPLETION_KL in needs else set()
+    return tuple(name for name in OF_POLICY if name in read or f"stored_{name}" in needs)
 
 
 def read_columns(needs: Iterable[str]) -> tuple[str, ...]:

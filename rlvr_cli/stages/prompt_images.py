@@ -20,6 +20,7 @@ from rlvr_cli.terminal import plural
 
 NO_COLUMN = "none"  # the name of the column of images of prompts of which only the text is read
 _COLUMNS = ("images", "image")  # as data sets and TRL call it
+_FILE_NAME = "file_name"  # as folders of images for `datasets` have it, in metadata.jsonl
 _VIDEOS = ("videos", "video")
 
 
@@ -28,7 +29,7 @@ class RowImages:
 
     def __init__(self, data: DataSet, source: str, options: ImageOptions) -> None:
         """An error if the column that is named is not there."""
-        self.columns = _columns(data.rows, source, options.image_column)
+        self.columns = _columns(data, source, options.image_column)
         self._is_text = options.image_column == NO_COLUMN
         self._most = options.max_pixels
         if options.images is None:
@@ -99,16 +100,20 @@ def _has_bytes(value: Any) -> bool:
     return isinstance(value, bytes) or (isinstance(value, list) and any(map(_has_bytes, value)))
 
 
-def _columns(rows: list[dict[str, Any]], source: str, given: str | None) -> list[str]:
+def _columns(data: DataSet, source: str, given: str | None) -> list[str]:
     """The columns of images that are named, or the one of a known name that holds images."""
     if given == NO_COLUMN:
         return []
     if given:
-        names = [given] if given in rows[0] else given.split(",")
+        names = [given] if given in data.rows[0] else given.split(",")
         for name in names:
-            readers.column(rows, name, (), "--image-column", Path(source))
+            readers.column(data.rows, name, (), "--image-column", Path(source))
         return names
-    return [name for name in _COLUMNS if _holds_images(rows, name)][:1]
+    known = [name for name in _COLUMNS if _holds_images(data.rows, name)]
+    file = data.rows[0].get(_FILE_NAME) if data.rows else None
+    if not known and image_files.is_image(file) and (data.folder / str(file)).is_file():
+        return [_FILE_NAME]
+    return known[:1]
 
 
 def _holds_images(rows: list[dict[str, Any]], name: str) -> bool:

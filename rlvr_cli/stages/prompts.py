@@ -149,6 +149,8 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
             dropped += 1
             kept = messages.without_answer(prompt, row["prompt_id"])
             row = row | {"messages": json.dumps(kept)}
+            if row.get("images"):  # in the order of the messages, of which the last are gone
+                row["images"] = row["images"][: len(messages.images(kept))]
         rows.append(row)
     if not drop:
         return replace(source, remarks=tuple(said))

@@ -31,10 +31,9 @@ from rlvr_cli.stages import (
     steps,
     updates,
 )
-from rlvr_cli.storage import joined
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_extra, begun_with
+from rlvr_cli.storage.shards import Shards, begun_extra, begun_with
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -139,16 +138,6 @@ def run(
     return written
 
 
-def logprobs(advantages: Shards, given: Path | None) -> Shards | None:
-    """The logprobs directory that was given, or that of each input next to it, if all have one."""
-    if given:
-        return Shards.open(given, "logprobs")
-    beside = [one.path.parent / "logprobs" for one in advantages.inputs]
-    if not all((path / MANIFEST).exists() for path in beside):
-        return None
-    return joined.join([Shards.open(path, "logprobs") for path in beside])
-
-
 def remarks(
     advantages: Shards, policy: Policy, options: UpdateOptions, rollouts: Path | None
 ) -> Iterator[str]:
@@ -193,7 +182,8 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     """Refuses an update of the rows that a GPU has no memory for, before anything is loaded."""
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
-        shape, accelerator = shape_of(policy, options), device.here()
+        images = any(row.images for row in rows)
+        shape, accelerator = shape_of(policy, options, images=images), device.here()
         batch = phases.UpdateSize(len(rows), *lengths)
         estimate = phases.training(
             shape, options, accelerator, batch, size=distributed.current().size

@@ -6,6 +6,7 @@ columns stay in memory, texts wait in a `Spill`.
 Shapes: N completions, P prompts, U different prompts with their golds.
 """
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.interop import completions, readers
 from rlvr_cli.interop.completions import Batch, Stream
 from rlvr_cli.interop.turns import fingerprint, text, turns
+from rlvr_cli.terminal import plural
 from rlvr_cli.viewer.directories import matches
 from rlvr_cli.viewer.index import UNKNOWN, Columns, Detail, Index
 from rlvr_cli.viewer.spill import Spill
@@ -197,14 +199,14 @@ class _Store:
             value = readers.look_up(row, name)
             if value is None or name == completion or (name == "solution" and value == said):
                 continue
-            return name, json.dumps(value, default=str)
+            return name, json.dumps(value, default=_named)
         return "", None
 
     def _rest_of(self, row: dict[str, Any], shown: tuple[str, str]) -> str | None:
         """The columns of a row that are shown nowhere else, as JSON; None without any."""
         used = {name.partition(".")[0] for name in (*self.stream.has.values(), *shown)}
         rest = {n: v for n, v in row.items() if n not in used and n not in _RAW and v is not None}
-        return json.dumps(rest, ensure_ascii=False, default=str) if rest else None
+        return json.dumps(rest, ensure_ascii=False, default=_named) if rest else None
 
     def small(self) -> Columns:
         """The small columns; a sample without a number has its place among its prompt's."""
@@ -241,6 +243,13 @@ class _Store:
                 looked = [piece[name] for name in piece.schema.names if name != but]
                 done.append(np.logical_or.reduce([matches(c, wanted) for c in looked]))
             return np.concatenate(done) if done else np.zeros(0, bool)
+
+
+def _named(value: Any) -> str:
+    """What stands for a value that JSON has not: of bytes, as of an image, size and digest."""
+    if isinstance(value, bytes):
+        return f"{plural.size(len(value))}, {hashlib.sha256(value).hexdigest()[:12]}"
+    return str(value)
 
 
 def _plain(value: str | None) -> str | None:

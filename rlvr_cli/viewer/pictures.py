@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import struct
 import termios
 import tty
@@ -12,6 +13,7 @@ from pathlib import Path
 from rlvr_cli.storage import atomic, user_cache
 from rlvr_cli.storage.images import Image
 from rlvr_cli.terminal import plural
+from rlvr_cli.terminal.escape import shown
 from rlvr_cli.viewer import graphics
 from rlvr_cli.viewer.graphics import Protocol
 
@@ -20,7 +22,8 @@ _SUFFIXES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp"}
 
 def path(image: Image) -> Path:
     """Where the image is written: a file in the user's cache, named by the image's digest."""
-    return user_cache.folder() / "images" / f"{image.sha256[:16]}{_SUFFIXES[image.format]}"
+    name = re.sub(r"\W", "", image.sha256)[:16]
+    return user_cache.folder() / "images" / f"{name}{_SUFFIXES.get(image.format, '')}"
 
 
 def line(image: Image) -> str:
@@ -28,7 +31,7 @@ def line(image: Image) -> str:
     where = path(image)
     file = str(where) if where.exists() else "`i` shows it, or writes it to a file"
     size = f"{image.format} {image.width} × {image.height}, {plural.size(image.size)}"
-    return f"{image.sha256[:12]}  {size}: {file}"
+    return shown(f"{image.sha256[:12]}  {size}: {file}")
 
 
 def write(images: Sequence[Image]) -> list[Path]:

@@ -181,6 +181,7 @@ def measured_advantages(goal, rollouts, present):
         max_length=rollouts.max_length,
         parts=parts,
         truncated_N=torch.from_numpy(rollouts.truncated),
+        kl_N=torch.tensor([np.sum(row.old_logp - row.ref_logp) for row in rollouts.rows]),
     )
     return objective.advantages(goal, step)
 

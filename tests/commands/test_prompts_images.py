@@ -311,6 +311,46 @@ def test_texts_alone_are_read_with_no_column_of_images(made, tmp_path):
     assert "images" not in stored.schema.names and not (tmp_path / "made" / "images").exists()
 
 
+def test_a_folder_of_images_with_their_metadata(made, tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.png").write_bytes(png(4))
+    row = {"file_name": "a.png", "question": "Red?", "answer": "4"}
+    (tmp_path / "set" / "metadata.jsonl").write_text(json.dumps(row))
+    assert made(tmp_path / "set")[0] == [user(4, "Red?")]
+
+
+def test_images_of_an_answer_that_is_left_out_are_not_stored(made, tmp_path):
+    answer = {"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "So."}]}
+    row = {"messages": [*user("Draw."), answer], "images": [{"bytes": png(1)}], "answer": "1"}
+    assert made(parquet(tmp_path, [row]), "--drop-answer-turn")[0] == [
+        [{"role": "user", "content": "Draw."}]
+    ]
+    assert Images.of(Shards.open(tmp_path / "made")) is None
+
+
+def test_the_same_command_writes_a_lost_part_of_images_again(made, rlvr, tmp_path):
+    rows = [{"images": [{"bytes": png(i)}], "problem": "Red?", "answer": "2"} for i in (1, 2)]
+    source = parquet(tmp_path, rows)
+    made(source)
+    part = tmp_path / "made" / "images" / "part-00000.parquet"
+    before = part.read_bytes()
+    part.unlink()
+    made(source)
+    assert part.read_bytes() == before and rlvr("check", tmp_path / "made").code == 0
+
+
+def test_prompts_that_are_easy_go_with_their_images(made, rlvr, tmp_path):
+    rows = [{"images": [{"bytes": png(i)}], "id": str(i), "problem": "Red?", "answer": "2"}
+            for i in (1, 2)]  # fmt: skip
+    made(parquet(tmp_path, rows))
+    graded = [{"id": str(i), "completion": "x", "correct": i == 1} for i in (1, 2)]
+    assert rlvr("import", jsonl(tmp_path, *graded), "--out", tmp_path / "imported").code == 0
+    words = ("--drop-easiest", 0.5, "--scores", tmp_path / "imported" / "scores")
+    assert rlvr("prompts", tmp_path / "made", *words, "--out", tmp_path / "hard").code == 0
+    assert read(tmp_path / "hard") == [user(2, "Red?")]
+    assert len(Images.of(Shards.open(tmp_path / "hard"))) == 1
+
+
 def test_json_counts_the_different_images(rlvr, tmp_path):
     rows = [{"images": [{"bytes": png(i)}], "problem": "Red?", "answer": "2"} for i in (1, 2, 1)]
     source, out = parquet(tmp_path, rows), tmp_path / "made"

@@ -72,7 +72,7 @@ TABLE = {
     "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": DUAL, "kl": {}}),
     "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": DUAL, "kl": {}}),
     "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": DUAL}),
-    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl": {}}),
+    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl-in-reward": {}}),
     "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP | {"zero_equal": False}, "dual-clip": DUAL}),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),

@@ -13,6 +13,10 @@ import tty
 import numpy as np
 import pytest
 
+from rlvr_cli.stages import exchange
+from rlvr_cli.storage import images
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.terminal import plural
 from rlvr_cli.viewer import graphics, pictures
 from tests import pictured
 from tests.pictured import asked, drawn, stored
@@ -72,6 +76,24 @@ def test_prompts_whose_images_are_gone_are_shown_without_them(view, tmp_path):
         assert screen.said == ["this prompt has no images"]
 
     view(tmp_path / "new" / "done", act)
+
+
+def test_bytes_in_a_file_of_another_tool_are_named_by_size_and_digest(view, done, tmp_path):
+    file = tmp_path / "x.parquet"
+    exchange.send_out(Shards.open(done / "scores"), file, "verl")
+
+    async def act(screen):
+        text = screen.text("#text")
+        assert f"{plural.size(ONE.size)}, {ONE.sha256[:12]}" in text and "x89PNG" not in text
+        assert "Which of <image><image>has more?" in text
+
+    view(file, act, size=(160, 40))
+
+
+def test_what_a_directory_says_of_an_image_cannot_steer_the_terminal(tmp_path):
+    hostile = images.Image("../" * 20 + "x", "\x1b[2JPNG", 1, 1, 1, lambda: b"")
+    assert "\x1b" not in pictures.line(hostile)
+    assert pictures.path(hostile).resolve().parent == tmp_path / "cache" / "rlvr" / "images"
 
 
 @pytest.fixture

@@ -54,10 +54,10 @@ def build(
     `noise` 2 draws tokens in one pass, with noise that lets the rarest token win and with top-k and
     top-p that keep equals; noise 1, which directories without either are of, draws other tokens.
     `merge` computes queries, keys and values as one product, and gate and up. `deterministic` gives
-    a completion the same bits whatever is decoded with it, before and after an interruption; what
-    that costs on a GPU is not measured, and on a CPU each row is computed by itself. `cache` int8
-    keeps keys and values as 8-bit integers with a scale a position and head, in place of the
-    model's dtype; log-probs then differ from the trainer's.
+    a completion the same bits whatever is decoded with it, before and after an interruption, for a
+    quarter of the speed on a GPU; on a CPU each row is computed by itself. `cache` int8 keeps keys
+    and values as 8-bit integers with a scale a position and head, in place of the model's dtype;
+    log-probs then differ from the trainer's.
     """
     for name, value in (("rows", rows), ("least_rows", least_rows)):
         if value < 1:

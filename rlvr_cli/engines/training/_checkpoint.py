@@ -82,13 +82,13 @@ class TrainableWeights:
         }
         with tensor_files.saving() as save:
             tensor_files.write_split(save, flat, place)
-            self._write_weights(path, weights, save)
+            self._write_weights(path, weights, save, tensor_files.FILE_SIZE)
         self._write_companions(path)
 
     def publish(self, path: Path, weights: dict[str, Tensor]) -> None:
         """A model or adapters of named weights, in whatever precision they are."""
         with tensor_files.saving() as save:
-            self._write_weights(path, weights, save)
+            self._write_weights(path, weights, save, tensor_files.PUBLISHED_SIZE)
         self._write_companions(path)
 
     def _write_companions(self, path: Path) -> None:
@@ -97,7 +97,7 @@ class TrainableWeights:
                 (path / name).write_bytes(data)
 
     def _write_weights(
-        self, path: Path, weights: dict[str, Tensor], save: tensor_files.Save
+        self, path: Path, weights: dict[str, Tensor], save: tensor_files.Save, size: int
     ) -> None:
         model = self._model
         if self._base:
@@ -109,7 +109,7 @@ class TrainableWeights:
             model.save_pretrained(
                 path,
                 state_dict=self._state_dict(weights),
-                max_shard_size=tensor_files.FILE_SIZE,
+                max_shard_size=size,
             )
 
     def _state_dict(self, weights: dict[str, Tensor]) -> dict[str, Any]:
