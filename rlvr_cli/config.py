@@ -350,7 +350,9 @@ class ImageOptions:
     """How the images of a data set's prompts are read."""
 
     GROUP: ClassVar[str] = ESSENTIAL
-    image_column: str | None = option(None, "the column of images; none: texts alone")
+    image_column: str | None = option(
+        None, "columns of images, as in image_1,image_2; none: texts alone"
+    )
     images: str | None = option(
         None, "the folder in which relative paths of images begin; else that of the file"
     )
