@@ -117,7 +117,7 @@ def test_kernels_import_torch_and_triton_alone():
         (
             "PIL",
             "interop/image_files.py models/images.py models/processors.py report/thumbnails.py "
-            "viewer/graphics.py",
+            "tracking/pictures.py viewer/graphics.py",
         ),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),
