@@ -52,7 +52,7 @@ class RolloutOptions:
     engine: str = option(
         "auto",
         "the rollout engine and its options; auto is graph on a GPU, transformers where graph "
-        "cannot run the model and on a CPU",
+        "cannot run the model and on a CPU; vllm on a GPU where prompts have images",
         earlier="transformers",
     )
     overlong: Literal["error", "skip", "truncate"] = option(
@@ -345,7 +345,9 @@ class ImageOptions:
     """How the images of a data set's prompts are read."""
 
     GROUP: ClassVar[str] = ESSENTIAL
-    image_column: str | None = option(None, "the column of images; none: texts alone")
+    image_column: str | None = option(
+        None, "columns of images, as in image_1,image_2; none: texts alone"
+    )
     images: str | None = option(
         None, "the folder in which relative paths of images begin; else that of the file"
     )

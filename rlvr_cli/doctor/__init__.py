@@ -8,6 +8,8 @@ from rlvr_cli.doctor import data, fit, machine, tokens
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import engine_choice, policy as policies
+from rlvr_cli.stages import row_images
+from rlvr_cli.storage.shards import Shards
 
 
 def of_data(
@@ -24,7 +26,10 @@ def of_machine(model: str | None, run: RunConfig, processes: int) -> list[Findin
     findings = list(machine.examine())
     if model:
         policy = policies.resolve(model)
-        engine, _ = engine_choice.resolve(run.rollout.engine, policy, run.train_step.trainer)
+        given = [Shards.open(Path(run.train.prompts), "prompts")] if run.train.prompts else []
+        images = any(map(row_images.has_images, given))
+        trainer = run.train_step.trainer
+        engine, _ = engine_choice.resolve(run.rollout.engine, policy, trainer, images=images)
         run = replace(run, rollout=replace(run.rollout, engine=engine))
         findings += tokens.examine(policy)
         findings += (fits := list(fit.examine(policy, run, size=processes)))

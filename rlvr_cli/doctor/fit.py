@@ -34,12 +34,14 @@ def examine(
 ) -> Iterator[Finding]:
     """What each phase of such a run needs, on each of `size` devices."""
     device = device or devices.here()
-    shape = shape_of(policy, config.train_step)
     sampling, longest, given = config.rollout, _PROMPT_TOKENS, config.train.prompts
+    images = None
     if given:
         prompts = Shards.open(Path(given), "prompts")
         tables = chat.parts_with_raw(prompts)
-        longest = rollout.longest_prompt(policy, tables, sampling, Images.of(prompts))
+        images = Images.of(prompts)
+        longest = rollout.longest_prompt(policy, tables, sampling, images)
+    shape = shape_of(policy, config.train_step, images=images is not None)
     objective = objectives.build(config.train.algo)
     train = config.train_step
     yield Finding(

@@ -37,6 +37,7 @@ _DAMAGED = (  # what Pillow raises of files that are
     *(OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError),
     *(KeyError, AttributeError, struct.error, zlib.error, ZeroDivisionError),
 )
+_NAMES = ("bytes", "path", "url", "image")  # of what names an image in a struct
 _ORIENTATION = 0x0112  # the EXIF tag
 
 
@@ -65,7 +66,7 @@ def read(value: Any, folder: Folder, max_pixels: int | None = None) -> Image:
 def is_image(value: Any) -> bool:
     """Whether a value looks like an image: bytes, a struct of them or a path, a file's name."""
     if isinstance(value, dict):
-        return bool({"bytes", "path", "image", "url"} & set(value))
+        return not value.keys().isdisjoint(_NAMES)
     if isinstance(value, str):
         return value.lower().startswith(("data:image/", "http:", "https:", "file:")) or (
             value.lower().endswith(_SUFFIXES)
@@ -91,10 +92,8 @@ def pillow() -> Any:
 
 def data_of(value: Any, folder: Folder) -> bytes:
     """The bytes that a value names."""
-    if isinstance(value, dict):
-        if value.get("bytes") is not None:
-            return data_of(value["bytes"], folder)
-        value = next((value[n] for n in ("path", "url", "image") if value.get(n) is not None), None)
+    while isinstance(value, dict):
+        value = next((value[name] for name in _NAMES if value.get(name) is not None), None)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, os.PathLike):
@@ -107,7 +106,8 @@ def data_of(value: Any, folder: Folder) -> bytes:
     if scheme in ("http", "https"):
         raise Unusable(f"its image is `{value[:60]}`, and nothing is downloaded: name a file")
     if scheme == "file":
-        value = urllib.parse.unquote(urllib.parse.urlsplit(value).path)
+        value = urllib.parse.unquote(value[len("file:") :].removeprefix("//localhost"))
+        value = value.removeprefix("//")
     elif value.startswith(_BASE64) and len(value) > _LEAST_BASE64:
         return _of_base64(value)
     return _of_file(value, folder)

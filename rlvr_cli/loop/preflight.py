@@ -209,7 +209,7 @@ def require_memory_to_sample(
     if accelerator.kind == "cpu":
         return
     need = phases.rollout(
-        shape_of(policy),
+        shape_of(policy, images=images is not None),
         sampling,
         accelerator,
         prompt=rollout.longest_prompt(policy, prompts, sampling, images),
@@ -313,7 +313,7 @@ def require_memory(
     if config.train.eval_every:
         longest = max(longest, sampling_of_evaluations(config).max_new_tokens)
     needs = phases.run(
-        shape_of(policy, config.train_step),
+        shape_of(policy, config.train_step, images=images is not None),
         dataclasses.replace(
             config, rollout=dataclasses.replace(config.rollout, max_new_tokens=longest)
         ),

@@ -10,6 +10,7 @@ from typing import Any
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
+from rlvr_cli.memory_estimate import vision
 from rlvr_cli.models import loading, lora, policy as policies, pretrained, vision_part
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.device import Device
@@ -36,6 +37,7 @@ class Shape:
     head_trained: bool = True
     capped: bool = False  # attention scores, which eager attention then keeps in memory
     norms: int = 2  # of a layer, over hidden states; counted where scores are capped
+    tower: vision.Tower | None = None  # where prompts have images
 
     @property
     def attention(self) -> int:
@@ -48,8 +50,13 @@ class Shape:
 
 
 @functools.lru_cache(maxsize=8)
-def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
-    """The shape of a policy with the adapters that are to be trained; no weight is read."""
+def shape_of(
+    policy: Policy, options: UpdateOptions = UpdateOptions(), *, images: bool = False
+) -> Shape:
+    """The shape of a policy with the adapters that are to be trained; no weight is read.
+
+    For prompts with `images` it has the policy's vision tower.
+    """
     import torch
 
     path, reads_images = (policy.base or policy).path, policies.reads_images(policy)
@@ -85,6 +92,7 @@ def shape_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Shape:
         head_trained=head.requires_grad,
         capped=capped,
         norms=_norms(model, text) if capped else 2,
+        tower=vision.tower_of(policy, options) if images and reads_images else None,
     )
 
 

@@ -114,13 +114,26 @@ def _training(
     number, recompute = device.bytes_of(chosen["precision"]), options.recompute_activations
     count = min(max(1, options.micro_batch_tokens // batch.longest), -(-batch.rows // size))
     rows, predicted = PaddedRows(count * batch.longest, batch.longest), count * batch.completion
-    return trainer_state(shape, options, device, size) | {
+    parts = trainer_state(shape, options, device, size) | {
         "gradients": _gradients(shape, chosen, number, size),
         "activations": activations(shape, rows, number, recompute=recompute),
         "temporaries": largest_temporary(
             shape, rows, predicted, number, device, recompute=recompute
         ),
     }
+    if not (tower := shape.tower):
+        return parts
+    prompts = rows.tokens - predicted
+    computing = tower.computing(prompts, number, recompute=recompute)
+    if not tower.trained:  # done before the layers behind it begin
+        computing = max(0, computing - parts["activations"] - parts["temporaries"])
+    return parts | {"images": tower.pixels(prompts) + computing}
+
+
+def _images(shape: Shape, tokens: int, size: int) -> int:
+    """What the images of prompts of so many tokens take; nothing of prompts without any."""
+    tower = shape.tower
+    return tower.pixels(tokens) + tower.computing(tokens, size) if tower else 0
 
 
 def _gradients(shape: Shape, chosen: dict[str, Any], number: int, size: int) -> int:
@@ -188,6 +201,7 @@ def rollout(
         keys = length if device.kind == "cuda" else prompt  # attention reads all of a static cache
         prompts = forward(shape, PaddedRows(batch * prompt, prompt), number, keys=keys)
         step = forward(shape, PaddedRows(batch, 1), number, keys=length)
+        prompts += _images(shape, batch * prompt, number)
         return (reserved_bytes or {"weights": number * shape.parameters}) | {
             "keys and values": cache_bytes
             + cache_bytes // shape.layers,  # a layer's are copied as they grow
@@ -269,6 +283,8 @@ def evaluation(shape: Shape, device: Device, rows: PaddedRows) -> Requirement:
         "one pass": forward(shape, rows, 4),
         "logits": logits(shape, rows.tokens, device),
     }
+    if shape.tower:
+        parts["images"] = _images(shape, rows.tokens, 4)
     return Requirement("log-probs", parts, "--micro-batch-tokens with fewer tokens")
 
 

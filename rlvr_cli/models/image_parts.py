@@ -21,7 +21,7 @@ def is_one(part: dict[str, Any]) -> bool:
 def reference(part: dict[str, Any]) -> Any:
     """What names the image of a part: bytes, a path, a URL, a struct; None of a placeholder."""
     if isinstance(part.get("source"), dict):
-        return reference({"type": "image"} | part["source"] | {"type": "image"})
+        part = part["source"]
     if part.get("bytes") is not None:
         return {"bytes": part["bytes"], "path": part.get("path")}
     name = next((name for name in _NAMES if part.get(name) is not None), None)

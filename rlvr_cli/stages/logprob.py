@@ -70,8 +70,10 @@ def run(
     }
     only = common.only_with_input("logprobs", rollouts, columns)
     plan = Plan("logprobs", "logprob", params, {"rollouts": rollouts}, len(rollouts), only=only)
-    load = functools.cache(load or (lambda source: _load(source, rollouts, micro_batch_tokens)))
     images_of = functools.cache(lambda source: row_images.of_rollouts(rollouts, source))
+    load = functools.cache(
+        load or (lambda source: _load(source, rollouts, micro_batch_tokens, any(images_of(source))))
+    )
 
     def make(index: int) -> pa.Table:
         part = rollouts.part(index)
@@ -90,9 +92,9 @@ def run(
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
-def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int) -> Loaded:
+def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int, images: bool) -> Loaded:
     """The policy, if there is memory for a pass of it."""
-    shape, accelerator = shape_of(policy), device.here()
+    shape, accelerator = shape_of(policy, images=images), device.here()
     longest = common.longest(rollouts) if shape.capped else 1
     rows = PaddedRows(max(micro_batch_tokens, longest), longest)  # a row at least, however long
     phases.require(policy, phases.evaluation(shape, accelerator, rows), accelerator)

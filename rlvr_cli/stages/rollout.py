@@ -195,7 +195,7 @@ def load(
         )
         accelerator = replace(accelerator, free=accelerator.free - reserved_bytes)
     estimate = phases.rollout(
-        shape_of(policy),
+        shape_of(policy, images=images is not None),
         options,
         accelerator,
         prompt=longest_prompt(policy, [prompts], options, images),

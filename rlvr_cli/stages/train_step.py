@@ -182,7 +182,8 @@ def require_memory(policy: Policy, options: UpdateOptions, rows: Sequence[Row]) 
     """Refuses an update of the rows that a GPU has no memory for, before anything is loaded."""
     if rows:
         lengths = (max(row.size for row in rows), max(len(row.token_ids) for row in rows))
-        shape, accelerator = shape_of(policy, options), device.here()
+        images = any(row.images for row in rows)
+        shape, accelerator = shape_of(policy, options, images=images), device.here()
         batch = phases.UpdateSize(len(rows), *lengths)
         estimate = phases.training(
             shape, options, accelerator, batch, size=distributed.current().size

@@ -184,7 +184,28 @@ def packed(rng: random.Random, path: Path, data: bytes) -> Path:
 # ---- files
 
 
+PIXEL = (  # an image of one red pixel
+    "data:image/bmp;base64,Qk06AAAAAAAAADYAAAAoAAAAAQAAAAEAAAABABgAAAAAAAQAAADEDgAAxA4AAAAAAAAAAAAA"
+    "AAD/AA=="
+)
+
+
+def pictured(rng: random.Random) -> list[dict[str, Any]]:
+    """Rows of prompts with images, in a column or in the messages."""
+    part = rng.choice([{"type": "image_url", "image_url": {"url": PIXEL}}, {"image": PIXEL},
+                       {"type": "image", "source": {"data": PIXEL.partition(",")[2]}}])  # fmt: skip
+    asked = [{"role": "user", "content": [part, {"type": "text", "text": "Red?"}]}]
+    named = rng.choice([PIXEL, [PIXEL], {"path": PIXEL}, [{"bytes": None, "path": "a.png"}]])
+    rows = [
+        {"messages": asked},
+        {"question": "<image>Red?", rng.choice(["images", "image"]): named},
+    ]
+    return [rng.choice(rows) | {"answer": str(i)} for i in range(1 + rng.randrange(4))]
+
+
 def prompts(rng: random.Random) -> list[dict[str, Any]]:
+    if rng.random() < 0.2:
+        return pictured(rng)
     return [
         {"id": f"p{i}", "prompt": f"What is {i} + {i}?", "answer": str(2 * i),
          "verifier": rng.choice(SPECS), "source": "s", "extra": {"note": i}}

@@ -122,6 +122,10 @@ REFUSED = {
     "no base64": ("data:image/png;base64,????", "is no base64"),
     "a URL without data": ("data:image/png", "without data"),
     "a null byte": ("a\0b.png", "is not there"),
+    "a file of another machine": ("file://[host/a.png", "is not there"),
+    "a device": ("/dev/zero", "is no file"),
+    "numbers": ({"bytes": [137, 80]}, "is list, no bytes"),
+    "a number within": ({"url": 5}, "is int, no bytes"),
     "a long name": ("a" * 5000, "cannot be read"),
 }
 
@@ -167,6 +171,7 @@ def test_an_image_is_named_in_each_way_that_tools_have(tmp_path):
     text = base64.b64encode(data).decode()
     url = (tmp_path / "in" / "a b.png").as_uri()
     ways = [
+        url.replace("file://", "file://localhost"), url.replace("file://", "file:"),
         data, bytearray(data), {"bytes": data, "path": "gone.png"}, text,
         f"data:image/png;base64,{text}", f"data:image/png;base64,{text}".replace("+", "%2B"),
         "in/a b.png", {"bytes": None, "path": "in/a b.png"}, url, tmp_path / "in" / "a b.png",

@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
+from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import messages
+from rlvr_cli.models import messages, prompt_options
+from rlvr_cli.models.wording import Wording
 
 USER, GOLD = {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}
 
@@ -90,3 +93,62 @@ def test_the_turns_of_the_assistant_at_the_end_are_the_answer():
     assert messages.without_answer([USER, GOLD, USER, GOLD, GOLD], "a") == [USER, GOLD, USER]
     with pytest.raises(DataError, match="turns of the assistant alone"):
         messages.without_answer([GOLD], "a")
+
+
+def user(*parts):
+    """A user's turn; `#1` is an image, any other part is text."""
+    content = [
+        {"type": "image", "image": part} if part[:1] == "#" else {"type": "text", "text": part}
+        for part in parts
+    ]
+    return {"role": "user", "content": content}
+
+
+def test_parts_with_images_are_kept_in_order_and_texts_that_follow_each_other_are_one():
+    parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "b "}, {"type": "image"},
+             {"type": "text", "text": ""}, {"type": "image", "image": "#2"}]  # fmt: skip
+    (turn,), shape = messages.read([{"role": "user", "content": parts}], "a")
+    place = {"type": "image", "image": None}
+    assert turn["content"] == [{"type": "text", "text": "Ab "}, place, user("#2")["content"][0]]
+    assert shape is None and messages.images([turn]) == [None, "#2"]
+    assert messages.question([turn]) == "Ab "
+
+
+def test_stored_parts_are_read_as_they_are():
+    turns = [{"role": "system", "content": "Look."}, user("#1", "What?")]
+    assert messages.stored(json.dumps(turns), "a") == turns
+    assert messages.question(turns) == "What?" and messages.images(turns) == ["#1"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "text", "expected"),
+    [
+        (["#1", "What?"], "Q: What? Answer:", ["#1", "Q: What? Answer:"]),
+        (["a ", "#1", " b"], "<a  b>", ["<a ", "#1", " b>"]),
+        (["a", "#1", "b"], "b", ["#1", "b"]),
+        (["abc", "#1", "def", "#2"], "cdef", ["c", "#1", "def", "#2"]),
+        (["abc", "#1"], "", ["#1"]),
+        (["a", "#1", "b", "#2"], "other", ["#1", "#2", "other"]),
+        (["#1"], "new", ["#1", "new"]),
+        (["#1"], "", ["#1"]),
+    ],
+)
+def test_another_text_leaves_every_image(parts, text, expected):
+    assert messages.with_text(user(*parts)["content"], text) == user(*expected)["content"]
+
+
+@given(
+    st.lists(st.sampled_from(["#1", "#2", "ab", "a", "b "]), min_size=1), st.text("ab ", max_size=6)
+)
+def test_the_text_of_a_content_with_another_text_is_that_text(parts, text):
+    content = messages.merged(user(*parts)["content"])
+    changed = messages.with_text(content, text)
+    assert messages.text(changed) == text
+    assert messages.images([{"content": changed}]) == [part for part in parts if part[0] == "#"]
+
+
+def test_what_options_put_around_a_question_goes_around_its_text():
+    wording = Wording(prompt_options.resolved(RolloutOptions(suffix=" Think.")))
+    assert wording.turns("a", [user("#1", "What", "#2", "?")]) == [
+        user("#1", "What", "#2", "? Think.")
+    ]
