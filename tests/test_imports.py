@@ -103,7 +103,8 @@ def test_kernels_import_torch_and_triton_alone():
         (
             "vllm",
             "engines/rollout/vllm.py engines/rollout/_vllm_install.py "
-            "engines/rollout/_vllm_images.py engines/rollout/_vllm_weights.py",
+            "engines/rollout/_vllm_images.py engines/rollout/_vllm_weights.py "
+            "engines/serving/images.py",
         ),
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
