@@ -30,8 +30,10 @@ STAGES: dict[str, Any] = vars(config.RunConfig())
 OPTIONS = {option.name: option for stage in STAGES.values() for option in fields(stage)}
 FAMILIES = {
     "builtin": "the built-in policy on the built-in task",
+    "builtin-vl": "the built-in policy that reads images on its task",
     "apo": "Anchored Policy Optimization",
     "apmpo": "APMPO",
+    "apmpo-vl": "APMPO on images and text",
     "quatro": "QUATRO",
     "iac": "IAC, from When Sharpening Becomes Collapse",
     "dapo-iac-dlc": "DAPO with IAC and DLC",

@@ -190,8 +190,13 @@ class RunOptions:
     GROUP: ClassVar[str] = ESSENTIAL
     algo: str = option("grpo", "the objective, its options and modifiers")
     model: str = option("builtin", "the policy to start from")
-    prompts: str = option("", "prompts directory to train on; empty means the built-in task")
-    heldout: str = option("", "prompts directory to evaluate on; empty means the built-in task")
+    prompts: str = option(
+        "",
+        "prompts directory to train on, or a task as in task:shapes; empty means the built-in task",
+    )
+    heldout: str = option(
+        "", "prompts directory or task to evaluate on; empty means the task's held-out split"
+    )
     allow_overlap: bool = option(
         False,
         "train on prompts that stand in the held-out set too, and say how many",

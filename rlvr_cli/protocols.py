@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -335,4 +335,17 @@ class Tracker(Protocol):
 
     def finish(self) -> None:
         """Returns once all that was logged is kept."""
+        ...
+
+
+@runtime_checkable
+class ImageTracker(Protocol):
+    """A tracker that shows images, too."""
+
+    def log_images(self, step: int, images: dict[str, list[Any]]) -> None:
+        """Keeps the images of the prompts of the samples, by the id of each prompt.
+
+        It is called before `log` of the first evaluation that is sent. An image has `sha256`,
+        `format` (PNG, JPEG or WEBP), `width`, `height` and its bytes by `read()`.
+        """
         ...

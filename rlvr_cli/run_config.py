@@ -24,14 +24,15 @@ def load(
 ) -> RunConfig:
     """A run's configuration: defaults, a recipe, then the files in order, then the flags given.
 
-    Without a recipe, a run of the built-in policy on the built-in task starts from `builtin`. A
-    run that was begun has `stored` its configuration: it takes the place of the defaults.
+    Without a recipe, a run of a built-in policy on its own task starts from `builtin` or from
+    `builtin-vl`. A run that was begun has `stored` its configuration: it takes the place of the
+    defaults.
     """
     layers = [_read(path) for path in paths] + [given]
     if stored is not None:
         return _merge([_read(_recipe_path(recipe)), *layers] if recipe else layers, stored)
-    if recipe is None and is_builtin(_merge(layers)):
-        recipe = "builtin"
+    if recipe is None:
+        recipe = builtin_recipe(_merge(layers))
     if recipe is None:
         return _merge(layers)
     config = _merge([_read(_recipe_path(recipe)), *layers])
@@ -71,8 +72,20 @@ def _recipe_path(name: str) -> Path:
 
 
 def is_builtin(config: RunConfig) -> bool:
-    """Whether a run trains the built-in policy on the built-in task."""
-    return (config.train.model, config.train.prompts) == ("builtin", "")
+    """Whether a run trains a built-in policy on the built-in task that it knows."""
+    return builtin_recipe(config) is not None
+
+
+def builtin_recipe(config: RunConfig) -> str | None:
+    """The recipe of a run of a built-in policy on its own task; None of any other run.
+
+    Where no model is named (`builtin` is the default), the task decides which one it is.
+    """
+    model, prompts = config.train.model, config.train.prompts
+    if (model, prompts) == ("builtin", ""):
+        return "builtin"
+    is_of_images = prompts.startswith("task:") and prompts.split(":")[1] == "shapes"
+    return "builtin-vl" if is_of_images and model in ("builtin", "builtin-vl") else None
 
 
 def _merge(

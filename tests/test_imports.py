@@ -103,7 +103,8 @@ def test_kernels_import_torch_and_triton_alone():
         (
             "vllm",
             "engines/rollout/vllm.py engines/rollout/_vllm_install.py "
-            "engines/rollout/_vllm_images.py engines/rollout/_vllm_weights.py",
+            "engines/rollout/_vllm_images.py engines/rollout/_vllm_weights.py "
+            "engines/serving/images.py",
         ),
         ("deepspeed", "engines/training/deepspeed.py"),
         ("peft", "models/lora.py"),
@@ -116,8 +117,8 @@ def test_kernels_import_torch_and_triton_alone():
         ("pint", "verification/mathematics/units.py"),
         (
             "PIL",
-            "interop/image_files.py models/images.py models/processors.py report/thumbnails.py "
-            "viewer/graphics.py",
+            "fixtures/make_vision_policy.py interop/image_files.py models/images.py "
+            "models/processors.py report/thumbnails.py tracking/pictures.py viewer/graphics.py",
         ),
         ("textual", "viewer/app.py viewer/keys.py viewer/panes.py"),
         ("gguf", "stages/convert.py"),

@@ -15,7 +15,7 @@ from rlvr_cli.models import chat, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
-from rlvr_cli.stages import agreement, logprob, rollout, room, train_step
+from rlvr_cli.stages import agreement, logprob, rollout, room, task_prompts, train_step
 from rlvr_cli.storage import disk
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
@@ -122,11 +122,12 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
 
 def _prompts(policy: Policy, config: RunConfig) -> Iterator[agreement.Prompt]:
     """Ten prompts: the first to train on, or plain ones of our own."""
-    if not config.train.prompts:
+    given = task_prompts.directory(config.train.prompts)
+    if given is None:
         tokenizer = policies.load_tokenizer(policy)
         yield from (([*tokenizer(text)["input_ids"]], ()) for text in _TEXTS)
         return
-    prompts = Shards.open(Path(config.train.prompts), "prompts")
+    prompts = Shards.open(given, "prompts")
     rows = chat.with_raw(prompts, range(min(_PROMPTS, prompts.rows)))
     encoder, images = chat.encoder(policy, config.rollout), Images.of(prompts)
     for row in rows.to_pylist():

@@ -38,10 +38,10 @@ def build(*, choices: bool = False) -> Layout:
     def read(row: dict[str, Any]) -> dict[str, Any]:
         value, letter, options = _gold(row)
         problem = _problem(row)
-        fields = {"answer": value, "verifier": "math", "used": {*_TEXTS, "answer"}}
-        if choices and letter is None:
-            raise Unusable("it has no `choices`")
+        fields: dict[str, Any] = {"answer": value, "verifier": "math", "used": {*_TEXTS, "answer"}}
         if choices:
+            if letter is None:
+                raise Unusable("it has no `choices`")
             letters = string.ascii_uppercase[: len(options)]
             lines = [f"{label}. {text}" for label, text in zip(letters, options, strict=True)]
             problem = "\n".join([problem, "", *lines])

@@ -11,7 +11,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.checkpoints import CHECKPOINT
-from rlvr_cli.stages import golds, prompt_rewards
+from rlvr_cli.stages import golds, prompt_rewards, task_prompts
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import run_folders
@@ -113,7 +113,7 @@ def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, Sele
         ("train", train.prompts, selection),
         ("heldout", train.heldout, Selection()),
     ):
-        folder = Path(given) if given else run / "prompts" / split
+        folder = task_prompts.directory(given) or run / "prompts" / split
         if given or (folder / MANIFEST).exists():
             found.append((Shards.open(folder, "prompts"), chosen))
     return found

@@ -5,6 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop import by_source, launching, preflight, setup
+from rlvr_cli.loop import by_source, launching, setup
 from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.stored_config import resumed
 from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
-from rlvr_cli.stages import dropped, rollout_remarks, train_step, unanswered
+from rlvr_cli.stages import dropped, rollout_remarks, task_prompts, train_step, unanswered
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
@@ -43,9 +44,9 @@ def configuration(
         _say_begun(out, chosen, given)
         return out, chosen
     chosen = run_config.load(files, given, recipe)
-    own = chosen.train.prompts if chosen.train.model == policies.BUILTIN else ""
-    if own and not run_config.names("model", files, given, recipe):
-        which.require_named(Shards.open(Path(own), "prompts"))
+    is_unnamed = not run_config.names("model", files, given, recipe)
+    if is_unnamed and chosen.train.model == policies.BUILTIN:
+        chosen = _with_policy(chosen)
     if out:
         return out, chosen
     out = Path("runs") / run_name(chosen, recipe)
@@ -61,6 +62,15 @@ def configuration(
         )
     _say_begun(out, stored, given)
     return out, stored
+
+
+def _with_policy(config: RunConfig) -> RunConfig:
+    """The run with the built-in policy for its prompts; an error if they are of no such task."""
+    given = task_prompts.directory(config.train.prompts)
+    if given is None:
+        return config
+    name = which.builtin(Shards.open(given, "prompts"))
+    return replace(config, train=replace(config.train, model=name))
 
 
 def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -> None:
@@ -97,7 +107,8 @@ def _say_builtin(out: Path, config: RunConfig) -> None:
     """Says that a run trains what is built in, and of a new one how it would train another."""
     if not run_config.is_builtin(config):
         return
-    what = f"the built-in tiny policy on the built-in task `{preflight.BUILTIN_TASK}`"
+    task = task_prompts.of_split(config.train, "train") or ""
+    what = f"the built-in tiny policy on the built-in task `{task.partition(':')[0]}`"
     if RunDirectory(out).begun() is None:
         what = f"`{out}` is a new run of {what}; --model and --prompts name others"
     console.say(f"train: {what}")
@@ -135,7 +146,8 @@ def train(
             return train(out, config, track=track, as_json=as_json, others=others)
     _say_builtin(out, config)
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
-    console.reads(*filter(None, (config.train.prompts, config.train.heldout)))
+    given = (config.train.prompts, config.train.heldout)
+    console.reads(*filter(task_prompts.directory, given))
     setup.require_places(out, config)
     config, said = setup.settled(config)
     policy = policies.resolve(config.train.model)
@@ -313,7 +325,7 @@ def _report(out: Path, config: RunConfig) -> dict[str, Any]:
 
 def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
     out, best_step = directory.path, directory.best_step()
-    heldout = config.train.heldout or out / "prompts" / "heldout"
+    heldout = task_prompts.directory(config.train.heldout) or out / "prompts" / "heldout"
     best, last = (directory.of("steps", s) / "update" for s in (best_step, config.train.steps))
     other = "grpo" if config.train.algo.startswith("quatro") else "quatro"
     console.say("try next:")

@@ -21,7 +21,7 @@ from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
 from rlvr_cli.models import chat, policy as policies, prompt_options
 from rlvr_cli.models.policy import Policy
-from rlvr_cli.stages import rollout, score
+from rlvr_cli.stages import rollout, score, task_prompts
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, moved, records, run_folders
 from rlvr_cli.storage.images import Images
@@ -68,7 +68,7 @@ def join(path: Path, name: str) -> Followed:
     decoupled = objectives.build(config.train.algo).decoupled
     preflight.check_following(config, decoupled=decoupled)
     train, inputs = config.train, kept[1]
-    prompts = Shards.open(Path(train.prompts) if train.prompts else path / "prompts" / "train")
+    prompts = Shards.open(task_prompts.directory(train.prompts) or path / "prompts" / "train")
     policy = policies.resolve(train.model)
     for what, is_same in (
         ("prompts", prompts.digest == inputs.get("prompts")),

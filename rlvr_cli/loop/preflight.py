@@ -3,7 +3,6 @@
 import dataclasses
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,14 +17,22 @@ from rlvr_cli.models import engine_choice, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.specs import grammar
-from rlvr_cli.stages import logprob, overlap, prompt_rewards, prompts, rollout, room, row_images
+from rlvr_cli.stages import (
+    logprob,
+    overlap,
+    prompt_rewards,
+    prompts,
+    rollout,
+    room,
+    row_images,
+    task_prompts,
+)
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.scoring import rewards
 
-BUILTIN_TASK = "expression"
 _LOWER = {"vllm": "quantization", "graph": "cache"}  # options that lower an engine's precision
 
 
@@ -38,14 +45,12 @@ def check_prompts(config: RunConfig) -> None:
     thoughts.read(options.answer_from)
     if options.verifier:
         rewards.build(options.verifier, named_by="the configuration of the run")
-    for given in (options.prompts, options.heldout):
-        if given:
-            prompt_rewards.check(
-                Shards.open(Path(given), "prompts"),
-                verifier=options.verifier or None,
-                allow_code=options.allow_code_execution,
-            )
-    if options.prompts and options.eval_every and not options.heldout:
+    for given in given_prompts(options):
+        prompt_rewards.check(
+            given, verifier=options.verifier or None, allow_code=options.allow_code_execution
+        )
+    evaluates = options.eval_every and not options.heldout
+    if task_prompts.directory(options.prompts) and evaluates:
         raise UsageError(
             "there are prompts to train on and none to evaluate on",
             "name some with `--heldout DIR`, or leave evaluation out with `--eval-every 0`",
@@ -56,8 +61,8 @@ def check_prompts(config: RunConfig) -> None:
 
 def given_prompts(options: RunOptions) -> list[Shards]:
     """The directories of prompts that a run was given, to train and to evaluate on."""
-    given = filter(None, (options.prompts, options.heldout))
-    return [Shards.open(Path(path), "prompts") for path in given]
+    given = map(task_prompts.directory, (options.prompts, options.heldout))
+    return [Shards.open(path, "prompts") for path in filter(None, given)]
 
 
 def check_images(config: RunConfig, sampling: RolloutOptions, policy: Policy) -> None:
@@ -71,20 +76,20 @@ def check_services(options: RunOptions) -> None:
     if options.verifier:
         rewards.require_services(rewards.build(options.verifier))
         return
-    for given in filter(None, (options.prompts, options.heldout)):
-        golds = prompt_rewards.PromptRewards(Shards.open(Path(given), "prompts"), None)
+    for given in given_prompts(options):
+        golds = prompt_rewards.PromptRewards(given, None)
         rewards.require_services(golds.parts)
 
 
 def check_overlap(options: RunOptions) -> None:
     """Refuses to train on held-out prompts, or says how many; says how many are repeated."""
-    training = _ids_and_messages("train", options.prompts)
+    training = _ids_and_messages("train", options)
     if repeats := overlap.repeated(training):
         named = options.prompts or "the built-in task"
         _say(f"{repeats} of the {len(training)} prompts of `{named}` repeat an earlier one")
     if not options.eval_every:
         return
-    heldout = _ids_and_messages("heldout", options.heldout)
+    heldout = _ids_and_messages("heldout", options)
     found = overlap.between(training, heldout)
     if not found.prompts:
         return
@@ -93,7 +98,12 @@ def check_overlap(options: RunOptions) -> None:
     text = f"{found.prompts} of {len(heldout)} held-out prompts are trained on"
     text += f", {' and '.join(by)}, as `{found.example}`"
     if not options.allow_overlap:
-        words = ("rlvr", "prompts", options.prompts or f"task:{BUILTIN_TASK}", "--without")
+        words = (
+            "rlvr",
+            "prompts",
+            options.prompts or f"task:{task_prompts.BUILTIN_TASK}",
+            "--without",
+        )
         way = shlex.join((*words, options.heldout, "--out", "trained-on"))
         raise UsageError(
             text, f"leave them out with `{way}`, or evaluate on them too with --allow-overlap"
@@ -101,10 +111,12 @@ def check_overlap(options: RunOptions) -> None:
     _say(f"{text}: their figures say how well they are remembered")
 
 
-def _ids_and_messages(split: str, given: str) -> list[tuple[str, str]]:
+def _ids_and_messages(split: str, options: RunOptions) -> list[tuple[str, str]]:
+    given = task_prompts.directory(options.prompts if split == "train" else options.heldout)
     if given:
-        return list(overlap.of_shards(Shards.open(Path(given), "prompts")))
-    rows = prompts.from_task(f"{BUILTIN_TASK}:split={split}")
+        return list(overlap.of_shards(Shards.open(given, "prompts")))
+    task = task_prompts.of_split(options, split)
+    rows = prompts.from_task(task) if task else []
     return [(row["prompt_id"], row["messages"]) for row in rows]
 
 

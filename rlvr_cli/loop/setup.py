@@ -36,6 +36,7 @@ from rlvr_cli.stages import (
     rollout_remarks,
     room as rooms,
     score,
+    task_prompts,
     train_step,
 )
 from rlvr_cli.stages.selection import Selection
@@ -119,8 +120,8 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     )
     directory.require_same(config)
     planned = Schedule(path, train.steps, train.ahead, schedule.given(train))
-    if config.train.prompts:
-        given = Shards.open(Path(config.train.prompts))
+    if prompts_path := task_prompts.directory(config.train.prompts):
+        given = Shards.open(prompts_path)
         chat.refuse_answers(given)
         first.of(given)
     if directory.last_step() < config.train.steps:
@@ -135,7 +136,9 @@ def require_places(run: Path, config: RunConfig) -> None:
     train = config.train
     named = policies.is_hub_name(train.model) or train.model in policies.BUILTINS
     model = "" if named else train.model
-    for name, given in (("model", model), ("prompts", train.prompts), ("heldout", train.heldout)):
+    own = {"prompts": train.prompts, "heldout": train.heldout}
+    own = {name: given for name, given in own.items() if task_prompts.directory(given)}
+    for name, given in ({"model": model} | own).items():
         if given and not Path(given).exists():
             places = (place for place in moved.nearby(run, given) if place.exists())
             where = given if fetched.is_url(given) else str(next(places, "DIR"))
@@ -152,15 +155,15 @@ def rehearse(setup: Setup) -> None:
     train = setup.config.train
     inputs = {"policy": setup.initial_policy.digest}
     for name, given in (("prompts", train.prompts), ("heldout", train.heldout)):
-        if given:
-            inputs[name] = Shards.open(Path(given), "prompts").digest
+        if path := task_prompts.directory(given):
+            inputs[name] = Shards.open(path, "prompts").digest
     setup.directory.require_inputs(inputs)
 
 
 def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
     """How the prompts to train on are put to the policy; an error if options do not fit them."""
-    given = config.train.prompts
-    prompts = Shards.open(Path(given), "prompts") if given else None
+    given = task_prompts.directory(config.train.prompts)
+    prompts = Shards.open(given, "prompts") if given else None
     return rollout_remarks.prompt_remarks(config.rollout, policy, prompts)
 
 
@@ -227,9 +230,10 @@ def prepare(setup: Setup) -> Inputs:
 
 
 def _prompts(setup: Setup, split: str, given: str) -> Shards:
-    if given:
-        return Shards.open(Path(given), "prompts")
-    task = registry.canonical("tasks", f"{preflight.BUILTIN_TASK}:split={split}")
+    if path := task_prompts.directory(given):
+        return Shards.open(path, "prompts")
+    task = task_prompts.of_split(setup.config.train, split)
+    assert task is not None, "evaluation without held-out prompts is refused before"
     folder = setup.directory.path / "prompts" / split
     return prompts.make_all_parts(prompts.from_task(task), folder, params={"task": task})
 

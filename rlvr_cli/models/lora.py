@@ -84,7 +84,7 @@ def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool 
     config = _peft().LoraConfig(
         r=options.lora_rank,
         lora_alpha=_alpha(options),
-        target_modules=_targets(model, options.lora_targets),
+        target_modules=_targets(model, options.lora_targets, of_language=excludes),
         exclude_modules=vision_part.pattern(model) if excludes else None,
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
@@ -188,10 +188,10 @@ def _peft_name(name: str) -> str:
     return f"base_model.model.{name.replace(f'.{_NAME}.', '.')}"
 
 
-def _targets(model: Any, text: str) -> str | list[str]:
+def _targets(model: Any, text: str, *, of_language: bool) -> str | list[str]:
     """The modules to adapt, for peft; an error for a name that fits none, or the output head."""
     if text == _ALL:
-        return text
+        return _linear(model.get_decoder()) if of_language else text
     names = [name.strip() for name in text.split(",")]
     ends = (model.get_input_embeddings(), model.get_output_embeddings())
     for name in names:
@@ -207,6 +207,14 @@ def _targets(model: Any, text: str) -> str | list[str]:
                 f"name other modules, or leave it out for {_ALL}",
             )
     return names
+
+
+def _linear(model: Any) -> list[str]:
+    """The last names of a model's linear modules."""
+    import torch
+
+    linear = (n for n, module in model.named_modules() if isinstance(module, torch.nn.Linear))
+    return sorted({name.rpartition(".")[2] for name in linear})
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from pathlib import Path
 from rlvr_cli import registry
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.models import policy as policies
-from rlvr_cli.models.policy import BUILTIN, Policy
+from rlvr_cli.models.policy import BUILTIN, BUILTIN_VL, Policy
 from rlvr_cli.specs import grammar
+from rlvr_cli.storage import images
 from rlvr_cli.storage.shards import Shards, begun_paths, begun_with
 
 
@@ -24,9 +25,10 @@ def to_sample(
         return policy, [f"no --model given, taking `{policy.name}`: `{out}` was begun with it"]
     if served := _served(engine, out):
         return served, []
-    require_named(prompts)
+    policy = policies.resolve(builtin(prompts))
+    own = " `builtin-vl`" if policy.name == BUILTIN_VL else ""
     why = "the prompts are of a built-in task"
-    return policies.resolve(BUILTIN), [f"no --model given, taking the built-in tiny policy: {why}"]
+    return policy, [f"no --model given, taking the built-in tiny policy{own}: {why}"]
 
 
 def _served(engine: str, out: Path) -> Policy | None:
@@ -44,6 +46,13 @@ def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
     were = "was" if len(rollouts.inputs) == 1 else "were"
     why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` {were} sampled from it"
     return policy, [] if given else [why]
+
+
+def builtin(prompts: Shards) -> str:
+    """The built-in policy for prompts of a built-in task; an error unless they are of one."""
+    require_named(prompts)
+    has_images = any(images.FOLDER in one.manifest["parents"] for one in prompts.inputs)
+    return BUILTIN_VL if has_images else BUILTIN
 
 
 def require_named(prompts: Shards) -> None:

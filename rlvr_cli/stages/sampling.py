@@ -109,6 +109,7 @@ class Maker:
             self._served = ServedEncoder(self._options)
             return
         self._tokenizer = policies.load_tokenizer(self._policy)
+        self._context = policies.context_length(self._policy)
         self._encoder = chat.encoder(self._policy, self._options, as_before=self._as_before)
         self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)
 
@@ -144,7 +145,7 @@ class Maker:
         if self._policy.is_served:
             return [], "ok", self._served.asked(name, messages, raw=raw)
         options = self._options
-        room = policies.context_length(self._policy) - options.max_new_tokens
+        room = self._context - options.max_new_tokens
         return *_encode(self._encoder, prompt, images, room, options.overlong), None
 
     def _texts(self, completions: list[Completion]) -> list[str]:

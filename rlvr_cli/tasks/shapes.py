@@ -19,6 +19,7 @@ CELLS = 4  # cells of a row, and rows
 CORNERS = {"triangle": 3, "square": 4, "pentagon": 5, "hexagon": 6, "circle": 0}
 COLOURS = {"red": (220, 40, 40), "green": (30, 150, 60), "blue": (40, 80, 220)}
 QUESTION = "Write an expression that equals the number of corners of the {colour} shapes."
+_COUNTS = {"train": 1000, "heldout": 100}
 _BACKGROUND = (255, 255, 255)
 _RADII = (5, 6)  # pixels from the centre of a shape to a corner
 _JITTER = 1  # pixels that a shape may be off the centre of its cell
@@ -57,15 +58,17 @@ class Picture:
 
 
 def build(
-    *, split: Split = "train", count: int = 1000, largest: int = 6, seed: int = 0
+    *, split: Split = "train", count: int = 0, largest: int = 6, seed: int = 0
 ) -> list[dict[str, Any]]:
     """`count` different pictures of 3 to `largest` shapes, each with a question on one colour.
 
-    The answer is the number of corners; an expression that equals it is right. The two splits share
-    no picture: whether one is held out is decided by a hash of its shapes.
+    A count of 0 is 1000 to train on and 100 held out. The answer is the number of corners; an
+    expression that equals it is right. The two splits share no picture: whether one is held out is
+    decided by a hash of its shapes.
     """
-    if not (3 <= largest <= CELLS**2 and 1 <= count <= 100_000):
-        raise ValueError(f"largest must be 3 to {CELLS**2}, and count 1 to 100000")
+    if not (3 <= largest <= CELLS**2 and 0 <= count <= 100_000):
+        raise ValueError(f"largest must be 3 to {CELLS**2}, and count 0 to 100000")
+    count = count or _COUNTS[split]
     draw = random.Random(f"shapes {seed} {largest}")
     pictures: dict[Picture, None] = {}
     while len(pictures) < count:

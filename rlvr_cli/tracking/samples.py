@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.storage.images import Image, Images
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal.escape import clipped, shown
 
@@ -34,6 +35,14 @@ def of_evaluation(run: Path, step: int, most: int) -> list[dict[str, Any]]:
         if len(chosen) == most:
             break
     return chosen
+
+
+def images_of(run: Path, step: int, prompt_ids: list[str]) -> dict[str, list[Image]]:
+    """The images of these prompts of an evaluation, of those that have some."""
+    scores = Shards.open(run / "eval" / f"{step:06d}" / "scores", "scores")
+    images = Images.of(scores.parent("prompts"))
+    found = {name: [*images.images_of(name)] for name in prompt_ids} if images else {}
+    return {name: own for name, own in found.items() if own}
 
 
 def _row(asked: dict[str, Any], row: dict[str, Any], verdict: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UserError, first_line
-from rlvr_cli.protocols import Tracked, TrackedRun, Tracker
+from rlvr_cli.protocols import ImageTracker, Tracked, TrackedRun, Tracker
 from rlvr_cli.specs import user_code
 from rlvr_cli.storage import branch_origins
 from rlvr_cli.terminal import plural
@@ -28,6 +28,7 @@ class Summary:
     changed: list[int] = field(default_factory=list)  # of those, steps with other figures now
     left_out: set[str] = field(default_factory=set)  # names of what is no number
     without_samples: dict[int, str] = field(default_factory=dict)  # evaluated steps, and why
+    has_samples: bool = False
     last: int = -1
 
     def remarks(self) -> Iterator[str]:
@@ -98,6 +99,9 @@ def _send_steps(
                 summary.changed.append(step)
             continue
         rows = _samples(run, step, most_samples, summary) if "eval" in record else []
+        if rows and not summary.has_samples:
+            summary.has_samples = True
+            _log_images(run, spec, tracker, step, [row["prompt_id"] for row in rows])
         if numbers or rows:
             _guarded(spec, run, functools.partial(tracker.log, step, numbers, rows))
         sent.add(step, digest)
@@ -113,6 +117,13 @@ def _samples(run: Path, step: int, most: int, summary: Summary) -> list[dict[str
     except UserError as error:
         summary.without_samples[step] = str(error)
         return []
+
+
+def _log_images(run: Path, spec: str, tracker: Tracker, step: int, prompt_ids: list[str]) -> None:
+    """Sends the images of the prompts, which are the same at each step, to what shows images."""
+    images = samples.images_of(run, step, prompt_ids) if isinstance(tracker, ImageTracker) else {}
+    if images and isinstance(tracker, ImageTracker):
+        _guarded(spec, run, functools.partial(tracker.log_images, step, images))
 
 
 def _guarded(spec: str, run: Path, call: Callable[[], Any]) -> Any:

@@ -512,6 +512,27 @@ SYNTHETIC = table(  # PrimeIntellect/SYNTHETIC-1
         "task_type": "verifiable_code",
     },
 )
+DOT = (  # a PNG of one red pixel
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nG"
+    "P4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+GEOMETRY3K = table(  # hiyouga/geometry3k, whose images are structs of bytes
+    [
+        ("images", TEXTS),
+        *texts("problem", "answer"),
+        ("id", pa.int64()),
+        ("choices", TEXTS),
+        ("ground_truth", pa.string()),
+    ],
+    {
+        "images": [DOT],
+        "problem": "<image>Find x.",
+        "answer": "2 \\sqrt { 221 }",
+        "id": 2401,
+        "choices": ["5", "2 \\sqrt { 221 }", "29", "30"],
+        "ground_truth": "B",
+    },
+)
 SAMPLES = {
     "gsm8k": (GSM8K, "gsm8k", "math", ["So it is \\boxed{21}.", "... #### 1500"]),
     "math": (MATH, "math", "math", ["\\boxed{0.5}"]),
@@ -536,6 +557,7 @@ SAMPLES = {
     "aime": (AIME, "competition", "math", ["So it is \\boxed{9}."]),
     "olympiad": (OLYMPIAD, "competition", "math", ["\\boxed{-2, 2}"]),
     "gpqa": (GPQA, "gpqa", "choice", ["The answer is Neon."]),
+    "geometry3k": (GEOMETRY3K, "geometry3k", "math", ["So it is $\\boxed{\\sqrt{884}}$."]),
     "bird": (BIRD, "spider", "sql", ["SELECT count(*) FROM pet WHERE age <= 3"]),
     "arc": (ARC, "multiple-choice", "choice", ["The answer is (B)."]),
     "search-r1": (SEARCH_R1, "verl", "qa", ["<think>...</think> <answer> Jane Austen </answer>"]),

@@ -11,7 +11,7 @@ from rlvr_cli import registry
 
 NAMES = (
     *("gsm8k", "math", "dapo", "numina-cot", "numina-1.5", "open-r1", "deepscaler", "big-math"),
-    *("mbpp", "mbpp-sanitized", "spider", "bird", "mmlu-pro", "mmlu", "arc", "gpqa"),
+    *("mbpp", "mbpp-sanitized", "spider", "bird", "mmlu-pro", "mmlu", "arc", "gpqa", "geometry3k"),
     *("aime", "olympiad", "search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
     *("ifeval", "rlvr-ifeval", "rlvr-gsm", "humaneval", "leetcode", "apps", "code-contests"),
     *("livecodebench", "kodcode", "synthetic"),
@@ -44,7 +44,8 @@ def made(rlvr, tmp_path, databases, samples):
             words = (*words, "--layout", f"spider:databases={databases}")
         ran = rlvr("prompts", path, *words, "--out", tmp_path / "prompts")
         assert ran.code == 0, ran.err
-        return ran, pq.read_table(tmp_path / "prompts").to_pylist()
+        parts = sorted((tmp_path / "prompts").glob("*.parquet"))  # images are in a folder there
+        return ran, pq.read_table(parts).to_pylist()
 
     return make
 

@@ -186,3 +186,50 @@ def test_train_vision_is_refused_where_it_has_no_meaning(sampled, tmp_path, refu
     assert "keeps gradients of earlier updates" in said
     said = refused(2, *words, "--model=builtin", "--off-policy")
     assert "--train-vision is given, and `builtin` reads text alone" in said
+
+
+@pytest.mark.slow
+def test_a_run_of_adapters_resumes_with_the_same_bytes(root, tmp_path, qwen):
+    words = [
+        *("train", "--model", str(qwen), "--prompts", f"{root}/prompts", "--steps=2", "-n2"),
+        *("--eval-every=0", "--prompts-per-step=3", "--max-new-tokens=6", "--lora-rank=2"),
+        *("--verifier", f"{root}/reward.py:share", "--learning-rate=1e-2"),
+    ]
+    assert app.run([*words, "--out", f"{tmp_path}/run"]) == 0
+    shutil.copytree(tmp_path / "run", tmp_path / "stopped")
+    shutil.rmtree(tmp_path / "stopped/steps/000002")
+    assert app.run([*words, "--out", f"{tmp_path}/stopped"]) == 0
+    one, other = (tmp_path / run / "steps/000002/update" for run in ("run", "stopped"))
+    assert Shards.open(one).digest == Shards.open(other).digest
+    names = json.loads((one / "_checkpoint/adapter_config.json").read_text())["target_modules"]
+    assert sorted(names) == [
+        *("down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"),
+    ]  # fmt: skip
+
+
+def test_weights_of_a_vision_tower_without_gradients_do_not_stop_training(root, tmp_path, vision):
+    """Gemma 3's tower ends with a layer that nothing is predicted from."""
+    words = [
+        "train",
+        "--model",
+        vision.policy("gemma3"),
+        "--prompts",
+        root / "prompts",
+        "--steps=2",
+        "-n2",
+        "--eval-every=0",
+        "--prompts-per-step=2",
+        "--max-new-tokens=4",
+        "--verifier",
+        f"{root}/reward.py:share",
+        "--train-vision",
+        "--out",
+        tmp_path / "run",
+    ]
+    assert app.run([str(word) for word in words]) == 0
+    checkpoint = tmp_path / "run/steps/000002/update/_checkpoint"
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    assert type(AutoProcessor.from_pretrained(checkpoint)).__name__ == "Gemma3Processor"
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint)
+    assert type(model).__name__ == "Gemma3ForConditionalGeneration"

@@ -9,7 +9,7 @@ from rlvr_cli import config, registry, run_config
 from rlvr_cli.algorithms import objective
 from rlvr_cli.run_config import RECIPES
 
-PAPERS = [name for name in run_config.recipes() if name != "builtin"]
+PAPERS = [name for name in run_config.recipes() if not name.startswith("builtin")]
 every_recipe = pytest.mark.parametrize("name", PAPERS)
 
 # Family: model, steps, prompts a step, prompts a mini-batch, completions a prompt, longest

@@ -16,3 +16,5 @@ def test_a_prompt_with_images_has_a_note_for_each(tmp_path):
     a, b = samples.of_evaluation(tmp_path, 0, 2)
     assert a["prompt"] == f"user: How many are in\n[image {image.sha256[:12]}]\nthis?"
     assert b["prompt"] == "user: What is 1?"
+    [(name, [own])] = samples.images_of(tmp_path, 0, ["a", "b"]).items()
+    assert (name, own.read()) == ("a", image.read())

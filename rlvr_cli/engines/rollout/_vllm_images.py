@@ -23,34 +23,45 @@ from rlvr_cli.models import images, policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Request
 
-VARIABLE = "RLVR_VLLM_IMAGES"  # is set for vLLM's own processes where the policy reads images
+VARIABLE = "RLVR_VLLM_IMAGES"  # for vLLM's own processes: the policy, where it reads images
 # vLLM's code for these, and others that build on it, imports what needs torchvision and works
 # without: a function of sizes, and a class that is named in types.
 _IMPORTED = {"qwen2_vl": "Qwen2VL", "gemma3": "Gemma3"}
-_NORMALISES = "mm_device_do_normalize"
 _TRANSFORMERS = "sample with --engine transformers"
 
 
 def prepare(policy: Policy) -> dict[str, Any]:
     """Makes vLLM ready for a policy that reads images; the arguments that it starts with."""
-    os.environ[VARIABLE] = "1"
-    install()
-    load_classes(policy)
-    return options()
+    os.environ[VARIABLE] = str(policy.path.resolve())
+    prepare_process()
+    chosen: dict[str, Any] = {"skip_tokenizer_init": False, "limit_mm_per_prompt": {"video": 0}}
+    return chosen | dict.fromkeys(_normalising(), False)
 
 
-def options() -> dict[str, Any]:
-    """The arguments of a vLLM that processes images.
+def words() -> list[str]:
+    """The same for vLLM's server, as options of its command line."""
+    return ["--limit-mm-per-prompt", '{"video": 0}'] + [
+        f"--no-{name.replace('_', '-')}" for name in _normalising()
+    ]
 
-    Newer ones may normalise pixels on the device, by what counts there as weights: random ones,
-    where it starts without a model's and waits for the trainer's.
+
+def prepare_process() -> None:
+    """Makes vLLM ready in a process of its own, where the variable names a policy."""
+    if path := os.environ.get(VARIABLE):
+        install()
+        load_classes(policies.resolve(path))
+
+
+def _normalising() -> list[str]:
+    """The option of newer vLLMs that has them normalise pixels on the device.
+
+    They do it by what counts there as weights: random ones, where a vLLM starts without a model's
+    and waits for the trainer's.
     """
+    _vllm_install.import_vllm()
     from vllm.engine.arg_utils import EngineArgs
 
-    chosen: dict[str, Any] = {"skip_tokenizer_init": False, "limit_mm_per_prompt": {"video": 0}}
-    if _NORMALISES in EngineArgs.__dataclass_fields__:
-        chosen[_NORMALISES] = False
-    return chosen
+    return [name for name in ("mm_device_do_normalize",) if name in EngineArgs.__dataclass_fields__]
 
 
 @functools.cache

@@ -6,10 +6,12 @@ model is loaded.
 
 import multiprocessing
 
+from rlvr_cli.engines.rollout import _vllm_images
 from rlvr_cli.runtime import parents
 
 if parent := multiprocessing.parent_process():
     parents.die_with_parent(parent.pid)
+    _vllm_images.prepare_process()
 
 
 class Extension:

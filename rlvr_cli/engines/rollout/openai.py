@@ -7,7 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from rlvr_cli.engines.rollout import _openai_answers as answers, _openai_check as checks
+from rlvr_cli.engines.rollout import (
+    _openai_answers as answers,
+    _openai_check as checks,
+    _openai_images as images,
+)
 from rlvr_cli.engines.rollout._openai_pool import Pool, Server, all_out
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import policy as policies, stops
@@ -210,7 +214,7 @@ class OpenAIEngine:
         self, connection: Client, server: Server, request: Request, sampling: SamplingParams
     ) -> Completion:
         """A completion as text, of a policy that the server alone has."""
-        asked, path = request.asked, "/chat/completions"
+        asked, path = images.messages(request), "/chat/completions"
         more: dict[str, Any] = {"messages": asked}
         if isinstance(asked, str) and self._api != "chat":
             path, more = "/completions", {"prompt": asked}
@@ -235,8 +239,9 @@ class OpenAIEngine:
         """A completion with its token ids, of a policy whose tokenizer is here."""
         host = server.endpoint.host
         prompt = {"prompt": request.prompt_token_ids, **answers.of_tokens(self._eos_ids)}
-        fields = self._fields(server, request, sampling, **prompt)
-        answer = connection.ask("POST", "/completions", fields)
+        path, beside = images.beside_tokens(request, server)
+        fields = self._fields(server, request, sampling, **prompt, **beside)
+        answer = connection.ask("POST", path, fields)
         completion, text = answers.sampled(answer, request, host)
         self._check_ids(completion.token_ids, text, host)
         completion = stop.cut(completion)

@@ -1,6 +1,7 @@
 """What servers of `rlvr serve` and those who ask them agree on."""
 
 PATH = "/rlvr/policy"  # after `/v1`: POST {"path": DIR, "digest": SHA256} loads a policy
+COMPLETIONS = "/rlvr/completions"  # after `/v1`: completions of token ids with images
 _PREFIX = "rlvr-"
 
 

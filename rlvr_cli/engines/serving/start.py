@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli import registry
+from rlvr_cli.engines.rollout import _vllm_images, _vllm_logits
 from rlvr_cli.engines.serving import names, server, weights, worker
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.models import policy as policies
@@ -86,11 +87,12 @@ def check(policy: Policy, settings: Settings) -> None:
 def running(policy: Policy, settings: Settings) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The servers, once all of them answer, until the end of the block."""
     check(policy, settings)
-    tokenizer = policies.load_tokenizer(policy)
-    decodable = policies.vocabulary(tokenizer, policies.end_ids(policy, tokenizer))
+    decodable, placeholders = _vllm_logits.unsampled(policy)
     environment = os.environ | {
         weights.DECODABLE: str(decodable),
+        weights.PLACEHOLDERS: ",".join(map(str, sorted(placeholders))),
         weights.STARTED_WITH: str(policy.path.resolve()),
+        _vllm_images.VARIABLE: str(policy.path.resolve()) * policies.reads_images(policy),
         "VLLM_API_KEY": os.environ.get(settings.key_variable, ""),
     }
     servers: list[subprocess.Popen[bytes]] = []
@@ -163,6 +165,8 @@ def _words(policy: Policy, settings: Settings, port: int) -> list[str]:
         words += ["--enforce-eager"]
     if not on_gpu:  # per-request seeds do not work with chunked prefill there
         words += [_no("chunked-prefill")]
+    if policies.reads_images(policy):
+        words += _vllm_images.words()
     _refuse_others(options)
     return words
 

@@ -16,12 +16,13 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rlvr_cli.engines.serving import names
+from rlvr_cli.engines.serving import images, names
 from rlvr_cli.errors import DataError, UserError, first_line
 from rlvr_cli.models import policy as policies, pretrained
 from rlvr_cli.models.policy import Policy
 
 DECODABLE = "RLVR_SERVED_VOCABULARY"  # variables that `rlvr serve` sets for its servers
+PLACEHOLDERS = "RLVR_SERVED_PLACEHOLDERS"  # ids of images, with commas between
 STARTED_WITH = "RLVR_SERVED_POLICY"
 _KEY = "VLLM_API_KEY"
 _LOADING = "rlvr-loading"
@@ -45,20 +46,30 @@ class Weights:
         state = scope["app"].state
         async with self._lock:
             if not self._is_ready:  # the first request is that of `rlvr serve`
-                decodable = int(os.environ[DECODABLE])
-                await state.engine_client.collective_rpc("mask_padding", args=(decodable,))
+                await state.engine_client.collective_rpc("mask", args=_unsampled())
                 self._is_ready = True
-        if scope["path"] != f"/v1{names.PATH}" or scope["method"] != "POST":
+        ours = {f"/v1{names.PATH}": self._load, f"/v1{names.COMPLETIONS}": images.complete}
+        if scope["path"] not in ours or scope["method"] != "POST":
             return await self._app(scope, receive, send)
         if not _may(scope):
             return await _answer(send, 401, {"error": "Unauthorized"})
         try:
-            policy = _asked(await _body(receive))
-            async with self._lock:
-                await _take(state, policy)
+            content = await ours[scope["path"]](state, await _body(receive))
         except UserError as error:
             return await _answer(send, 400, {"error": {"message": str(error)}})
-        await _answer(send, 200, {"model": names.of(policy.digest)})
+        await _answer(send, 200, content)
+
+    async def _load(self, state: Any, body: Any) -> dict[str, Any]:
+        policy = _asked(body)
+        async with self._lock:
+            await _take(state, policy)
+        return {"model": names.of(policy.digest)}
+
+
+def _unsampled() -> tuple[int, list[int]]:
+    """Where the ids that pad the output head begin, and the placeholders of images."""
+    places = filter(None, os.environ.get(PLACEHOLDERS, "").split(","))
+    return int(os.environ[DECODABLE]), [int(place) for place in places]
 
 
 def _may(scope: dict[str, Any]) -> bool:
@@ -123,6 +134,8 @@ async def _take(state: Any, policy: Policy) -> None:
     try:
         await engine.collective_rpc("take_policy", args=(path,))
         await engine.reset_prefix_cache()
+        if os.environ.get(PLACEHOLDERS):
+            await engine.reset_encoder_cache()
     except Exception as error:  # of a worker, which may raise anything
         raise DataError(f"`{path}` cannot be loaded: {first_line(error)}", "send another") from None
     else:

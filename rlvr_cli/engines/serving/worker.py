@@ -12,9 +12,9 @@ class Extension:
 
     model_runner: Any
 
-    def mask_padding(self, decodable: int) -> None:
-        """Never samples the ids from `decodable` on, which pad the output head."""
-        _vllm_logits.mask(self.model_runner.get_model(), decodable)
+    def mask(self, decodable: int, placeholders: list[int]) -> None:
+        """Never samples the ids from `decodable` on, which pad the output head, nor placeholders"""
+        _vllm_logits.mask(self.model_runner.get_model(), decodable, placeholders)
 
     def take_policy(self, path: str) -> None:
         """Loads the weights in a directory in place of those that it has."""

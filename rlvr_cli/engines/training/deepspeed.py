@@ -322,7 +322,7 @@ class DeepSpeedEngine:
         if hasattr(self._optimizer, "_lazy_init_hp_params_optimizer_state"):
             self._optimizer._lazy_init_hp_params_optimizer_state()
         for name, parameter in self._named:
-            for key in _MOMENTS:
+            for key in _MOMENTS if name in state else ():  # some of a vision tower have none
                 if self._engine.zero_optimization_stage():
                     safe_set_full_optimizer_state(parameter, state[name][key], key)
                 else:

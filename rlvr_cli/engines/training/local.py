@@ -122,8 +122,12 @@ class LocalEngine:
 
     @property
     def updates(self) -> int:
-        """AdamW's own count, which the checkpoint keeps with the moments."""
-        return max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
+        """AdamW's own count, which the checkpoint keeps with the moments.
+
+        A weight that has had no gradient yet has none, as some of a vision tower never have.
+        """
+        states = filter(None, self._optimizer.state.values())
+        return max((int(state["step"]) for state in states), default=0)
 
     @later.no_grad
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
@@ -173,7 +177,8 @@ class LocalEngine:
         return norm
 
     def save(self, path: Path) -> None:
-        state = {name: self._optimizer.state[value] for name, value in self._master.items()}
+        known = self._optimizer.state
+        state = {name: known.get(value, {}) for name, value in self._master.items()}
         weights = {name: value.detach() for name, value in self._master.items()}
         frozen = {name: value.detach().float() for name, value in self._trained.frozen.items()}
         self._trained.write(path, weights | frozen, state)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from rlvr_cli.protocols import Tracked, TrackedRun
-from rlvr_cli.tracking import markdown, packages
+from rlvr_cli.tracking import markdown, packages, pictures
 
 _MOST_PARAMS = 100  # in one request
 
@@ -50,6 +50,12 @@ class MLflow:
         named = {_name(name): value for name, value in figures.items()} | {"step": float(step)}
         metrics = [Metric(name, value, now, step) for name, value in named.items()]
         self._client.log_batch(self._run_id, metrics=metrics)
+
+    def log_images(self, step: int, images: dict[str, list[Any]]) -> None:
+        for name, own in images.items():
+            for number, image in enumerate(own):
+                place = f"samples/images/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}-{number}.png"
+                self._client.log_image(self._run_id, pictures.opened(image), place)
 
     def finish(self) -> None:
         self._client.set_terminated(self._run_id)

@@ -38,6 +38,21 @@ class TensorBoard:
         table = [_text("samples", markdown.table(samples))] if samples else []
         self._add(step, values + table)
 
+    def log_images(self, step: int, images: dict[str, list[Any]]) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [
+            Summary.Value(
+                tag=f"images/{name}/{number}",
+                image=Summary.Image(
+                    width=image.width, height=image.height, encoded_image_string=image.read()
+                ),
+            )
+            for name, own in images.items()
+            for number, image in enumerate(own)
+        ]
+        self._add(step, values)
+
     def finish(self) -> None:
         self._writer.close()
 

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from rlvr_cli.protocols import Tracked, TrackedRun
-from rlvr_cli.tracking import packages
+from rlvr_cli.tracking import packages, pictures
 
 
 def build(*, project: str = "rlvr", space: str = "") -> "Trackio":
@@ -41,6 +41,16 @@ class Trackio:
 
         table = {"samples": trackio.Table(data=samples)} if samples else {}
         self._run.log({**figures, **table}, step=step)
+
+    def log_images(self, step: int, images: dict[str, list[Any]]) -> None:
+        import trackio
+
+        shown = {
+            f"images/{name}/{number}": trackio.Image(pictures.opened(image))
+            for name, own in images.items()
+            for number, image in enumerate(own)
+        }
+        self._run.log(shown, step=step)
 
     def finish(self) -> None:
         import trackio

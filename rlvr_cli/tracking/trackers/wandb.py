@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from rlvr_cli.protocols import Tracked, TrackedRun
-from rlvr_cli.tracking import packages
+from rlvr_cli.tracking import packages, pictures
 
 
 def build(
@@ -48,6 +48,15 @@ class WeightsAndBiases:
             # The reward of one may be None, and of another a number.
             table["samples"] = wandb.Table(columns=columns, data=cells, allow_mixed_types=True)
         self._run.log({**figures, **table}, step=step)
+
+    def log_images(self, step: int, images: dict[str, list[Any]]) -> None:
+        import wandb
+
+        shown = {
+            f"images/{name}": [wandb.Image(pictures.opened(image)) for image in own]
+            for name, own in images.items()
+        }
+        self._run.log(shown, step=step)
 
     def finish(self) -> None:
         self._run.finish()

@@ -7,8 +7,9 @@ import pytest
 
 from rlvr_cli import registry
 from rlvr_cli.errors import UsageError
-from rlvr_cli.protocols import TrackedRun
+from rlvr_cli.protocols import ImageTracker, TrackedRun
 from rlvr_cli.tracking import markdown
+from tests import pictured
 
 CONFIG = {"train": {"algo": "grpo", "steps": 3}, "rollout": {"top_p": 1.0}}
 SAMPLES = [
@@ -74,6 +75,50 @@ def test_two_runs_of_one_name_are_two_runs(spec, tmp_path, name):
     first, second = (send(spec(name), folder, STEPS[:1]) for folder in folders)
     assert first.key != second.key
     assert send(spec(name), folders[0], STEPS[1:2], first.key).key == first.key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tracker_keeps_the_images_of_prompts(spec, tmp_path, name):
+    pytest.importorskip("PIL")
+    images = [pictured.stored(pictured.drawn(count)) for count in (3, 4)]
+    tracker = registry.build("trackers", spec(name))
+    key = tracker.start(TrackedRun("my run", tmp_path, CONFIG)).key
+    assert isinstance(tracker, ImageTracker)
+    tracker.log_images(0, {"a/1": images})
+    tracker.log(*STEPS[0])
+    tracker.finish()
+    assert globals()[f"images_{name}"](tmp_path, key) == 2
+
+
+def images_tensorboard(tmp_path, key):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(key, {"images": 0}).Reload()
+    found = [event for tag in events.Tags()["images"] for event in events.Images(tag)]
+    assert {(event.width, event.height) for event in found} == {(32, 32)}
+    return len(found)
+
+
+def images_trackio(tmp_path, key):
+    from trackio.sqlite_storage import SQLiteStorage
+
+    logs = SQLiteStorage.get_logs("rlvr", key)
+    files = [v["file_path"] for log in logs for v in log.values() if isinstance(v, dict)
+             and v.get("_type") == "trackio.image"]  # fmt: skip
+    return len(files)
+
+
+def images_wandb(tmp_path, key):
+    folder = tmp_path / "wandb"
+    return len([*folder.glob(f"offline-run-*-{key}/files/media/images/images/a/*.png")])
+
+
+def images_mlflow(tmp_path, key):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    return len(client.list_artifacts(key, "samples/images"))
 
 
 def read_tensorboard(tmp_path, key):
