@@ -126,6 +126,16 @@ def test_trl_with_one_image_and_places_as_parts(made, tmp_path):
     assert made(parquet(tmp_path, [row | {"answer": "1"}]))[0] == [user(6, "What?")]
 
 
+def test_images_of_a_feature_within_the_messages(made, tmp_path):
+    nothing = {"bytes": None, "path": None}
+    content = [{"type": "image", "text": None, "image": {"bytes": png(1), "path": None}},
+               {"type": "text", "text": "and", "image": nothing},
+               {"type": "image", "text": None, "image": nothing}]  # fmt: skip
+    row = {"messages": [{"role": "user", "content": content}], "answer": "1"}
+    source = parquet(tmp_path, [row | {"images": [{"bytes": png(2), "path": None}]}])
+    assert made(source)[0] == [user(1, "and", 2)]
+
+
 @pytest.mark.parametrize(
     "part",
     [
