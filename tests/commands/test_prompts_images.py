@@ -11,7 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as pictures
 
+from rlvr_cli.config import ImageOptions
+from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.loop.linking import Links
+from rlvr_cli.protocols import Unusable
+from rlvr_cli.stages.prompt_images import RowImages
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
@@ -362,6 +366,22 @@ def test_a_column_that_is_not_there_is_named(refused, tmp_path):
     source = jsonl(tmp_path, {"question": "A?", "answer": "1"})
     err = refused(3, "prompts", source, "--image-column", "picture", "--out", tmp_path / "p")
     assert "has no column `picture`" in err and "--image-column" in err
+
+
+def test_a_folder_of_images_that_is_not_there_is_named(refused, tmp_path):
+    source = jsonl(tmp_path, {"question": "A?", "answer": "1", "image": "a.png"})
+    err = refused(2, "prompts", source, "--images", tmp_path / "no", "--out", tmp_path / "p")
+    assert f"--images is `{tmp_path / 'no'}`, which is no folder" in err
+
+
+def test_downloaded_data_leaves_no_folder_that_the_user_names_either(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "a.png").write_bytes(png(1))
+    row = {"question": "A?", "image": "../a.png"}
+    data = DataSet("set", [row], tmp_path, is_downloaded=True)
+    images = RowImages(data, "owner/set", ImageOptions(images=str(tmp_path / "in")))
+    with pytest.raises(Unusable, match="leaves the folder"):
+        images.asked("A?", "a", row)
 
 
 def test_options_of_images_say_nothing_of_prompts_and_tasks(refused, tmp_path):
