@@ -65,3 +65,8 @@ def test_kl_in_reward_is_its_equation(matches, spec, beta, base, high, c):
 def test_a_charge_that_is_none_is_refused(beta):
     with pytest.raises(UsageError, match="beta must be above 0"):
         objective.build(f"rloo+kl-in-reward:beta={beta}")
+
+
+def test_it_says_what_it_needs_beside_what_the_objective_needs():
+    needs = objective.build("rloo+mask-truncated+kl-in-reward").needs
+    assert {"truncated", objective.COMPLETION_KL} <= needs
