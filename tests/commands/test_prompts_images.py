@@ -451,6 +451,16 @@ def test_prompts_of_a_store_come_with_their_images(made, rlvr, bucket, tmp_path)
     assert read(tmp_path / "urls") == [user(2, "A?")]
 
 
+def test_parts_of_images_that_another_tool_copied_are_compared(made, refused, bucket, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    made(parquet(tmp_path, [row]))
+    for path in (path for path in (tmp_path / "made").rglob("*") if path.is_file()):
+        bucket.write(f"copied/{path.relative_to(tmp_path / 'made')}", path.read_bytes())
+    bucket.flip("copied/images/part-00000.parquet")
+    err = refused(3, "pull", bucket.url("copied"), tmp_path / "back")
+    assert "images/part-00000.parquet" in err and not (tmp_path / "back").exists()
+
+
 def test_without_pillow_the_command_says_how_to_install_it(rlvr, tmp_path, monkeypatch):
     row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
     source = parquet(tmp_path, [row])
