@@ -61,11 +61,14 @@ RdzvEndpoint = Annotated[
 ]
 _READ = ("prompts", "rollouts")
 _PARENTS = {
-    "compare": (*_READ, "scores"), "diversity": _READ, "doctor": _READ, "eval-passk": _READ,
+    "compare": (*_READ, "scores"), "diversity": _READ, "doctor": ("rollouts",), "eval-passk": _READ,
     "export": (*_READ, "scores"), "report": (*_READ, "scores"), "track": _READ,
     "train-step": ("scores",), "ucc": _READ, "view": (*_READ, "scores"),
 }  # fmt: skip
-"""The kinds of directories that a command looks up as parents of what it is given."""
+"""The kinds of directories that a command looks up as parents of what it is given.
+
+`doctor` has a --prompts of its own, which is both the run's and that.
+"""
 _ALONE = ("doctor", "serve")
 """The commands whose --nproc is no number of processes that meet."""
 

@@ -9,14 +9,21 @@ from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import engine_choice, policy as policies
 from rlvr_cli.stages import row_images
-from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage import moved
+from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
 def of_data(
     source: Path, model: str | None, run: RunConfig, columns: dict[str, str | None]
 ) -> list[Finding]:
-    """The findings on a directory or a file of prompts, and on a model's reading of them."""
+    """The findings on a directory or a file of prompts, and on a model's reading of them.
+
+    Prompts of the run are where those lie that the directory was made from, if they moved.
+    """
     policy = policies.resolve(model) if model else None
+    place = Path(run.train.prompts)
+    if run.train.prompts and (place / MANIFEST).exists():
+        moved.remember(Shards.open(place, "prompts").digest, place)
     findings = data.examine(source, policy=policy, options=run.rollout, columns=columns)
     return [*findings, *(tokens.examine(policy) if policy else ())]
 

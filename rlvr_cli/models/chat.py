@@ -166,7 +166,7 @@ class Encoder:
     def _check_images(self, name: str, shown: int, given: int) -> None:
         """An error if the policy reads no images, or others are given than the prompt shows."""
         if self._processor is None:
-            raise reads_text_alone(name, "the policy")
+            raise reads_text_alone(name)
         if shown != given:
             raise DataError(
                 f"prompt `{name}` shows {shown} images, and {given} are stored of it",
@@ -307,10 +307,11 @@ def _as_parts(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def reads_text_alone(prompt: str, policy: str) -> DataError:
+def reads_text_alone(prompt: str, policy: str = "") -> DataError:
     """The error of a prompt with an image, for a policy that reads none."""
+    name = f"`{policy}`" if policy else "the policy"
     return DataError(
-        f"prompt `{prompt}` has an image, and `{policy}` reads text alone",
+        f"prompt `{prompt}` has an image, and {name} reads text alone",
         "name a policy that reads images with --model, as Qwen/Qwen2.5-VL-3B-Instruct does",
     )
 

@@ -28,6 +28,8 @@ def reference(part: dict[str, Any]) -> Any:
     if name is None:
         return None
     value = part[name]
+    if isinstance(value, dict) and all(item is None for item in value.values()):
+        return None  # Arrow gives every part the fields of all
     if name == "image_url" and isinstance(value, dict):
         return value.get("url")
     return f"data:;base64,{value}" if name in ("base64", "data") else value

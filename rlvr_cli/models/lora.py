@@ -53,6 +53,14 @@ def adapts_parameters(path: Path) -> bool:
     return bool(base_of(path) and _json(path / _CONFIG).get("target_parameters"))
 
 
+def adapts_vision(path: Path) -> bool:
+    """Whether adapters in a directory are of the vision part too, of a policy that reads images.
+
+    False of a full policy.
+    """
+    return bool(base_of(path)) and not _json(path / _CONFIG).get("exclude_modules")
+
+
 def check(path: Path, options: UpdateOptions) -> None:
     """Refuses adapters without peft, and options other than those of the policy's adapters."""
     rank, alpha = options.lora_rank, _alpha(options)

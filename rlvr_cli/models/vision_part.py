@@ -13,6 +13,17 @@ def freeze(model: Any) -> None:
         model.get_submodule(name).requires_grad_(False)
 
 
+def is_adapted(model: Any) -> bool:
+    """Whether the vision part has adapters."""
+    if not any("lora_" in name for name, _ in model.named_parameters()):
+        return False
+    return any(
+        "lora_" in parameter
+        for name in _names(model)
+        for parameter, _ in model.get_submodule(name).named_parameters()
+    )
+
+
 def pattern(model: Any) -> str:
     """A regular expression of the names of all modules of the vision part, as peft matches it."""
     return rf"({'|'.join(map(re.escape, _names(model)))})(\..*)?"

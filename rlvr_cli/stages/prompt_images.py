@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.config import ImageOptions
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.interop.image_files import Folder
@@ -28,14 +28,16 @@ class RowImages:
     """Reads the images of a data set's rows, as the options say."""
 
     def __init__(self, data: DataSet, source: str, options: ImageOptions) -> None:
-        """An error if the column that is named is not there."""
+        """An error if a column or a folder that is named is not there."""
+        if options.images is not None and not Path(options.images).is_dir():
+            raise UsageError(
+                f"--images is `{options.images}`, which is no folder", "check the path"
+            )
         self.columns = _columns(data, source, options.image_column)
         self._is_text = options.image_column == NO_COLUMN
         self._most = options.max_pixels
-        if options.images is None:
-            self._folder = Folder(data.folder, data.is_downloaded)
-        else:
-            self._folder = Folder(Path(options.images))
+        begins = data.folder if options.images is None else Path(options.images)
+        self._folder = Folder(begins, data.is_downloaded)
         self._images = self._prompts = self._unfilled = 0
 
     def asked(self, given: Any, prompt_id: str, row: dict[str, Any]) -> dict[str, Any]:

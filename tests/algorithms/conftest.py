@@ -176,12 +176,13 @@ def measured_advantages(goal, rollouts, present):
         Part(weight, torch.from_numpy(np.ascontiguousarray(reward)))
         for weight, reward in zip(WEIGHTS, rollouts.parts.T, strict=bool(len(rollouts.parts)))
     )
+    kl_N = np.array([np.sum(row.old_logp - row.ref_logp) for row in rollouts.rows])
     step = Step(
         *tensors,
         max_length=rollouts.max_length,
         parts=parts,
         truncated_N=torch.from_numpy(rollouts.truncated),
-        kl_N=torch.tensor([np.sum(row.old_logp - row.ref_logp) for row in rollouts.rows]),
+        kl_N=torch.from_numpy(kl_N) if len(kl_N) else None,
     )
     return objective.advantages(goal, step)
 

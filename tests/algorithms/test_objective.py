@@ -392,7 +392,8 @@ def step_of(reward, group, present=None):
     length_N = torch.arange(1, len(reward_N) + 1)
     truncated_N = torch.zeros_like(present_N)
     facts = (reward_N, present_N, reward_N > 0.5, tensor(group), length_N)
-    return Step(*facts, max_length=30, truncated_N=truncated_N)
+    kl_N = torch.zeros(len(reward_N), dtype=torch.float64)
+    return Step(*facts, max_length=30, truncated_N=truncated_N, kl_N=kl_N)
 
 
 @every_spec

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -143,3 +144,19 @@ def test_doubles_are_found_over_batches_of_rows():
     assert list(apart)[:2] == whole[:2]
     assert "1 ids belong to several prompts each: `b`" in whole[0].text
     assert "with different golds: `a = c`" in whole[1].text
+
+
+@pytest.mark.slow
+def test_prompts_of_a_run_say_how_long_prompts_are(rlvr, chain):
+    words = ("doctor", "--model", "builtin", "--max-new-tokens", 16)
+    assert "prompts of 512 tokens assumed" in rlvr(*words).out
+    ran = rlvr(*words, "--prompts", chain / "prompts")
+    assert "prompts of" in ran.out and "assumed" not in ran.out and "warning" not in ran.err
+
+
+def test_prompts_that_moved_are_named_with_the_same_option(rlvr, chain, tmp_path):
+    shutil.copytree(chain / "rollouts", tmp_path / "rollouts")
+    shutil.copytree(chain / "prompts", tmp_path / "moved")
+    assert rlvr("doctor", tmp_path / "rollouts").code == 3
+    ran = rlvr("doctor", tmp_path / "rollouts", "--prompts", tmp_path / "moved")
+    assert "all 6 are read by their verifiers" in ran.out

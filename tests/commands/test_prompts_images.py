@@ -11,7 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as pictures
 
+from rlvr_cli.config import ImageOptions
+from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.loop.linking import Links
+from rlvr_cli.protocols import Unusable
+from rlvr_cli.stages.prompt_images import RowImages
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
@@ -120,6 +124,16 @@ def test_trl_with_one_image_and_places_as_parts(made, tmp_path):
     parts = [{"type": "image", "text": None}, {"type": "text", "text": "What?"}]
     row = {"prompt": [{"role": "user", "content": parts}], "image": {"bytes": png(6)}}
     assert made(parquet(tmp_path, [row | {"answer": "1"}]))[0] == [user(6, "What?")]
+
+
+def test_images_of_a_feature_within_the_messages(made, tmp_path):
+    nothing = {"bytes": None, "path": None}
+    content = [{"type": "image", "text": None, "image": {"bytes": png(1), "path": None}},
+               {"type": "text", "text": "and", "image": nothing},
+               {"type": "image", "text": None, "image": nothing}]  # fmt: skip
+    row = {"messages": [{"role": "user", "content": content}], "answer": "1"}
+    source = parquet(tmp_path, [row | {"images": [{"bytes": png(2), "path": None}]}])
+    assert made(source)[0] == [user(1, "and", 2)]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +378,22 @@ def test_a_column_that_is_not_there_is_named(refused, tmp_path):
     assert "has no column `picture`" in err and "--image-column" in err
 
 
+def test_a_folder_of_images_that_is_not_there_is_named(refused, tmp_path):
+    source = jsonl(tmp_path, {"question": "A?", "answer": "1", "image": "a.png"})
+    err = refused(2, "prompts", source, "--images", tmp_path / "no", "--out", tmp_path / "p")
+    assert f"--images is `{tmp_path / 'no'}`, which is no folder" in err
+
+
+def test_downloaded_data_leaves_no_folder_that_the_user_names_either(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "a.png").write_bytes(png(1))
+    row = {"question": "A?", "image": "../a.png"}
+    data = DataSet("set", [row], tmp_path, is_downloaded=True)
+    images = RowImages(data, "owner/set", ImageOptions(images=str(tmp_path / "in")))
+    with pytest.raises(Unusable, match="leaves the folder"):
+        images.asked("A?", "a", row)
+
+
 def test_options_of_images_say_nothing_of_prompts_and_tasks(refused, tmp_path):
     for source in ("task:expression",):
         err = refused(2, "prompts", source, "--max-pixels", 5, "--out", tmp_path / "p")
@@ -419,6 +449,16 @@ def test_prompts_of_a_store_come_with_their_images(made, rlvr, bucket, tmp_path)
     ran = rlvr("prompts", source, *words)
     assert ran.code == 0, ran.err
     assert read(tmp_path / "urls") == [user(2, "A?")]
+
+
+def test_parts_of_images_that_another_tool_copied_are_compared(made, refused, bucket, tmp_path):
+    row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
+    made(parquet(tmp_path, [row]))
+    for path in (path for path in (tmp_path / "made").rglob("*") if path.is_file()):
+        bucket.write(f"copied/{path.relative_to(tmp_path / 'made')}", path.read_bytes())
+    bucket.flip("copied/images/part-00000.parquet")
+    err = refused(3, "pull", bucket.url("copied"), tmp_path / "back")
+    assert "images/part-00000.parquet" in err and not (tmp_path / "back").exists()
 
 
 def test_without_pillow_the_command_says_how_to_install_it(rlvr, tmp_path, monkeypatch):

@@ -11,13 +11,12 @@ import pytest
 import torch
 
 import rlvr_cli
-from rlvr_cli.models import policy, pretrained
+from rlvr_cli.models import policy
 
 ROOT = Path(rlvr_cli.__file__).parent
 AUTO_MAP = {
     "AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", "evil.T"],
 }  # fmt: skip
-TRUSTING = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoTokenizer")
 TINY = ["-n2", "--max-new-tokens=4"]
 
 
@@ -104,23 +103,25 @@ def test_weights_that_are_a_pickle_of_more_than_tensors_are_refused(model, copy,
     assert not Path("ran").exists()
 
 
-def test_what_transformers_loads_by_name_is_loaded_in_one_place():
+def test_what_transformers_loads_by_name_is_loaded_in_few_places_and_runs_no_code_of_a_model():
     """So that none of it forgets to say that code of the model's own may not run."""
-    calls = {
-        (path.relative_to(ROOT).as_posix(), call.func.value.id)
+    found = {
+        (path.relative_to(ROOT).as_posix(), ast.unparse(call.func.value), call)
         for path in ROOT.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
         and call.func.attr in ("from_pretrained", "from_config")
-        and isinstance(call.func.value, ast.Name)
+        and isinstance(call.func.value, ast.Name | ast.Call)
     }
-    assert {name for _, name in calls} == {*TRUSTING, "config_class"} - {"AutoModel"}
-    assert {file for file, name in calls if name in TRUSTING} == {"models/pretrained.py"}
-    source = ast.parse(Path(pretrained.__file__).read_text())
-    for call in ast.walk(source):
-        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in (
-            "from_pretrained", "from_config"
-        ):  # fmt: skip
-            given = {keyword.arg: keyword.value for keyword in call.keywords}
+    names = {name for _, name, _ in found}
+    assert names == {"AutoConfig", "AutoTokenizer", "_auto(reads_images)", "AutoImageProcessor",
+                     "AutoVideoProcessor", "config_class"}  # fmt: skip
+    files = {file for file, name, _ in found if name.startswith(("Auto", "_auto("))}
+    assert files == {
+        "models/pretrained.py", "models/processors.py", "engines/rollout/_vllm_images.py"
+    }  # fmt: skip
+    for _, name, call in found:
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if name != "config_class":
             assert ast.unparse(given["trust_remote_code"]) == "False"

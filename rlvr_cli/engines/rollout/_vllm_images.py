@@ -19,8 +19,8 @@ from typing import Any
 
 from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import images, policy as policies, pretrained
-from rlvr_cli.models.policy import Policy
+from rlvr_cli.models import images, lora, policy as policies, pretrained, vision_part
+from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Request
 
 VARIABLE = "RLVR_VLLM_IMAGES"  # for vLLM's own processes: the policy, where it reads images
@@ -30,11 +30,17 @@ _IMPORTED = {"qwen2_vl": "Qwen2VL", "gemma3": "Gemma3"}
 _TRANSFORMERS = "sample with --engine transformers"
 
 
-def prepare(policy: Policy) -> dict[str, Any]:
-    """Makes vLLM ready for a policy that reads images; the arguments that it starts with."""
-    os.environ[VARIABLE] = str(policy.path.resolve())
+def prepare(policy: Policy, loaded: Loaded | None = None) -> dict[str, Any]:
+    """Makes vLLM ready for a policy that reads images; the arguments that it starts with.
+
+    vLLM leaves out adapters of what reads images, which the policy or a trainer's `loaded` one may
+    have, unless it is asked for them.
+    """
+    os.environ[VARIABLE] = str((policy.base or policy).path.resolve())
     prepare_process()
     chosen: dict[str, Any] = {"skip_tokenizer_init": False, "limit_mm_per_prompt": {"video": 0}}
+    if lora.adapts_vision(policy.path) or (loaded and vision_part.is_adapted(loaded.model)):
+        chosen["enable_tower_connector_lora"] = True
     return chosen | dict.fromkeys(_normalising(), False)
 
 

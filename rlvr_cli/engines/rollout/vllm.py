@@ -18,7 +18,7 @@ from rlvr_cli.engines.rollout import (
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import policy as policies, stops
-from rlvr_cli.models.policy import Policy
+from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.storage import disk
@@ -80,14 +80,14 @@ def build(
             raise ValueError("quantization=fp8 needs dtype=bfloat16")
         _vllm_install.check_fp8(device.capability() if has_gpu else None)
     return lambda policy, loaded=None, lora_rank=0: VLLMEngine(
-        policy, options, colocated=loaded is not None, lora_rank=lora_rank
+        policy, options, loaded=loaded, lora_rank=lora_rank
     )
 
 
 class VLLMEngine:
     """A policy in vLLM, with weights of its own.
 
-    `colocated` with a trainer it starts without weights: `sync_weights` loads the trainer's, and
+    Beside a trainer's `loaded` policy it starts without weights: `sync_weights` loads those, and
     `sleep` frees its memory until the next sync. With a `lora_rank` the policy's weights stay as
     they are, and adapters alone are synced.
     """
@@ -96,14 +96,14 @@ class VLLMEngine:
     needs_weight_sync = True
 
     def __init__(
-        self, policy: Policy, options: dict[str, Any], *, colocated: bool, lora_rank: int = 0
+        self, policy: Policy, options: dict[str, Any], *, loaded: Loaded | None, lora_rank: int = 0
     ) -> None:
         self._gpu = device.torch_device().type == "cuda"
         rank = lora_rank or policy.lora_rank
         self._lora = rank > 0
         if self._lora:
             _vllm_install.check_adapters(policy, has_gpu=self._gpu)
-        self._colocated, self._asleep = colocated, False
+        self._colocated, self._asleep = loaded is not None, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
         tokenizer = self._tokenizer = policies.load_tokenizer(policy)
@@ -117,7 +117,7 @@ class VLLMEngine:
             )
         chosen, self._reads_images = self._chosen(options, rank), policies.reads_images(policy)
         if self._reads_images:
-            chosen |= _vllm_images.prepare(policy.base or policy)
+            chosen |= _vllm_images.prepare(policy, loaded)
         self._policy, self._llm = policy, _start(policy.base or policy, chosen)
         self.dtype = options["quantization"] or self.dtype
         self._scheduler = _scheduler(self._llm)

@@ -169,3 +169,26 @@ def test_images_whose_tokens_see_each_other_are_refused_on_a_cpu(vision, tmp_pat
     with pytest.raises(UsageError, match="vLLM for CPUs lets them see the earlier ones") as error:
         sample(engine, [Request(prompt(own, "24=", data), 0, images=(data,))])
     assert "--engine transformers" in error.value.hint
+
+
+@pytest.mark.parametrize("train_vision", [False, True])
+def test_adapters_are_sampled_from_those_of_the_vision_tower_included(
+    vision, tmp_path, train_vision
+):
+    own = loaded(vision, "qwen2_vl")
+    trainer = LocalEngine(own, UpdateOptions(lora_rank=4, train_vision=train_vision))
+    sampler = registry.build("rollout", "vllm:max_length=256")(own.policy, own, 4)
+    with torch.no_grad():
+        for name, parameter in own.model.named_parameters():
+            if "lora_" in name:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    trainer.save(tmp_path / "adapters")
+    sampler.sync_weights(trainer, policies.resolve(str(tmp_path / "adapters")))
+    requests = requests_of(own, vision)
+    assert largest_gap(own, requests, sample(sampler, requests)) < 1e-4
+    if not train_vision:
+        return
+    alone = registry.build("rollout", "vllm:max_length=256")(
+        policies.resolve(str(tmp_path / "adapters"))
+    )
+    assert largest_gap(own, requests, sample(alone, requests)) < 1e-4
