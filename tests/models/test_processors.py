@@ -1,0 +1,55 @@
+"""Processors of policies that read images, in the layouts that checkpoints have."""
+
+import json
+import shutil
+
+import pytest
+
+from rlvr_cli.errors import DataError
+from rlvr_cli.models import images, policy as policies, processors
+
+
+@pytest.fixture
+def path(vision, tmp_path):
+    return shutil.copytree(vision.policy("qwen2_vl"), tmp_path / "policy")
+
+
+def edit(file, change):
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+def test_the_layout_of_earlier_checkpoints_is_read(path, vision):
+    """Sizes as min_pixels and max_pixels, the template in JSON, a class that needs torchvision."""
+    edit(path / "preprocessor_config.json", lambda values: values.pop("size") and values.update(
+        image_processor_type="Qwen2VLImageProcessorFast", min_pixels=256, max_pixels=4096,
+    ))  # fmt: skip
+    (path / "processor_config.json").unlink()
+    template = (path / "chat_template.jinja").read_text()
+    (path / "chat_template.jinja").unlink()
+    (path / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    policy = policies.resolve(str(path))
+    processor = policies.load_processor(policy)
+    assert policies.has_chat_template(policy) and processor.chat_template == template
+    picture = vision.picture((1, 2, 3), size=(300, 200))
+    assert len(images.expanded(processor, processor.image_token, [picture])) == 12
+
+
+def test_a_model_of_text_alone_reads_no_images(path):
+    assert policies.reads_images(policies.resolve(str(path)))
+    assert not policies.reads_images(policies.resolve("builtin"))
+    edit(path / "config.json", lambda values: values.pop("vision_config"))
+    assert not processors.reads_images(path)
+
+
+def test_a_broken_processor_is_an_error(path):
+    edit(path / "preprocessor_config.json", lambda values: values.update(patch_size="wide"))
+    edit(path / "processor_config.json", lambda values: values.update(processor_class="Missing"))
+    with pytest.raises(DataError, match="needs the processor Missing, which this transformers"):
+        policies.load_processor(policies.resolve(str(path)))
+
+
+def test_bytes_that_are_no_image_are_an_error():
+    with pytest.raises(DataError, match="an image of 3 bytes cannot be decoded"):
+        images.decoded(b"abc")
