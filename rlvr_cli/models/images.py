@@ -96,10 +96,16 @@ def inputs(model: Any, token_BS: "Tensor", images: Sequence[tuple[bytes, ...]]) 
 
 
 class _Row:
-    """The pixels of a row's images, and how many image tokens they are."""
+    """The pixels of a row's images, and how many image tokens they are.
 
-    def __init__(self, tensors: dict[str, "Tensor"], tokens: int, types: str) -> None:
+    It holds the processor, by whose id it is found again: no other can have that meanwhile.
+    """
+
+    def __init__(
+        self, tensors: dict[str, "Tensor"], tokens: int, types: str, processor: Any
+    ) -> None:
         self.tensors, self.tokens, self.types = tensors, tokens, types
+        self.processor = processor
 
     @property
     def size(self) -> int:
@@ -141,7 +147,7 @@ def _pixels(processor: Any, images: tuple[bytes, ...]) -> _Row:
         for name, value in features.items()
         if name not in (*_TEXT, *_TYPES) and torch.is_tensor(value)
     }
-    row = _Row(tensors, tokens, types)
+    row = _Row(tensors, tokens, types, processor)
     _recent.put(key, row)
     return row
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
-from rlvr_cli.models import images, lm_head, packing
+from rlvr_cli.models import images, lm_head, packing, shared_images
 from rlvr_cli.protocols import Floats, Row
 from rlvr_cli.runtime.device import moved
 
@@ -164,8 +164,11 @@ def _states(model: Any, rows: list[Row]) -> _States:
         moved(torch.from_numpy(value), device)
         for value in (token_BS, index_N, places_N, trained_BT, np.flatnonzero(trained_BT))
     )
-    pixels = images.inputs(model, input_BS, [row.images for row in rows])
-    hidden_BSH = model.base_model(input_ids=input_BS, use_cache=False, **pixels).last_hidden_state
+    shown = [row.images for row in rows]
+    pixels = images.inputs(model, input_BS, shown)
+    with shared_images.once(model, shown):
+        passed = model.base_model(input_ids=input_BS, use_cache=False, **pixels)
+    hidden_BSH = passed.last_hidden_state
     hidden_NH = hidden_BSH[row_N, place_N - 1]
     return _States(mask_BT, at_N, hidden_NH, input_BS[row_N, place_N], lm_head.of(model))
 

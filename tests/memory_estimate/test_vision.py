@@ -31,11 +31,14 @@ def policy(vision):
 
 
 def rows_of(loaded, vision):
-    """Completions of prompts with six images, which are nearly all of them."""
-    own = tuple(vision.picture((255, 0, level), size=(64, 64)) for level in range(6))
-    place = f"a{loaded.processor.image_token}"
-    prompt = images.expanded(loaded.processor, place * len(own), own)
-    return [Row(prompt, [5, 6, 7], advantage=(-1.0) ** i, images=own) for i in range(ROWS)]
+    """Completions of prompts with six images each, which are nearly all of them."""
+    rows = []
+    for number in range(ROWS):
+        own = tuple(vision.picture((255, number, level), size=(64, 64)) for level in range(6))
+        place = f"a{loaded.processor.image_token}"
+        prompt = images.expanded(loaded.processor, place * len(own), own)
+        rows.append(Row(prompt, [5, 6, 7], advantage=(-1.0) ** number, images=own))
+    return rows
 
 
 def test_a_pass_takes_no_more_than_is_said(allocated, policy, vision):

@@ -79,3 +79,23 @@ def test_rows_whose_images_are_others_are_refused(loaded, red):
     token_ids, _ = prompt(loaded, red, "What?")
     with pytest.raises(DataError, match="its 2 images make"):
         logps(loaded, [Row(token_ids, [5], images=(red, red))])
+
+
+def test_a_vision_tower_sees_an_image_of_many_rows_once(loaded, red, blue, monkeypatch):
+    """The log-probs are those of a tower that sees it as often as it is shown."""
+    rows = [row(loaded, answer, red, "Which?", *more)
+            for answer in ("a", "bc", "d") for more in ((), (blue,))]  # fmt: skip
+    base, seen = loaded.model.base_model, []
+    compute = type(base).get_image_features
+
+    def counting(self, pixel_values, *args, **kwargs):
+        seen.append(pixel_values.shape[:-3] or pixel_values.shape[:1])
+        return compute(self, pixel_values, *args, **kwargs)
+
+    monkeypatch.setattr(type(base), "get_image_features", counting)
+    together = logps(loaded, rows)
+    for one, single in zip(rows, together, strict=True):
+        np.testing.assert_allclose(logps(loaded, [one])[0], single, atol=2e-5)
+    patches = {"Idefics3": (6, 2), "SmolVLM": (6, 2), "Gemma3": (2,)}
+    kind = next((name for name in patches if name in type(base).__name__), "")
+    assert tuple(seen[0]) == patches.get(kind, (16 + 24,))

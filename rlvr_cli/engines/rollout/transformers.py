@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlvr_cli.kernels import dispatch, reference
-    from rlvr_cli.models import images, logprobs
+    from rlvr_cli.models import images, logprobs, shared_images
 else:
     transformers = later.Later("transformers")
     dispatch = later.Later("rlvr_cli.kernels.dispatch")
     reference = later.Later("rlvr_cli.kernels.reference")
     images = later.Later("rlvr_cli.models.images")
     logprobs = later.Later("rlvr_cli.models.logprobs")
+    shared_images = later.Later("rlvr_cli.models.shared_images")
 
 BATCH_SIZE = 256
 _LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # shapes are rounded up to these on a GPU
@@ -87,22 +88,25 @@ class TransformersEngine:
             memory_logits = MemoryLogits(self._memory_model.model, attention_BS)
         sampler = GumbelSampler(seed_B, sampling, memory_logits)
         stop = stops.StopStrings(loaded.tokenizer, sampling.stop)
-        loaded.model.generate(
-            input_BS,
-            attention_mask=attention_BS.long(),
-            generation_config=transformers.GenerationConfig(
-                do_sample=False,
-                max_new_tokens=sampling.max_new_tokens,
-                eos_token_id=list(loaded.eos_ids),
-                pad_token_id=loaded.pad_id,
-                cache_implementation="static" if static else None,
-            ),
-            logits_processor=transformers.LogitsProcessorList([sampler]),
-            stopping_criteria=transformers.StoppingCriteriaList(
-                [StopCriterion(stop)] if stop else []
-            ),
-            **images.inputs(loaded.model, input_BS, [request.images for request in requests]),
-        )
+        shown = [request.images for request in requests]
+        pixels = images.inputs(loaded.model, input_BS, shown)
+        with shared_images.once(loaded.model, shown):
+            loaded.model.generate(
+                input_BS,
+                attention_mask=attention_BS.long(),
+                generation_config=transformers.GenerationConfig(
+                    do_sample=False,
+                    max_new_tokens=sampling.max_new_tokens,
+                    eos_token_id=list(loaded.eos_ids),
+                    pad_token_id=loaded.pad_id,
+                    cache_implementation="static" if static else None,
+                ),
+                logits_processor=transformers.LogitsProcessorList([sampler]),
+                stopping_criteria=transformers.StoppingCriteriaList(
+                    [StopCriterion(stop)] if stop else []
+                ),
+                **pixels,
+            )
         token_BT = torch.stack(sampler.token, 1)[:wanted]
         logp_BT = torch.stack(sampler.logp, 1)[:wanted]
         policy: list[Any] = [None] * wanted
