@@ -111,11 +111,14 @@ def prompt(request: Request) -> dict[str, Any]:
     return given
 
 
-def check_attention(llm: Any, policy: Policy, *, has_gpu: bool) -> None:
-    """Refuses images where the tokens of one see each other, which vLLM computes on a GPU alone."""
-    if not has_gpu and llm.llm_engine.model_config.is_mm_prefix_lm:
+def check_attention(config: Any, *, has_gpu: bool) -> None:
+    """Refuses images where the tokens of one see each other, which vLLM computes on a GPU alone.
+
+    `config` is vLLM's of the model.
+    """
+    if not has_gpu and config.is_mm_prefix_lm:
         raise UsageError(
-            f"the tokens of an image see each other in `{policy.name}`, and vLLM for CPUs lets "
+            f"the tokens of an image see each other in `{config.model}`, and vLLM for CPUs lets "
             "them see the earlier ones alone",
             _TRANSFORMERS,
         )
@@ -153,7 +156,7 @@ def _processor(path: str) -> Any:
     if importlib.util.find_spec("torchvision"):
         from transformers import AutoVideoProcessor
 
-        with contextlib.suppress(OSError, ValueError):  # a model without videos
+        with contextlib.suppress(OSError, ValueError, ImportError):  # a model without videos
             asked.video_processor = AutoVideoProcessor.from_pretrained(
                 path, trust_remote_code=False
             )

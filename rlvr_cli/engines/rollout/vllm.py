@@ -118,7 +118,7 @@ class VLLMEngine:
         chosen, self._reads_images = self._chosen(options, rank), policies.reads_images(policy)
         if self._reads_images:
             chosen |= _vllm_images.prepare(policy, loaded)
-        self._policy, self._llm = policy, _start(policy.base or policy, chosen)
+        self._llm = _start(policy.base or policy, chosen)
         self.dtype = options["quantization"] or self.dtype
         self._scheduler = _scheduler(self._llm)
         decodable, placeholders = _vllm_logits.unsampled(policy)
@@ -171,7 +171,7 @@ class VLLMEngine:
         )
         stop = stops.StopStrings(self._tokenizer, sampling.stop)
         if any(request.images for request in requests):
-            _vllm_images.check_attention(self._llm, self._policy, has_gpu=self._gpu)
+            _vllm_images.check_attention(self._llm.llm_engine.model_config, has_gpu=self._gpu)
         pending = {}
         with logprobs:
             try:

@@ -11,6 +11,7 @@ from typing import Any
 from rlvr_cli.engines.rollout import _vllm_images
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.protocols import Request
+from rlvr_cli.runtime import device
 
 _OF_SAMPLING = (
     "max_tokens", "temperature", "seed", "top_p", "top_k", "min_p", "repetition_penalty",
@@ -26,6 +27,8 @@ _numbers = itertools.count(1)
 async def complete(state: Any, body: Any) -> dict[str, Any]:
     """A completion in the shape of vLLM's own; DataError of a request that cannot be answered."""
     request = _request(state, body)
+    has_gpu = device.torch_device().type == "cuda"
+    _vllm_images.check_attention(state.engine_client.model_config, has_gpu=has_gpu)
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
