@@ -42,6 +42,7 @@ SAID = (
     "norm {grad_norm:.3g}"
 )
 _OF_MANY = "deepspeed:zero=2"
+_OF_IMAGES = ("train_vision",)
 _SPECS: dict[str, Callable[[str], str]] = {  # the params that are specs, in their canonical form
     "algo": lambda spec: objectives.canonical(spec, spec),
     "trainer": lambda spec: registry.canonical("training", spec, spec),
@@ -106,6 +107,7 @@ def run(
         paths={"policy": policy.named_from(out)},
         earlier=config.earlier(UpdateOptions),
         specs=_SPECS,
+        optional=_OF_IMAGES,
         behaviour=objectives.versions(spec),
     )
 
@@ -159,8 +161,9 @@ def drifted(summary: dict[str, Any]) -> list[str]:
 
 
 def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dict[str, Any]:
+    applied = {k: v for k, v in vars(options).items() if k not in _OF_IMAGES or v}
     return {
-        **vars(options),
+        **applied,
         "algo": objectives.canonical(spec, spec),
         "seed": seed,
         "policy": policy.digest,

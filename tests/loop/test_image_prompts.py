@@ -233,3 +233,11 @@ def test_weights_of_a_vision_tower_without_gradients_do_not_stop_training(root, 
     assert type(AutoProcessor.from_pretrained(checkpoint)).__name__ == "Gemma3Processor"
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
     assert type(model).__name__ == "Gemma3ForConditionalGeneration"
+
+
+def test_an_update_stores_train_vision_only_where_it_applies(sampled, tmp_path):
+    update(sampled, tmp_path / "frozen")
+    update(sampled, tmp_path / "all", "--train-vision")
+    update(sampled, tmp_path / "all")  # is complete, and stays what it was begun as
+    stored = [Shards.open(tmp_path / name).params.get("train_vision") for name in ("frozen", "all")]
+    assert stored == [None, True]
