@@ -1,9 +1,8 @@
 """Makes prompts from files, data sets or built-in tasks.
 
-A source is a JSONL, Parquet or CSV file, a folder of them, what `save_to_disk` of `datasets` wrote,
-a name of the Hugging Face Hub, a task such as `task:expression`, or a prompts directory; several
-are mixed. Layouts of public data sets are recognised (`rlvr list layouts`), else columns by their
-names. `--keep-rate 0.1,0.9 --scores DIR` keeps prompts solved so often. Images are stored too.
+A source is a JSONL, Parquet or CSV file, a folder, what `save_to_disk` wrote, a name of the Hugging
+Face Hub, a task such as `task:shapes`, or a prompts directory; several are mixed. Layouts of public
+data sets are recognised (`rlvr list layouts`), else columns by name. Images are stored with them.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
@@ -15,7 +14,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import lists, options
-from rlvr_cli.terminal import console, plural
+from rlvr_cli.terminal import console
 
 
 @options.takes(images=config.ImageOptions)
@@ -47,18 +46,15 @@ def command(
     from rlvr_cli.storage.shards import Share
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
-    kept = (drop_easiest, lists.numbers("--keep-rate", keep_rate), scores or [])
-    difficulty.check(*kept)
-    how = mixing.Prepared(
-        split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit, skip,
-        config.ImageOptions(**images))  # fmt: skip
+    kept = difficulty.checked(drop_easiest, lists.numbers("--keep-rate", keep_rate), scores or [])
+    how = mixing.Prepared(split, verifier, columns, layout, drop_unusable, drop_answer_turn, limit,
+                          skip, config.ImageOptions(**images))  # fmt: skip
     chosen = mixing.load(sources, lists.numbers("--weights", weights), how,
                          drop_duplicates=drop_duplicates, without=without or [])  # fmt: skip
     chosen = difficulty.chosen(chosen, *kept)
     console.remark("prompts", *chosen.remarks)
     if dry_run:
-        named = f"{plural.of(len(chosen.rows), 'prompt')} of `{'`, `'.join(sources)}`"
-        return console.say(f"prompts: {named} would go to `{out}`")
+        return console.say(f"prompts: {mixing.described(chosen, sources)} would go to `{out}`")
     with console.Parts("prompts", 1) as parts:
         shards = prompts.make(chosen, out, share=Share.parse(shard), on_part=parts)
     console.conclude(parts, out, shards, difficulty.described(chosen), as_json=json)

@@ -16,9 +16,11 @@ from rlvr_cli.runtime import seeds
 from rlvr_cli.stages.prompts import Source
 from rlvr_cli.storage.shards import Shards
 
+Kept = tuple[float | None, Sequence[float], list[Path]]
 
-def check(share: float | None, rates: Sequence[float], scores: list[Path]) -> None:
-    """Refuses a share or rates without scores, scores without either, and what leaves nothing."""
+
+def checked(share: float | None, rates: Sequence[float], scores: list[Path]) -> Kept:
+    """What was given; an error for a share or rates without scores, scores without either."""
     if share is not None and not 0 <= share < 1:
         raise UsageError(f"--drop-easiest is {share}", "it must be at least 0 and less than 1")
     if rates and not (len(rates) == 2 and rates[0] <= rates[1] <= 1):
@@ -40,6 +42,7 @@ def check(share: float | None, rates: Sequence[float], scores: list[Path]) -> No
             "--scores says which prompts are easy, and nothing says which of them are dropped",
             "say so, as in --drop-easiest 0.25 or --keep-rate 0.1,0.9",
         )
+    return share, rates, scores
 
 
 def chosen(

@@ -19,6 +19,7 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime import seeds
 from rlvr_cli.stages import overlap, prompts
 from rlvr_cli.stages.reading import Source
+from rlvr_cli.terminal import plural
 
 Rows = list[dict[str, Any]]
 
@@ -59,6 +60,11 @@ def load(
         loaded[0] if len(loaded) == 1 else mix(dict(zip(sources, loaded, strict=True)), weights)
     )
     return overlap.without_repeats(chosen, drop=drop_duplicates)
+
+
+def described(chosen: Source, sources: Sequence[str]) -> str:
+    """So many prompts of these sources, in words."""
+    return f"{plural.of(len(chosen.rows), 'prompt')} of `{'`, `'.join(sources)}`"
 
 
 def _prepared(
