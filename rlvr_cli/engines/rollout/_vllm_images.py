@@ -198,12 +198,14 @@ def _pillow_for_torchvision() -> Iterator[None]:
         public = {key: value for key, value in pillow.items() if not key.startswith("_")}
         vars(stand_in).update(public, **{own: pillow[f"{own}Pil"]})
         stand_ins[stand_in.__name__] = stand_in
+    before = {place: sys.modules[place] for place in stand_ins if place in sys.modules}
     sys.modules.update(stand_ins)
     try:
         yield
     finally:
         for place in stand_ins:
             del sys.modules[place]
+        sys.modules.update(before)
 
 
 @functools.lru_cache(maxsize=16)
