@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An array of tasks, each beginning with its share of the rollouts, as a Slurm array would; one is
-# killed. The other goes on with its parts, and the directory has the bytes of a single process.
+# killed. The other goes on with its parts, unless it had left them to a task that still lived: then
+# the killed one is put back into the queue. The directory has the bytes of a single process.
 # Usage: examples/slurm_like_array.sh [DIR]      (a new temporary directory without DIR)
 set -euo pipefail
 dir=${1:-$(mktemp -d)}
@@ -23,6 +24,9 @@ until compgen -G 'rollouts/part-*.parquet' >/dev/null; do sleep 0.1; done
 kill -KILL "${pids[1]}" && echo "task 1 was killed"
 wait "${pids[0]}"
 wait "${pids[1]}" || echo "task 1 ended with exit code $?"
+if [ ! -e rollouts/_manifest.json ]; then
+    (SLURM_ARRAY_TASK_ID=1 && task rollouts) && echo "task 1 ran again"
+fi
 rlvr check rollouts
 
 SLURM_ARRAY_TASK_ID=0 tasks=1
