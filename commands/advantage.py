@@ -1,8 +1,8 @@
-"""Turns the rewards of whole groups into advantages.
+"""Turns the rewards of complete groups into advantages.
 
-The directory records the algorithm, and train-step uses that one. A row without a reward leaves
-every statistic and is not trained on; a group whose rewards are all equal gets exactly 0. Of
-several directories each has groups of its own, unless --merge puts them together.
+The output directory records the algorithm, and train-step uses that one. A completion without a
+reward is left out of every statistic and is not trained on. A group whose rewards are all equal
+gets an advantage of exactly 0. Several directories keep separate groups unless --merge is given.
 
     rlvr advantage demo/scores --algo grpo+iac
 """
@@ -22,13 +22,13 @@ def command(
     rollouts: options.MovedRollouts = None,
     logprobs: options.Logprobs = None,
     allow_singletons: Annotated[
-        bool | None, typer.Option("--allow-singletons", help="one reward alone has advantage 0")
+        bool | None, typer.Option("--allow-singletons", help="give groups of one advantage 0")
     ] = None,
     drop_uninformative: Annotated[
         bool | None, typer.Option("--drop-uninformative", help="leave out groups of equal rewards")
     ] = None,
     merge: Annotated[
-        bool | None, typer.Option("--merge", help="a prompt's completions in all are one group")
+        bool | None, typer.Option("--merge", help="join a prompt's groups of all inputs")
     ] = None,
     shard: options.Shard = "0/1",
     dry_run: options.DryRun = False,

@@ -1,8 +1,8 @@
-"""Measures a model on benchmarks: prompts, rollout, score, Pass@k, UCC@k and a report in one.
+"""Measures a model on benchmarks: prompts, rollout, score, Pass@k, UCC@k and a report at once.
 
-Benchmarks are those of `rlvr list benchmarks`, or TOML files of your own. Options that are not
-given are the benchmark's. The data comes from the Hub, or from copies that `--data` or `--data-dir`
-name. Running the same command again goes on where it was stopped.
+`rlvr list benchmarks` names the built-in benchmarks; a TOML file defines one of your own. Options
+that you do not give take the benchmark's values. The data comes from the Hub, or from copies that
+you name with `--data` or `--data-dir`. Run the same command again to resume.
 
     rlvr bench aime25,math500,gpqa-diamond,humaneval --model MODEL -n 16 --allow-code-execution
 """
@@ -27,10 +27,10 @@ def command(
         Path | None, typer.Option(help="the directory to make \\[default: bench/MODEL]")
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option(help="your copy of one, as in gsm8k=DIR; repeatable")
+        list[str] | None, typer.Option(help="a copy of the data, as in gsm8k=DIR; repeatable")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="a folder with copies, as gsm8k/ or gsm8k.jsonl")
+        Path | None, typer.Option(help="a folder of copies, named gsm8k/ or gsm8k.jsonl")
     ] = None,
     limit: options.Limit = None,
     seed: options.StageSeed = None,

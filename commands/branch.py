@@ -1,9 +1,9 @@
-"""Starts new runs from a step of a run, with another objective, another verifier, or both.
+"""Starts new runs from one step of a run, with another objective, another verifier, or both.
 
-One for each `--algo` and `--verifier`: a run directory that shares, by hard links, what RUN stored
-up to step `--at` and the completions of the next step. Stored completions are scored again where
-the verifier is another. Nothing is sampled and nothing trained: the lines to paste are printed, and
-on stdout the directories, one a line.
+Makes one run directory for each `--algo` and `--verifier`. Each shares, by hard links, what RUN
+stored up to step `--at` and the completions of the next step; these are scored again if the
+verifier is different. Nothing is sampled or trained. The commands to paste are printed on stderr,
+and the new directories on stdout, one a line.
 
     rlvr branch runs/quatro --at 60 --steps 100 --algo dapo --algo gspo --out runs/from-60
 """
@@ -19,19 +19,19 @@ from rlvr_cli.terminal import console
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="a run directory of train")],
-    at: Annotated[int, typer.Option(min=0, help="the last step that is shared; 0: the start")],
+    at: Annotated[int, typer.Option(min=0, help="the last step to share; 0: the start")],
     out: Annotated[Path, typer.Option(help="the folder for the new runs")],
     algo: options.Algos = None,
     verifier: Annotated[
         list[str] | None,
-        typer.Option(help="as in reward.py:function; '' is each prompt's own; may be repeated"),
+        typer.Option(help="as in reward.py:function; '' means each prompt's own; repeatable"),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="of each in all \\[default: as many as RUN]")
+        int | None, typer.Option(min=1, help="total steps of each \\[default: RUN's]")
     ] = None,
     allow_code: options.AllowCode = False,
     copy: Annotated[
-        bool, typer.Option("--copy", help="copy what another file system cannot share")
+        bool, typer.Option("--copy", help="copy files where they cannot be hard-linked")
     ] = False,
     json: options.Json = False,
 ) -> None:

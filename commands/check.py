@@ -1,7 +1,7 @@
-"""Says whether a directory is complete, and who made it; of a run whether all of it is as written.
+"""Checks that a directory or a run is complete and undamaged, and shows what made it.
 
-Every part is read and compared with its checksum. A directory that is damaged or not complete gives
-an error and exit code 3.
+It reads every part and compares it with its checksum. A damaged or incomplete directory is an
+error with exit code 3.
 
     rlvr check demo/advantages
 """

@@ -1,11 +1,11 @@
-"""Paired differences of runs over the same prompts, what they solve, and where Pass@k crosses.
+"""Compares runs on the same prompts: paired differences, prompts gained, where Pass@k crosses.
 
 Takes two or more run directories of train (their last evaluations), scores directories, or files
-of other tools, and compares each with the first over the prompts that all have: one id, and the
-same source, text and gold where both know them. A difference is better or worse where its 95%
-interval leaves 0 out; of more than two runs, where Holm's correction for their number does. A
-prompt is gained where the first has no correct completion and the other has one. `--plot` draws
-the Pass@k curves, and Pass@1 against Pass@K.
+of other tools, and compares each with the first on the prompts that all of them share: the same
+id, and the same source, text and gold where both know them. A difference counts as better or worse
+if its 95% interval excludes 0, and with more than two runs if it passes Holm's correction. A prompt
+is gained if the first run has no correct completion and the other has one. `--plot` draws the
+Pass@k curves, and Pass@1 against Pass@K.
 
     rlvr train --algo grpo --out runs/grpo
     rlvr compare runs/grpo runs/quatro --plot

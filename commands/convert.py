@@ -1,9 +1,9 @@
-"""Writes a checkpoint, or any model that transformers loads, as weights alone, ready to serve.
+"""Writes the weights of a checkpoint, or of any model that transformers loads, ready to serve.
 
-Tokenizer, chat template and generation config go with them. Adapters are merged into their base,
-and a GGUF file (`pip install 'rlvr[gguf]'`) is dequantised. A run stands for its newest checkpoint.
-What is declared to end a completion is kept, with the tokenizer's own id next to it. `--push`
-uploads the directory to the Hugging Face Hub, as the user that `hf auth login` or HF_TOKEN says.
+Copies the tokenizer, chat template and generation config too. Merges adapters into their base and
+dequantises GGUF files (`pip install 'rlvr[gguf]'`). For a run it takes the newest checkpoint. It
+keeps the declared end-of-text ids and adds the tokenizer's own. `--push` uploads the directory to
+the Hugging Face Hub, as the user of `hf auth login` or HF_TOKEN.
 
     rlvr convert runs/gsm8k/steps/000100/update --out model
 """
@@ -23,13 +23,13 @@ def command(
     ],
     out: Annotated[Path, typer.Option(help="the directory to make")],
     dtype: Annotated[
-        Literal["bfloat16", "float32"], typer.Option(help="of the weights on disk")
+        Literal["bfloat16", "float32"], typer.Option(help="dtype of the weights on disk")
     ] = "bfloat16",
     push: Annotated[
-        str | None, typer.Option(metavar="REPO", help="also upload it, as in user/model")
+        str | None, typer.Option(metavar="REPO", help="upload it too, as in user/model")
     ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="make a new repository for you alone")
+        bool, typer.Option("--private", help="if the repository is new, make it private")
     ] = False,
     json: options.Json = False,
 ) -> None:

@@ -1,7 +1,7 @@
-"""Oracle coverage: the share of a known solution's tokens among a policy's top K.
+"""Measures oracle coverage: the share of a known solution's tokens among a policy's top K.
 
-Teacher forcing over a file of prompts and solutions (APO, table 1): how much of valid reasoning a
-policy would have to lose if only its K likeliest tokens were kept.
+Uses teacher forcing over a file of prompts and solutions (APO, table 1). It shows how much of valid
+reasoning a policy would lose if only its K likeliest tokens were kept.
 
     rlvr coverage demo/prompts --model builtin --k 1,4
 """
@@ -19,9 +19,9 @@ from rlvr_cli.terminal import console
 def command(
     solutions: Annotated[Path, typer.Argument(help="a file with solutions, or prompts")],
     model: options.Model = None,
-    k: Annotated[str, typer.Option("--k", help="sizes of the top, as in 1,8")] = "1,4,8,16",
-    chat: Annotated[bool, typer.Option("--chat", help="prompts as a chat's user message")] = False,
-    separator: Annotated[str, typer.Option(help="between a prompt of text and its solution")] = "",
+    k: Annotated[str, typer.Option("--k", help="values of K, as in 1,8")] = "1,4,8,16",
+    chat: Annotated[bool, typer.Option("--chat", help="put prompts into a user turn")] = False,
+    separator: Annotated[str, typer.Option(help="text between prompt and solution")] = "",
     out: options.Out = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,

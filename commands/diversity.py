@@ -1,8 +1,8 @@
-"""How different the completions of a prompt are: n-grams, similarities, answers, entropies.
+"""Measures how different a prompt's completions are: n-grams, similarities, answers, entropies.
 
-1 - Self-BLEU-4, distinct-n, entropy of the extracted answers, mean similarity of pairs, lengths and
-the truncated share, over all completions of a prompt, right or wrong. `--equality` says which wrong
-answers count as the same. `--logprobs` adds the entropies of tokens.
+Reports 1 - Self-BLEU-4, distinct-n, the entropy of the extracted answers, the mean similarity of
+pairs, lengths and the truncated share, over all completions of a prompt, right or wrong.
+`--equality` says which wrong answers count as the same. `--logprobs` adds token entropies.
 
     rlvr diversity demo/scores --logprobs demo/logprobs
 """
@@ -22,7 +22,7 @@ def command(
     columns: dict[str, Any],
     source: options.Files = None,
     similarity: Annotated[
-        str, typer.Option(help="of pairs, as in tfidf,rouge-l; see `rlvr list similarities`")
+        str, typer.Option(help="measures, as in tfidf,rouge-l; see `rlvr list similarities`")
     ] = "tfidf,jaccard",
     logprobs: Annotated[
         Path | None, typer.Option(help="a logprobs directory with entropy or max_prob")

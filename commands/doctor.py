@@ -1,10 +1,10 @@
-"""Reports what would go wrong: on this machine, with a model, in the data.
+"""Finds problems before you start: on this machine, with a model, in the data.
 
 Given a prompts, rollouts or scores directory, or a file of prompts, it checks the golds, ids and
-texts, and with --model the lengths and the ids that end a completion. Without one it lists what
-this machine has; with --model and the options of `train` it checks whether such a run fits into
-memory, and whether sampler and trainer give the same log-probs. A problem makes the command fail, a
-note does not.
+texts, and with --model also the lengths and the end-of-text ids. Without one it lists what this
+machine has. With --model and the options of `train` it checks whether that run fits into memory,
+and whether sampler and trainer compute the same log-probs. The command fails on problems, not on
+notes.
 
     rlvr doctor demo/prompts --model builtin
 """
@@ -32,11 +32,11 @@ def command(
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,
-    recipe: Annotated[str | None, typer.Option(help="of the run, see `rlvr list recipes`")] = None,
+    recipe: Annotated[str | None, typer.Option(help="the run's; see `rlvr list recipes`")] = None,
     configuration: Annotated[
-        Path | None, typer.Option("--config", help="of the run, a TOML file")
+        Path | None, typer.Option("--config", help="the run's TOML file")
     ] = None,
-    nproc: Annotated[int, typer.Option(min=1, help="of the run: processes, one a GPU")] = 1,
+    nproc: Annotated[int, typer.Option(min=1, help="the run's processes, one a GPU")] = 1,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import doctor

@@ -1,7 +1,7 @@
-"""Writes completions and their scores for other tools.
+"""Writes completions and their scores in the formats of other tools.
 
-The formats are JSON lines and those of other tools (`rlvr list formats`). Each row has what the
-directory and those it was computed from know of a completion.
+The formats are JSON lines and those of other tools (`rlvr list formats`). Each row holds all that
+the directory and its inputs know about a completion.
 
     rlvr export demo/scores --format lm-eval --out samples_lm-eval.jsonl
 """

@@ -1,9 +1,9 @@
-"""Makes shards of completions that another tool stored.
+"""Imports completions that another tool stored.
 
-Reads JSONL, Parquet or CSV, one completion a row or one list a row. With `--model` the texts get
-that policy's token ids, which train-step needs, and its end where the file says that they ended.
-Scores are written if the file says what is correct. With `--prompts` the completions are answers to
-those prompts, by id or by text, and all that follows finds golds, verifiers and sources there.
+Reads JSONL, Parquet or CSV, one completion or one list of them a row. With `--model` the texts get
+that policy's token ids, which train-step needs, and its end-of-text token where the file says that
+they ended. Scores are written if the file says which are correct. With `--prompts` completions are
+matched to those prompts by id or text, and later stages find golds, verifiers and sources there.
 
     rlvr import samples.jsonl --model builtin --out imported
 """

@@ -1,9 +1,9 @@
-"""Writes a commented run.toml for a model and data, after looking at both.
+"""Looks at a model and data, and writes a commented run.toml for them.
 
-It measures the prompts with the model's tokenizer, finds the verifier of the golds, and chooses
+It measures the prompts with the model's tokenizer, finds the verifier for the golds, and chooses
 lengths, batches and steps that fit into the memory of this machine, or of the GPUs that you
-describe. Without --heldout the first rows of the data are kept for evaluation. What to run next is
-on stderr.
+describe. Without --heldout it keeps the first rows of the data for evaluation. It prints the next
+commands on stderr.
 
     rlvr init --model builtin --data demo/prompts --out demo/run.toml
 """
@@ -19,23 +19,23 @@ from rlvr_cli.terminal import console
 
 def command(
     model: Annotated[str, typer.Option(help="the policy: a model directory, or a hub name")],
-    data: Annotated[str, typer.Option(help="what `rlvr prompts` takes, or made")],
-    heldout: Annotated[str | None, typer.Option(help="the same, to evaluate on")] = None,
+    data: Annotated[str, typer.Option(help="any source of `rlvr prompts`")],
+    heldout: Annotated[str | None, typer.Option(help="one to evaluate on")] = None,
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("run.toml"),
-    split: Annotated[str | None, typer.Option(help="of the data set")] = None,
-    heldout_split: Annotated[str | None, typer.Option(help="another split, to evaluate on")] = None,
+    split: Annotated[str | None, typer.Option(help="split of the data set")] = None,
+    heldout_split: Annotated[str | None, typer.Option(help="the split to evaluate on")] = None,
     verifier: Annotated[str | None, typer.Option(help="the verifier of every prompt")] = None,
     id_column: options.IdColumn = None,
     prompt_column: options.PromptColumn = None,
     answer_column: options.AnswerColumn = None,
-    slurm: Annotated[bool, typer.Option("--slurm", help="write a Slurm job beside it")] = False,
-    docker: Annotated[bool, typer.Option("--docker", help="and a Dockerfile")] = False,
-    nodes: Annotated[int, typer.Option(min=1, help="that the run takes")] = 1,
-    gpus: Annotated[int | None, typer.Option(min=1, help="of each node \\[default: 1]")] = None,
+    slurm: Annotated[bool, typer.Option("--slurm", help="write a Slurm job too")] = False,
+    docker: Annotated[bool, typer.Option("--docker", help="write a Dockerfile too")] = False,
+    nodes: Annotated[int, typer.Option(min=1, help="nodes of the run")] = 1,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs per node \\[default: 1]")] = None,
     gpu_memory: Annotated[
-        float | None, typer.Option(min=1, help="GiB of each GPU, if it is another machine's")
+        float | None, typer.Option(min=1, help="GiB per GPU, if the run is for another machine")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="write over files that exist")] = False,
+    force: Annotated[bool, typer.Option("--force", help="overwrite existing files")] = False,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import init

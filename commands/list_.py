@@ -1,8 +1,8 @@
-"""Lists objectives, recipes, verifiers, benchmarks, layouts, templates and all else with a name.
+"""Lists everything that has a name: objectives, recipes, verifiers, benchmarks, layouts, templates.
 
-Named alone, a list also shows every option with its default; of a recipe, its objective. What an
-installed package offers is listed with that package. One entry is shown by its name, and code of
-a file by its spec: `rlvr list objectives mine.py:build`.
+One list alone also shows every option with its default, and the objective of each recipe. Entries
+from an installed package name that package. Name an entry to show it alone, or a spec to show code
+in a file of yours: `rlvr list objectives mine.py:build`.
 
     rlvr list objectives
 """
@@ -23,7 +23,7 @@ FOLDERS = (
 def command(
     folder: Annotated[str | None, typer.Argument(help=" | ".join(FOLDERS))] = None,
     spec: Annotated[str | None, typer.Argument(help="one entry, or FILE.py:NAME")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print all of it as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
     from rlvr_cli.terminal import console
 

@@ -1,6 +1,6 @@
 """Computes log-probs and entropies of stored completions.
 
-The policy gives `old_logp`, `entropy`, `max_prob` and, where `--columns` names it, `collision`; a
+The policy gives `old_logp`, `entropy`, `max_prob` and, if `--columns` asks for it, `collision`. A
 reference policy (`--ref-model`) gives `ref_logp` and, with `--ref-top-k`, its likeliest tokens:
 `ref_topk_ids` and `ref_topk_logp`.
 
@@ -21,10 +21,10 @@ def command(
     model: options.Model = None,
     ref_model: Annotated[str | None, typer.Option(help="the reference policy")] = None,
     ref_top_k: Annotated[
-        int, typer.Option(min=0, help="so many likeliest tokens of the reference policy")
+        int, typer.Option(min=0, help="store this many of the reference's likeliest tokens")
     ] = 0,
     columns: Annotated[
-        str | None, typer.Option(help="as in old_logp,entropy; by default all that can be computed")
+        str | None, typer.Option(help="as in old_logp,entropy \\[default: all possible]")
     ] = None,
     micro_batch_tokens: options.StageTokens = None,
     shard: options.Shard = "0/1",

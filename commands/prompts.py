@@ -1,8 +1,8 @@
 """Makes prompts from files, data sets or built-in tasks.
 
-A source is a JSONL, Parquet or CSV file, a folder, what `save_to_disk` wrote, a name of the Hugging
-Face Hub, a task such as `task:shapes`, or a prompts directory; several are mixed. Layouts of public
-data sets are recognised (`rlvr list layouts`), else columns by name. Images are stored with them.
+A source is a JSONL, Parquet or CSV file, a folder, a `save_to_disk` folder, a name on the Hugging
+Face Hub, a task such as `task:shapes`, or a prompts directory. Several are mixed. It recognises the
+layouts of public data sets (`rlvr list layouts`), or else finds columns by name. It stores images.
 
     rlvr prompts task:expression --limit 32 --out demo/prompts
 """
@@ -22,7 +22,7 @@ def command(
     images: dict[str, Any],
     sources: options.Sources,
     out: Annotated[Path, typer.Option(help="the directory to make")] = Path("prompts"),
-    split: Annotated[str | None, typer.Option(help="of the data set or of the task")] = None,
+    split: Annotated[str | None, typer.Option(help="split of the data set or task")] = None,
     layout: options.Layout = None,
     verifier: Annotated[str | None, typer.Option(help="the verifier of every prompt")] = None,
     id_column: options.IdColumn = None,

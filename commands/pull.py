@@ -1,7 +1,7 @@
-"""Fetches a directory, a run, a policy or a file from a store, and compares all of it.
+"""Downloads a directory, a run, a policy or a file from a store, and verifies every file.
 
-What `rlvr push` sent is compared with the sha256 of each file; of other directories of shards the
-parts are. The directory is there once all of it is. What has arrived is not fetched again.
+Files that `rlvr push` sent are verified by sha256; in other directories of shards only the parts
+are. The directory appears once it is complete. An interrupted download resumes.
 
     rlvr pull s3://bucket/demo demo
 """
@@ -16,7 +16,7 @@ from rlvr_cli.terminal import console
 
 
 def command(
-    url: Annotated[str, typer.Argument(help="where it lies, as in s3://bucket/name")],
+    url: Annotated[str, typer.Argument(help="the source, as in s3://bucket/name")],
     folder: Annotated[Path, typer.Argument(help="the directory to make")],
     json: options.Json = False,
 ) -> None:

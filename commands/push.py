@@ -1,8 +1,8 @@
-"""Sends a directory, a run, a policy or a file to a store: S3, Google Cloud, Azure and others.
+"""Uploads a directory, a run, a policy or a file to a store: S3, Google Cloud, Azure and others.
 
-The URL is one that fsspec opens; its library finds the credentials. What is there already
-of a push that was cut is not sent again, and a reader never sees half. Something else there is
-refused without `--update`.
+The URL is one that fsspec opens; its library finds the credentials. An interrupted upload resumes
+without sending a file twice, and readers never see half a directory. If something else is there
+already, the command stops unless you give `--update`.
 
     rlvr push demo s3://bucket/demo
 """
@@ -20,12 +20,12 @@ def command(
     folder: Annotated[
         Path, typer.Argument(help="a directory of shards, a run, a policy or a file")
     ],
-    url: Annotated[str, typer.Argument(help="where it will lie, as in s3://bucket/name")],
+    url: Annotated[str, typer.Argument(help="the destination, as in s3://bucket/name")],
     update: Annotated[
-        bool, typer.Option("--update", help="send what differs over what is there")
+        bool, typer.Option("--update", help="replace what is there and differs")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="read back what is there, and send again what differs")
+        bool, typer.Option("--verify", help="read back what is stored, and resend what differs")
     ] = False,
     json: options.Json = False,
 ) -> None:

@@ -1,9 +1,8 @@
-"""One HTML file of runs and scores: figures, curves, examples, lineage.
+"""Writes one HTML file about runs and scores: figures, curves, examples, lineage.
 
-Takes run directories of train (their first and last evaluation, or the last of each where several
-are given) and directories with scores. The file needs no network; it can be read on a phone and
-printed. With `--watch` it is written again while the runs go on, and an open page loads itself
-again.
+Takes run directories of train (the first and last evaluation of one run, or the last of each of
+several) and directories with scores. The file needs no network, reads well on a phone and prints.
+With `--watch` it is written again while the runs train, and an open page reloads itself.
 
     rlvr report runs/grpo runs/quatro --out report.html
 """
@@ -22,19 +21,19 @@ def command(
         list[Path], typer.Argument(metavar="RUN|DIR...", help="runs of train, or scores")
     ],
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("report.html"),
-    threshold: Annotated[float, typer.Option(help="of the cosine in UCC@k, above 0 up to 1")] = 0.8,
-    examples: Annotated[int, typer.Option(min=0, help="prompts shown with their texts")] = 6,
+    threshold: Annotated[float, typer.Option(help="cosine for UCC@k, above 0 up to 1")] = 0.8,
+    examples: Annotated[int, typer.Option(min=0, help="prompts to show with completions")] = 6,
     min_n: options.MinN = 1,
     max_mb: Annotated[
-        float, typer.Option(min=0, help="of the page; longer completions lose their middle")
+        float, typer.Option(min=0, help="largest page; beyond it, completions lose their middle")
     ] = 5.0,
     typeset: Annotated[
-        int, typer.Option(min=0, help="characters set as Markdown, formulas and code, not raw")
+        int, typer.Option(min=0, help="characters to typeset (Markdown, formulas, code)")
     ] = 500_000,
     title: Annotated[str | None, typer.Option(help="default: the directories' names")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="again while the runs go on")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="rewrite it while runs train")] = False,
     interval: Annotated[
-        float, typer.Option(min=1, help="seconds between two looks of --watch")
+        float, typer.Option(min=1, help="with --watch: seconds between updates")
     ] = 10,
     json: options.Json = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """Samples completions of prompts from a policy.
 
-A row's sample depends on its prompt, its index, the seed and the step. With `--max-draws` above 1
-groups of equal rewards give way to others (`OUT/_draws`). `--follow RUN` samples a run's steps.
+What is sampled depends on the prompt, the sample's index, the seed and the step. With `--max-draws`
+above 1, groups of equal rewards are replaced (`OUT/_draws`). `--follow RUN` samples a run's steps.
 
     rlvr rollout demo/prompts -n 8 --max-new-tokens 16
 """

@@ -1,9 +1,9 @@
-"""Verifies completions: a reward, or why there is none.
+"""Verifies completions: each gets a reward, or a status that says why it has none.
 
-A verifier's own failure is a status with a null reward, never a 0. Scoring again with another
-verifier generates nothing: give it another `--out`. Verifiers may be summed (`0.9*math+0.1*format`)
-or yours (`reward.py:function`); see `rlvr list verifiers`. Completions of several directories are
-verified by the prompts of each; `--follow RUN` scores a run's steps.
+If the verifier itself fails, the row has a status and a null reward, never a 0. To score again with
+another verifier, give another `--out`: nothing is sampled again. You can add verifiers up
+(`0.9*math+0.1*format`) or write one (`reward.py:function`); see `rlvr list verifiers`. Completions
+of several directories are verified by their own prompts; `--follow RUN` scores a run's steps.
 
     rlvr score demo/rollouts
 """
@@ -21,7 +21,7 @@ from rlvr_cli.terminal import console, plural
 def command(
     rollouts: options.Directories = None,
     out: options.Out = None,
-    verifier: Annotated[str | None, typer.Option(help="instead of each prompt's own")] = None,
+    verifier: Annotated[str | None, typer.Option(help="replaces each prompt's own")] = None,
     answer_from: options.AnswerFrom = None,
     prompts: options.MovedPrompts = None,
     workers: options.Workers = None,

@@ -1,11 +1,11 @@
-"""Serves a policy by vLLM, one server a GPU, for rollouts on this machine or on others.
+"""Serves a policy with vLLM, one server a GPU, for rollouts on this machine or on others.
 
-The policy is named: a model, a checkpoint, a run, which stands for its newest checkpoint, or
-`builtin`, the tiny one of the demo. Each server answers as OpenAI's do, below /v1. The command
-prints the `--engine openai:url=...` that samples from them. They give token ids and the
-log-probs of what is sampled from, say by a digest which policy they have, and take the weights of
-another checkpoint without a restart where a rollout asks with `load=true`. Each server has a port
-of its own, from --port on.
+The policy is a model, a checkpoint, a run (its newest checkpoint), or `builtin`, the tiny one of
+the demo. Each server speaks the OpenAI protocol below /v1. The command prints the
+`--engine openai:url=...` that samples from the servers. They return token ids and the log-probs
+of the distribution that is sampled from, report a digest of the policy that they hold, and load
+the weights of another checkpoint without a restart if a rollout asks with `load=true`. Each server
+has its own port, counting from --port.
 
     rlvr serve builtin --engine vllm:max_length=64,cache_gib=0.1
 """
@@ -24,12 +24,12 @@ def command(
     ],
     nproc: Annotated[int, typer.Option(min=1, help="servers, one a GPU")] = 1,
     port: Annotated[int, typer.Option(min=1, max=65535, help="of the first server")] = 8000,
-    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines ask")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="0.0.0.0: all networks")] = "127.0.0.1",
     engine: Annotated[str, typer.Option(help="vLLM and its options, as in vllm:dtype=float32")] = (
         "vllm"
     ),
     key_variable: Annotated[
-        str, typer.Option(help="ask for the key that this environment variable holds")
+        str, typer.Option(help="require the API key in this environment variable")
     ] = "",
     dry_run: options.DryRun = False,
 ) -> None:

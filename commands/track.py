@@ -1,8 +1,8 @@
-"""Sends a run's figures and a few completions to a tracker, while it trains or afterwards.
+"""Sends a run's figures and a few completions to a tracker, during or after training.
 
-It reads the run directory from outside, so it never disturbs the run, and sends each step once: it
-may be stopped and run again, also when the run was resumed. It ends when the run does; `--once`
-sends what is there now. `rlvr train --track trackio` starts it beside the run.
+It only reads the run directory, so it never disturbs the run, and it sends each step once: stop it
+and start it again as you like, even if the run was resumed. It ends when the run does; `--once`
+sends what is there now. `rlvr train --track trackio` starts it with the run.
 
     rlvr track runs/quatro --to tensorboard
 """
@@ -20,9 +20,9 @@ def command(
     run: Annotated[Path, typer.Argument(help="the directory of a run of train")],
     to: Annotated[str, typer.Option(help="the tracker and its options; see `rlvr list trackers`")],
     once: Annotated[bool, typer.Option("--once", help="send what is there, and stop")] = False,
-    name: Annotated[str, typer.Option(help="the run's name there; the folder's by default")] = "",
+    name: Annotated[str, typer.Option(help="the run's name there \\[default: the folder's]")] = "",
     samples: Annotated[
-        int, typer.Option(min=0, help="completions of each evaluation to send; 0: none")
+        int, typer.Option(min=0, help="completions to send per evaluation; 0: none")
     ] = 4,
     json: options.Json = False,
 ) -> None:

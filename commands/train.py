@@ -1,9 +1,9 @@
 """Runs the whole loop, with evaluation on held-out prompts.
 
-With no other argument than `--algo` it trains the built-in tiny policy on the built-in task, on a
-CPU, in a minute or two. `--recipe NAME` starts from the numbers of a paper; a file and then flags
-go over it, and `--dry-run` prints what comes out as such a file. The same command again goes on
-where it was stopped. With `--async --ahead K` other processes sample while this one trains.
+With no argument but `--algo` it trains the tiny built-in policy on the built-in task, on a CPU, in
+a minute or two. `--recipe NAME` starts from the hyperparameters of a paper; a TOML file overrides
+them, and flags override both. `--dry-run` prints the result as such a file. Run the same command
+again to resume. With `--async --ahead K` other processes sample while this one trains.
 
     rlvr train --algo quatro --out runs/quatro
 """
@@ -31,7 +31,7 @@ def command(
     train_step: dict[str, Any],
     memory_step: dict[str, Any],
     out: options.Out = None,
-    recipe: Annotated[str | None, typer.Option(help="as in `rlvr list recipes`")] = None,
+    recipe: Annotated[str | None, typer.Option(help="see `rlvr list recipes`")] = None,
     configuration: Annotated[
         Path | None, typer.Option("--config", help="a TOML file; flags override it")
     ] = None,

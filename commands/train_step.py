@@ -1,9 +1,9 @@
-"""Updates a policy on advantages, ready for exact resume.
+"""Updates a policy on advantages, and stores all that exact resume needs.
 
-The rollouts and the policy are taken from the lineage of the advantages. The new policy lies
-in the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
-several directories make one update. With `--follow RUN` it is the trainer of a run that others
-sample and score.
+It finds the rollouts and the policy in the lineage of the advantages. The new policy is stored in
+the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
+several directories make one update. With `--follow RUN` it is the trainer of a run that other
+processes sample and score.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """
@@ -25,12 +25,12 @@ def command(
     advantages: options.Directories = None,
     out: options.Out = None,
     model: options.Model = None,
-    algo: Annotated[str | None, typer.Option(help="checked against the advantages' own")] = None,
+    algo: Annotated[str | None, typer.Option(help="must match the advantages")] = None,
     seed: options.StageSeed = None,
     rollouts: options.MovedRollouts = None,
     logprobs: options.Logprobs = None,
     off_policy: Annotated[
-        bool, typer.Option("--off-policy", help="train another policy than the one sampled from")
+        bool, typer.Option("--off-policy", help="train a policy other than the one sampled from")
     ] = False,
     nproc: options.Nproc = 1,
     dry_run: options.DryRun = False,

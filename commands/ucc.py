@@ -1,4 +1,4 @@
-"""UCC@k: how many different correct completions k samples find.
+"""Computes UCC@k: how many different correct completions k samples find.
 
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 
@@ -24,7 +24,7 @@ def command(
     source: options.Files = None,
     k: options.Ks = None,
     min_n: options.MinN = 1,
-    threshold: Annotated[str, typer.Option(help="above 0 up to 1; several as in 0.6,0.8")] = "0.8",
+    threshold: Annotated[str, typer.Option(help="above 0 up to 1, as in 0.6,0.8")] = "0.8",
     linkage: options.Linkage = "single",
     similarity: Annotated[str, typer.Option(help="see `rlvr list similarities`")] = "tfidf",
     clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,

@@ -1,9 +1,9 @@
-"""Reads completions in the terminal, of one run or of two side by side.
+"""Shows completions in the terminal, of one run or of two side by side.
 
 Takes a run of train (its evaluations, the last one first), rollouts or scores, a folder that
 contains them, or files of other tools as they are: JSONL, Parquet or CSV, one completion or one
-list of them a row. Scores, logprobs and advantages next to rollouts are shown too. `?` shows the
-keys.
+list of them a row. Scores, logprobs and advantages next to rollouts are shown too. Press `?` for
+the keys.
 
     rlvr view runs/quatro
     rlvr view samples_gsm8k.jsonl
@@ -28,7 +28,7 @@ def command(
     ],
     model: Annotated[
         str | None,
-        typer.Option(help="whose tokenizer decodes the coloured tokens; default: the policy's"),
+        typer.Option(help="for its tokenizer, to colour tokens \\[default: the policy's]"),
     ] = None,
 ) -> None:
     from rlvr_cli.viewer import start

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a GSM8K-like file and a model to a trained model that vLLM serves, on a CPU in minutes.
-# The model is SmolLM2-135M-Instruct, which a package of 90 MB ships; MODEL=DIR takes another one.
+# Trains a model on a GSM8K-like file and serves it with vLLM, on a CPU in minutes.
+# The model is SmolLM2-135M-Instruct, from a package of 90 MB; MODEL=DIR takes another one.
 # Usage: [MODEL=DIR] examples/first_hour.sh [DIR]     (a new temporary directory without DIR)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

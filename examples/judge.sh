@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Scores completions by what a model behind an OpenAI-compatible endpoint says of them.
-# The model here is a small server of the tests; `vllm serve MODEL` or a paid API is asked alike.
+# Scores completions with a judge: a model behind an OpenAI-compatible endpoint.
+# The judge here is a small test server; `vllm serve MODEL` or a paid API works the same way.
 # Usage: examples/judge.sh [DIR]       (a new temporary directory without DIR)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains with an objective of your own (my_objective.py) without touching the package.
-# Its options come from the signature of its `build`; modifiers are added as to any other objective.
+# Its options come from the signature of its `build`; modifiers work as with any other objective.
 # Usage: examples/own_objective.sh [DIR]         (a new temporary directory without DIR)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# An array of tasks, each beginning with its share of the rollouts, as a Slurm array would; one is
-# killed. The other goes on with its parts, unless it had left them to a task that still lived: then
-# the killed one is put back into the queue. The directory has the bytes of a single process.
+# Two tasks of an array share the rollouts; one is killed. The other finishes its parts, or the
+# killed one is queued again. The directory has the same bytes as that of a single process.
 # Usage: examples/slurm_like_array.sh [DIR]      (a new temporary directory without DIR)
 set -euo pipefail
 dir=${1:-$(mktemp -d)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From completions that another tool stored as JSON lines to figures and an HTML report.
-# They have no verdicts: `rlvr score` verifies their boxed answers against the gold answers.
+# Turns completions that another tool stored as JSON lines into figures and an HTML report.
+# They have no verdicts: `rlvr score` checks their boxed answers against the golds.
 # Usage: examples/stored_generations_to_report.sh [DIR]    (a new temporary directory without DIR)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

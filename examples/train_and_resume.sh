@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A training run is killed in its second step; the same command resumes it.
-# What was stored is kept: the checkpoint of step 1, and what there is of step 2.
+# What was stored is kept: the checkpoint of step 1 and the finished parts of step 2.
 # Usage: examples/train_and_resume.sh [DIR]      (a new temporary directory without DIR)
 set -euo pipefail
 dir=${1:-$(mktemp -d)}

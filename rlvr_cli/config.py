@@ -44,10 +44,10 @@ def option(
 @dataclass(frozen=True)
 class RolloutOptions:
     GROUP: ClassVar[str] = SAMPLING
-    num_generations: int = option(8, "completions a prompt", least=1, group=ESSENTIAL)
+    num_generations: int = option(8, "completions per prompt", least=1, group=ESSENTIAL)
     max_new_tokens: int = option(256, "the longest completion, in tokens", least=1, group=ESSENTIAL)
     temperature: float = option(1.0, "0 takes the likeliest token", least=0)
-    top_p: float = option(1.0, "sample from the nucleus of this mass", least=1e-6, most=1)
+    top_p: float = option(1.0, "nucleus sampling: keep this probability mass", least=1e-6, most=1)
     top_k: int = option(0, "sample from the likeliest tokens only; 0 means all", least=0)
     engine: str = option(
         "auto",
@@ -56,21 +56,21 @@ class RolloutOptions:
         earlier="transformers",
     )
     overlong: Literal["error", "skip", "truncate"] = option(
-        "error", "a prompt that leaves no room for a completion in the policy's context"
+        "error", "what to do with a prompt that fills the policy's context"
     )
     chat: bool = option(
         True,
-        "a plain question becomes a user's turn where the policy has a chat template",
+        "put plain questions into a user turn if the policy has a chat template",
         earlier=False,
     )
     system: str = option("", "text of a system turn before the question", earlier="")
     prefix: str = option(
-        "", "a file whose text stands before the question, as few-shot examples", earlier=""
+        "", "a file of text to put before the question, such as few-shot examples", earlier=""
     )
     template: str = option(
-        "", "how a question is put: a built-in such as boxed-answer, or a Jinja file", earlier=""
+        "", "template of the question: a built-in such as boxed-answer, or a Jinja file", earlier=""
     )
-    suffix: str = option("", "text behind the question", earlier="")
+    suffix: str = option("", "text to put after the question", earlier="")
     chat_template_kwargs: str = option(
         "",
         "variables of the chat template, as in enable_thinking=false",
@@ -79,31 +79,31 @@ class RolloutOptions:
     )
     stop: str = option(
         "",
-        'a completion also ends with this text; several as in ["Q:","\\n\\n"]',
+        'also end a completion at this text; several as in ["Q:","\\n\\n"]',
         earlier="",
         spelled="list",
     )
     prompts_per_part: int = option(
         64,
-        "prompts in one part, the unit of resume; fewer where several processes would have none",
+        "prompts per part, the unit of resume; fewer if some processes would get none",
         least=1,
         group=FILES,
     )
     max_draws: int = option(
         1,
-        "draw further prompts, so many times in all, until every group has different rewards "
+        "draw prompts up to this many times in all, until every group has different rewards "
         "(1: never)",
         least=1,
     )
     memory_model: str = option(
-        "", "DLC: sample from the policy less this model; auto makes a small one", group=DLC
+        "", "DLC: sample from the policy minus this model; auto makes a small one", group=DLC
     )
     mu: float = option(
-        0.5, "DLC: how much of the memory model's logits; 0 is the policy", least=0, group=DLC
+        0.5, "DLC: weight of the memory model's logits; 0 is the policy alone", least=0, group=DLC
     )
     dlc_min_prob: float = option(
         0.0,
-        "DLC: leave out tokens that the policy gives less than this share of its largest "
+        "DLC: leave out tokens whose probability is below this share of the policy's largest "
         "probability",
         least=0,
         most=1,
@@ -126,8 +126,8 @@ class BenchOptions(RolloutOptions):
 @dataclass(frozen=True)
 class MemoryOptions:
     GROUP: ClassVar[str] = DLC
-    memory_learning_rate: float = option(1e-4, "of the memory model's AdamW", least=0)
-    memory_epochs: int = option(1, "updates of the memory model on a step's completions", least=1)
+    memory_learning_rate: float = option(1e-4, "learning rate of the memory model (AdamW)", least=0)
+    memory_epochs: int = option(1, "passes of the memory model over a step's completions", least=1)
 
 
 @dataclass(frozen=True)
@@ -135,44 +135,44 @@ class UpdateOptions:
     GROUP: ClassVar[str] = OPTIMISATION
     learning_rate: float = option(
         1e-6,
-        f"of AdamW, the highest of its schedule; {ADAPTERS_RATE:g} for adapters if not given",
+        f"peak learning rate of AdamW; {ADAPTERS_RATE:g} for adapters if not given",
         least=0,
         group=ESSENTIAL,
     )
-    warmup_updates: int = option(0, "the rate rises over so many optimizer updates", least=0)
+    warmup_updates: int = option(0, "optimizer updates over which the rate rises", least=0)
     schedule: Literal["constant", "linear", "cosine"] = option(
         "constant", "how the rate falls after the warm-up"
     )
     decay_updates: int = option(
-        0, "updates, the warm-up included, after which the rate has fallen", least=0
+        0, "updates, including the warm-up, until the rate reaches its minimum", least=0
     )
-    min_rate: float = option(0.0, "what it falls to, a share of learning_rate", least=0, most=1)
-    adam_beta1: float = option(0.9, "AdamW's decay of the mean", least=0, most=0.9999999)
-    adam_beta2: float = option(0.999, "AdamW's decay of the square", least=0, most=0.9999999)
+    min_rate: float = option(0.0, "the lowest rate, as a share of learning_rate", least=0, most=1)
+    adam_beta1: float = option(0.9, "AdamW's decay rate of the mean", least=0, most=0.9999999)
+    adam_beta2: float = option(0.999, "AdamW's decay rate of the squares", least=0, most=0.9999999)
     adam_eps: float = option(1e-8, "added to AdamW's denominator", least=1e-30)
     lora_rank: int = option(
         0, "train adapters of this rank; 0 trains all weights", least=0, group=ESSENTIAL
     )
     lora_alpha: float = option(0.0, "scales adapters by alpha / rank; 0: twice the rank", least=0)
-    lora_targets: str = option("all-linear", "modules to adapt, by name, with commas in between")
+    lora_targets: str = option("all-linear", "modules to adapt, by name, comma-separated")
     train_vision: bool = option(
         False,
-        "train the vision tower and the projector too, of a policy that reads images",
+        "if the policy reads images, train its vision tower and projector too",
         earlier=False,
     )
     epochs: int = option(1, "passes over the rollout batch", least=1)
-    mini_batch_prompts: int = option(0, "prompts in one optimizer step; 0 means all", least=0)
+    mini_batch_prompts: int = option(0, "prompts per optimizer step; 0 means all", least=0)
     micro_batch_tokens: int = option(
-        16384, "padded tokens in one forward pass: fewer take less memory", least=1, group=MEMORY
+        16384, "padded tokens per forward pass: fewer take less memory", least=1, group=MEMORY
     )
     trainer: str = option("local", "the training engine and its options", group=MEMORY)
     recompute_activations: bool = option(
         False,
-        "keep less for the backward pass and compute it again: slower, less memory",
+        "activation checkpointing: slower, less memory",
         group=MEMORY,
     )
     weight_decay: float = option(0.0, "of AdamW", least=0)
-    max_grad_norm: float = option(1.0, "the gradient's norm is clipped here; 0 never", least=0)
+    max_grad_norm: float = option(1.0, "clip the gradient's norm to this; 0 means never", least=0)
     old_logprobs: Literal["recompute", "rollout", "stored"] = option(
         "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"
     )
@@ -199,23 +199,27 @@ class RunOptions:
     )
     allow_overlap: bool = option(
         False,
-        "train on prompts that stand in the held-out set too, and say how many",
+        "allow training on prompts that are also held out, and report how many",
         earlier=True,  # nobody looked
         group=EVALUATION,
     )
-    steps: int = option(100, "optimizer rounds of rollout and update", least=0)
-    prompts_per_step: int = option(32, "prompts in one step", least=1)
+    steps: int = option(100, "rounds of rollout and update", least=0)
+    prompts_per_step: int = option(32, "prompts per step", least=1)
     eval_every: int = option(
         20,
-        "evaluate on held-out prompts every so many steps; 0 never",
+        "steps between evaluations on held-out prompts; 0 means never",
         least=0,
         group=EVALUATION,
     )
     eval_num_generations: int = option(
-        16, "completions a held-out prompt", least=1, group=EVALUATION
+        16, "completions per held-out prompt", least=1, group=EVALUATION
     )
     eval_temperature: float = option(
-        -1.0, "of evaluations; -1: as in training", least=-1, earlier=-1.0, group=EVALUATION
+        -1.0,
+        "temperature of evaluations; -1: as in training",
+        least=-1,
+        earlier=-1.0,
+        group=EVALUATION,
     )
     eval_max_new_tokens: int = option(
         0,
@@ -225,56 +229,56 @@ class RunOptions:
         group=EVALUATION,
     )
     max_error_rate: float = option(
-        0.01, "stop if the verifier fails on more", least=0, most=1, group=EVALUATION
+        0.01, "stop if the verifier fails on a larger share", least=0, most=1, group=EVALUATION
     )
     allow_code_execution: bool = option(
-        False, "let verifiers run what the policy wrote, isolated", group=EVALUATION
+        False, "let verifiers run code that the policy wrote, isolated", group=EVALUATION
     )
     verifier: str = option(
         "",
-        "verify with this instead of each prompt's own, as in reward.py:function",
+        "replaces each prompt's own verifier, as in reward.py:function",
         earlier="",
     )
     answer_from: str = option(
         "<think>...</think>",
-        "thoughts, which hold no answer; or what the answer follows, as in </reasoning>; or none",
+        "skip thoughts between these tags, or read only after a marker as in </reasoning>; or none",
         earlier="none",
         group=EVALUATION,
     )
     save_every: int = option(
         10,
-        "write a checkpoint every so many steps, at evaluations and at the end",
+        "steps between checkpoints; also written at evaluations and at the end",
         least=1,
         earlier=1,
         group=FILES,
     )
     keep: int = option(
-        2, "newest checkpoints kept, in addition to the best one", least=1, group=FILES
+        2, "newest checkpoints to keep, in addition to the best one", least=1, group=FILES
     )
     keep_weights: int = option(
         0,
-        "of so many checkpoints before those keep their weights alone",
+        "of this many checkpoints before those, keep only the weights",
         least=0,
         earlier=0,
         group=FILES,
     )
     ahead: int = option(
         0,
-        "sample up to so many steps ahead of the update that trains on them; 0: in turn",
+        "sample up to this many steps ahead of the trainer; 0: in turn",
         least=0,
         earlier=0,
         group=ASYNC,
     )
     stale_correction: str = option(
         "is-correction",
-        "modifier of the objective in steps that an earlier policy sampled; none: none",
+        "modifier of the objective in steps that an earlier policy sampled; none: no modifier",
         earlier="is-correction",  # which nothing was sampled by
         group=ASYNC,
     )
     schedule_of: str = option(
         "", "sample each step from the policy that sampled it in this run", earlier="", group=ASYNC
     )
-    seed: int = option(0, "of sampling and of the order of prompts", least=0)
+    seed: int = option(0, "seed of sampling and of the order of prompts", least=0)
 
 
 @dataclass(frozen=True)
@@ -351,12 +355,14 @@ class ImageOptions:
 
     GROUP: ClassVar[str] = ESSENTIAL
     image_column: str | None = option(
-        None, "columns of images, as in image_1,image_2; none: texts alone"
+        None, "columns of images, as in image_1,image_2; none: only text"
     )
     images: str | None = option(
-        None, "the folder in which relative paths of images begin; else that of the file"
+        None, "the folder that relative image paths start from; else the file's own"
     )
-    max_pixels: int | None = option(None, "make larger images smaller, of the same aspect", least=1)
+    max_pixels: int | None = option(
+        None, "shrink larger images to this, keeping their aspect ratio", least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -369,25 +375,23 @@ class Columns:
 
     GROUP: ClassVar[str] = READING
     NO_COLUMN: ClassVar[str] = "none"
-    id: str | None = _column("that names the prompt", "id")
+    id: str | None = _column("of the prompt's id", "id")
     source: str | None = _column("that tells data sets, models or runs apart", "source")
-    prompt: str | None = _column("of the prompt; none: none is", "prompt")
-    gold: str | None = _column("of the gold answer; none: none is", "answer")
+    prompt: str | None = _column("of the prompt; none: there is none", "prompt")
+    gold: str | None = _column("of the gold answer; none: there is none", "answer")
     completion: str | None = _column("of the completion", "completion")
     correct: str | None = _column("or the metric that says whether it is right", "correct")
     correct_above: float | None = option(
-        None, "right is what scores more than this, where rewards or metrics are graded"
+        None, "for graded rewards or metrics: more than this is right"
     )
     reward: str | None = _column("of the reward", "reward")
     extracted: str | None = _column("of the extracted answer", "extracted")
-    sample: str | None = _column("that numbers a prompt's samples; none: none does", "sample")
+    sample: str | None = _column("that numbers a prompt's samples; none: there is none", "sample")
     finish: str | None = _column("that says why a completion ended", "finish")
     where: list[str] | None = option(
-        None, "only rows with this value, as in filter=strict-match; repeatable"
+        None, "keep only rows with this value, as in filter=strict-match; repeatable"
     )
-    merge: bool = option(
-        False, "rows of a prompt in several files, or of several steps, are its samples"
-    )
+    merge: bool = option(False, "pool a prompt's rows of several files or steps as its samples")
     repeats: Literal["keep", "first"] | None = option(
-        None, "of rows that repeat a prompt's sample keep all, or the first; else an error"
+        None, "if rows repeat a prompt's sample, keep all or the first \\[default: an error]"
     )

@@ -1,1 +1,1 @@
-"""The papers' small systems: their figures, identities and a ledger of claims."""
+"""Runs the papers' small systems: their figures, identities and a ledger of claims."""

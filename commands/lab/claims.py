@@ -1,7 +1,7 @@
-"""The five papers' claims, and which of them hold here.
+"""Tests the claims of five papers, and writes which of them hold here.
 
-Trains the small systems, reads what language models did on the built-in task, and writes a page
-of Markdown. The bounds of every test stand in the code.
+It trains the small systems, reads what language models did on the built-in task, and writes a page
+of Markdown. The bounds of every test are in the code.
 
     rlvr lab claims --only S9,T5 --out claims.md
 """
@@ -18,11 +18,11 @@ from rlvr_cli.terminal import console
 def command(
     seeds: options.Seeds = 200,
     language: Annotated[
-        Path | None, typer.Option(help="figures of language models, by head_to_head.py --record")
+        Path | None, typer.Option(help="results of language models, by head_to_head.py --record")
     ] = None,
-    only: Annotated[str | None, typer.Option(help="these claims alone, as in S9,T5")] = None,
+    only: Annotated[str | None, typer.Option(help="only these claims, as in S9,T5")] = None,
     jobs: options.Jobs = None,
-    out: Annotated[Path, typer.Option("--out", help="the page")] = Path("claims.md"),
+    out: Annotated[Path, typer.Option("--out", help="the page to write")] = Path("claims.md"),
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.lab import report

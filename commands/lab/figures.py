@@ -1,7 +1,7 @@
-"""Every panel of the papers' toy figures, in one go.
+"""Draws every panel of the papers' toy figures.
 
-Runs what `lab sharpening`, `lab two-stage` and `lab squeeze` show without options, and draws it in
-the terminal and as files.
+Runs `lab sharpening`, `lab two-stage` and `lab squeeze` with their defaults, and draws the results
+in the terminal and as files.
 
     rlvr lab figures --seeds 100
 """

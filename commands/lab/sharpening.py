@@ -1,8 +1,8 @@
 """Cat, Dog, Persian, Siamese: how policies collapse.
 
-Makes Figures 1 to 5 of When Sharpening Becomes Collapse (sec. 2.4, G and H). With a value for any
-of the swept quantities it makes every combination instead; several values are comma-separated,
-`--algo` is repeated.
+Draws Figures 1 to 5 of When Sharpening Becomes Collapse (sec. 2.4, G and H). If you give a value
+for any of the swept quantities, it runs every combination instead. Separate several values by
+commas; repeat `--algo`.
 
     rlvr lab sharpening --algo grpo --algo grpo+iac --learning-rate 0.1,1 --mu 0,0.5
 """
@@ -24,7 +24,7 @@ def command(
     learning_rate: options.LearningRates = None,
     mu: Annotated[str | None, typer.Option(help="weight of DLC's memory, as in 0,0.5")] = None,
     similarity: Annotated[str | None, typer.Option(help=_SIAMESE)] = None,
-    init: Annotated[str, typer.Option(help="start of weights: uniform or embeddings")] = "uniform",
+    init: Annotated[str, typer.Option(help="initial weights: uniform, embeddings")] = "uniform",
     steps: options.Steps = 500,
     seeds: options.Seeds = 200,
     seed: options.Seed = 0,

@@ -1,9 +1,9 @@
 """Three and four actions: exploitation, then exploration.
 
-Makes Figures 1, 5, 6 and 7 of the two-stage paper (arXiv:2510.04028, sec. 3.2 and C.4), and the
-same with negative gradients only. With a value for any of the swept quantities it makes every
-combination instead; several values are comma-separated, `--algo`, `--rewards` and `--initial`
-are repeated. A learning rate is that at temperature 1.
+Draws Figures 1, 5, 6 and 7 of the two-stage paper (arXiv:2510.04028, sec. 3.2 and C.4), and the
+same with negative gradients only. If you give a value for any of the swept quantities, it runs
+every combination instead. Separate several values by commas; repeat `--algo`, `--rewards` and
+`--initial`. A learning rate applies at temperature 1.
 
     rlvr lab two-stage --rewards 0.5,1,0 --initial 0.6,0.05,0.35 --temperature 1,5
 """
@@ -20,7 +20,7 @@ _Rows = list[str] | None
 
 def command(
     algo: options.Algos = None,
-    rewards: Annotated[_Rows, typer.Option(help="one an action, as in 0.5,1,0")] = None,
+    rewards: Annotated[_Rows, typer.Option(help="of the actions, as in 0.5,1,0")] = None,
     initial: Annotated[_Rows, typer.Option(help="probabilities, as in 0.5,0.05,0.45")] = None,
     group_size: options.GroupSizes = None,
     temperature: Annotated[str | None, typer.Option(help="of the policy, as in 1,5")] = None,

@@ -21,7 +21,7 @@ TrustFile = Annotated[
     list[Path] | None,
     typer.Option(
         "--trust-file", exists=True, dir_okay=False,
-        help="let this code run where data, a manifest or a configuration names it; repeatable",
+        help="let this code run if data, a manifest or a configuration names it; repeatable",
         rich_help_panel=config.FILES,
     ),
 ]  # fmt: skip
@@ -29,8 +29,8 @@ TrustHost = Annotated[
     list[str] | None,
     typer.Option(
         "--trust-host", metavar="URL",
-        help="send completions there, http://localhost:8000, where only what is read names it; "
-        "repeatable",
+        help="let completions go to this host if data, a manifest or a configuration names it, "
+        "as in http://localhost:8000; repeatable",
         rich_help_panel=config.FILES,
     ),
 ]  # fmt: skip
@@ -38,7 +38,7 @@ Nnodes = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="machines, each of which is given this command \\[default: 1]",
+        help="nodes; start this same command on each \\[default: 1]",
         rich_help_panel=config.MEMORY,
     ),
 ]
@@ -46,7 +46,7 @@ NodeRank = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="the number of this one of --nnodes \\[default: as they come]",
+        help="the rank of this node, from 0 \\[default: in order of arrival]",
         rich_help_panel=config.MEMORY,
     ),
 ]
@@ -54,7 +54,7 @@ RdzvEndpoint = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="where --nnodes meet, a free port of one of them \\[default: MASTER_ADDR:MASTER_PORT, "
+        help="where nodes meet: a free port on one of them \\[default: MASTER_ADDR:MASTER_PORT, "
         "or the first node of Slurm's step]",
         rich_help_panel=config.MEMORY,
     ),
@@ -136,7 +136,7 @@ def _moved(name: str, command: Command) -> Command:
 
 
 def _flag(kind: str) -> Any:
-    text = f"where {kind} that these were made from moved to; repeatable"
+    text = f"where the {kind} behind this input moved to; repeatable"
     option = typer.Option(f"--{kind}", metavar="DIR", help=text, rich_help_panel=config.FILES)
     return Annotated[list[Path] | None, option]
 

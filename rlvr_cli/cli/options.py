@@ -31,7 +31,7 @@ Files = Annotated[
         help="a directory, or files; `-` or nothing reads rows, or a path, from stdin",
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="the directory to make")]
+Out = Annotated[Path | None, typer.Option("--out", help="the directory to write")]
 Json = Annotated[
     bool,
     typer.Option(
@@ -39,15 +39,17 @@ Json = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be done, and stop")]
-Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many prompts")]
+Limit = Annotated[int | None, typer.Option(min=1, help="take only this many prompts")]
 Seed = Annotated[int, typer.Option(min=0, help="every row's seed is a hash of this and its key")]
 MicroBatchTokens = Annotated[int, typer.Option(min=1, help="padded tokens in one forward pass")]
 # Those of a directory that may be begun already: without a value they are as they were there.
 StageSeed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="every row's seed is a hash of it \\[default: 0]"),
+    typer.Option("--seed", min=0, help="every row's seed is a hash of this \\[default: 0]"),
 ]
-StageStep = Annotated[int | None, typer.Option("--step", min=0, help="of the loop, part of seeds")]
+StageStep = Annotated[
+    int | None, typer.Option("--step", min=0, help="of the loop; part of every seed")
+]
 StageTokens = Annotated[
     int | None,
     typer.Option(
@@ -57,15 +59,17 @@ StageTokens = Annotated[
         f"\\[default: {config.UpdateOptions.micro_batch_tokens}]",
     ),
 ]
-Nproc = Annotated[int, typer.Option("--nproc", min=1, help="processes on this machine, one a GPU")]
+Nproc = Annotated[
+    int, typer.Option("--nproc", min=1, help="processes on this machine, one per GPU")
+]
 Track = Annotated[
     str | None,
-    typer.Option(help="send the figures to a tracker meanwhile, as `rlvr track` does"),
+    typer.Option(help="send figures to a tracker during the run, as `rlvr track` does"),
 ]
 PromptsPerStep = Annotated[
-    int | None, typer.Option(min=1, help="take the prompts of this step only, so many")
+    int | None, typer.Option(min=1, help="take only the prompts of this step, this many")
 ]
-Shard = Annotated[str, typer.Option("--shard", help="do share i of n of the parts, as in 0/4")]
+Shard = Annotated[str, typer.Option("--shard", help="do only share i of n of the parts, as in 0/4")]
 MovedPrompts = Annotated[
     list[Path] | None,
     typer.Option("--prompts", help="where the prompts moved to; repeatable for several inputs"),
@@ -75,7 +79,7 @@ MovedRollouts = Annotated[
     typer.Option("--rollouts", help="where the rollouts moved to; repeatable for several inputs"),
 ]
 Logprobs = Annotated[
-    Path | None, typer.Option(help="what `rlvr logprob` made \\[default: next to the input]")
+    Path | None, typer.Option(help="output of `rlvr logprob` \\[default: next to the input]")
 ]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 StageAlgo = Annotated[
@@ -83,69 +87,76 @@ StageAlgo = Annotated[
 ]
 Algos = Annotated[
     list[str] | None,
-    typer.Option("--algo", help="objective and modifiers, as in grpo+iac; may be repeated"),
+    typer.Option("--algo", help="objective and modifiers, as in grpo+iac; repeatable"),
 ]
 GroupSizes = Annotated[str | None, typer.Option("--group-size", help="samples a step, as in 4,16")]
-Optimizers = Annotated[str | None, typer.Option("--optimizer", help="of sgd,momentum,adam,adamw")]
+Optimizers = Annotated[
+    str | None, typer.Option("--optimizer", help="any of sgd,momentum,adam,adamw")
+]
 LearningRates = Annotated[str | None, typer.Option("--learning-rate", help="as in 0.1,1")]
 Steps = Annotated[int, typer.Option(min=1, help="updates of a policy")]
-Seeds = Annotated[int, typer.Option(min=1, help="policies of each run, trained at once")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="processes; one a core by default")]
+Seeds = Annotated[int, typer.Option(min=1, help="policies per run, trained together")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="processes \\[default: one per core]")]
 Format = Annotated[
-    str | None, typer.Option(help="of the figures: svg,png or none; both if matplotlib is there")
+    str | None,
+    typer.Option(help="figure files: svg,png or none \\[default: both, with matplotlib]"),
 ]
 AnswerFrom = Annotated[
     str | None,
     typer.Option(
-        help="thoughts, which hold no answer, as OPEN...CLOSE; or what the answer follows; or none "
+        help="skip thoughts between OPEN...CLOSE, or read only after a marker, or none to read all "
         "\\[default: \\<think>...\\</think>]"
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="processes that verify \\[default: one a core]")
+    int | None, typer.Option(min=1, help="verifier processes \\[default: one per core]")
 ]
 Cache = Annotated[
-    Path | None, typer.Option(help="verdicts of earlier runs \\[default: ~/.cache/rlvr]")
+    Path | None, typer.Option(help="stored verdicts of earlier runs \\[default: ~/.cache/rlvr]")
 ]
-MaxErrorRate = Annotated[float, typer.Option(min=0, max=1, help="exit with 4 above this share")]
+MaxErrorRate = Annotated[
+    float, typer.Option(min=0, max=1, help="exit with 4 above this error rate")
+]
 AllowCode = Annotated[
-    bool, typer.Option("--allow-code-execution", help="let verifiers run what a model wrote")
+    bool, typer.Option("--allow-code-execution", help="let verifiers run model-written code")
 ]
 Unsafe = Annotated[
-    bool, typer.Option("--unsafe-no-sandbox", help="run it also where nothing can isolate it")
+    bool, typer.Option("--unsafe-no-sandbox", help="run it even where it cannot be isolated")
 ]
 Sources = Annotated[
-    list[str], typer.Argument(help="a file, a folder, a data set of the Hub, task:NAME, or prompts")
+    list[str], typer.Argument(help="a file, a folder, a Hub data set, task:NAME, or prompts")
 ]
 Layout = Annotated[
     str | None,
-    typer.Option(help="what stands in which column, as in gsm8k; none: columns by name"),
+    typer.Option(help="the data set's layout, as in gsm8k; none: columns by name"),
 ]
 Weights = Annotated[
-    str | None, typer.Option(help="shares of several sources, as in 2,1,1; without it all of each")
+    str | None, typer.Option(help="shares of several sources, as in 2,1,1 \\[default: all rows]")
 ]
 DropUnusable = Annotated[
     bool, typer.Option("--drop-unusable", help="leave out rows without a prompt or an answer")
 ]
-Skip = Annotated[int, typer.Option(min=0, help="leave out the first so many")]
+Skip = Annotated[int, typer.Option(min=0, help="leave out this many prompts at the start")]
 DropAnswerTurn = Annotated[
-    bool, typer.Option("--drop-answer-turn", help="leave out the assistant's turn at the end")
+    bool, typer.Option("--drop-answer-turn", help="leave out a final assistant turn")
 ]
 DropDuplicates = Annotated[
-    bool, typer.Option("--drop-duplicates", help="leave out prompts that repeat an earlier text")
+    bool, typer.Option("--drop-duplicates", help="leave out prompts that repeat an earlier one")
 ]
 Without = Annotated[
-    list[Path] | None, typer.Option(help="leave out what stands in these prompts; repeatable")
+    list[Path] | None, typer.Option(help="leave out prompts that are in this directory; repeatable")
 ]
 DropEasiest = Annotated[
-    float | None, typer.Option(help="leave out this share, those solved most often")
+    float | None, typer.Option(help="leave out this share of the prompts, the easiest")
 ]
-KeepRate = Annotated[str | None, typer.Option(help="keep these success rates alone, as in 0.1,0.9")]
+KeepRate = Annotated[
+    str | None, typer.Option(help="keep only success rates in this range, as in 0.1,0.9")
+]
 ScoresOfEasiest = Annotated[
     list[Path] | None,
-    typer.Option("--scores", help="scores that say so; may be given several times"),
+    typer.Option("--scores", help="scores that measure the success rates; repeatable"),
 ]
-IdColumn = Annotated[str | None, typer.Option(help="the column that names the prompt")]
+IdColumn = Annotated[str | None, typer.Option(help="the column of the prompt's id")]
 PromptColumn = Annotated[str | None, typer.Option(help="the column of the prompt")]
 AnswerColumn = Annotated[str | None, typer.Option(help="the column of the gold answer")]
 GoldColumn = Annotated[
@@ -155,13 +166,13 @@ GoldColumn = Annotated[
 Equality = Annotated[
     str | None,
     typer.Option(
-        help="what holds wrong answers equal: a verifier, text, or none for no Maj@k and no answer "
+        help="how wrong answers are compared: a verifier, text, or none for no Maj@k and no answer "
         "entropy \\[default: the verifier of the scores, else text]"
     ),
 ]
 Power = Annotated[
     float | None,
-    typer.Option(help="say how many prompts would show this difference of Pass@1, as in 0.02"),
+    typer.Option(help="compute how many prompts would show this Pass@1 difference, as in 0.02"),
 ]
 Ks = Annotated[str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")]
 MinN = Annotated[
@@ -170,12 +181,12 @@ MinN = Annotated[
 PairBy = Annotated[
     str | None,
     typer.Option(
-        help="what must agree in a prompt of both \\[default: id,source,text,gold, as far as both "
+        help="what must match to pair two prompts \\[default: id,source,text,gold, as far as both "
         "know them]"
     ),
 ]
 Linkage = Annotated[
-    Literal["single", "average", "complete"], typer.Option(help="what joins a cluster")
+    Literal["single", "average", "complete"], typer.Option(help="which similarity joins clusters")
 ]
 
 _SHORT = {"num_generations": ["-n"]}

@@ -12,10 +12,10 @@ from rlvr_cli.cli.added import Command, taking
 from rlvr_cli.errors import UsageError
 
 Follow = Annotated[
-    Path | None, typer.Option("--follow", help="work for this run as its steps come, until it ends")
+    Path | None, typer.Option("--follow", help="work on this run, step by step, until it ends")
 ]
 Ahead = Annotated[
-    int | None, typer.Option(min=0, help="with --follow: sample at most so many steps ahead")
+    int | None, typer.Option(min=0, help="with --follow: sample at most this many steps ahead")
 ]
 Config = Annotated[
     Path | None,
@@ -24,16 +24,18 @@ Config = Annotated[
 Async = Annotated[
     bool,
     typer.Option(
-        "--async", help="sample and score in processes of their own", rich_help_panel=config.ASYNC
+        "--async", help="sample and score in separate processes", rich_help_panel=config.ASYNC
     ),
 ]
 SamplerGpus = Annotated[
     str | None,
-    typer.Option(help="with --async: a sampler on each, as in 0,1", rich_help_panel=config.ASYNC),
+    typer.Option(
+        help="with --async: GPUs that run one sampler each, as in 0,1", rich_help_panel=config.ASYNC
+    ),
 ]
 TrainerGpus = Annotated[
     str | None,
-    typer.Option(help="with --async: those of the trainer", rich_help_panel=config.ASYNC),
+    typer.Option(help="with --async: GPUs of the trainer", rich_help_panel=config.ASYNC),
 ]
 
 
