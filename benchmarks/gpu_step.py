@@ -227,7 +227,7 @@ def rlvr(*words) -> None:
 def _timed_files():
     """Counts the seconds within the functions that touch files other than checkpoints."""
     from rlvr_cli.stages import batch
-    from rlvr_cli.storage import making, partial_completions, shards
+    from rlvr_cli.storage import part_writer, partial_completions, shards
 
     seconds: dict[str, float] = {}
 
@@ -240,8 +240,9 @@ def _timed_files():
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
     places = (
-        (making.Making, "put"), (making.Making, "finish"), (shards.Shards, "part"),
-        (partial_completions.PartialCompletions, "_write"), (batch, "read"),
+        (part_writer.PartWriter, "write"), (part_writer.PartWriter, "finish"),
+        (shards.Shards, "part"), (partial_completions.PartialCompletions, "_write"),
+        (batch, "read"),
     )  # fmt: skip
     undo = [run_within(functools.partial(counted, name), owner, name) for owner, name in places]
     try:

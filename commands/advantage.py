@@ -48,7 +48,7 @@ def command(
         allow_singletons=allow_singletons, drop_uninformative=drop_uninformative, merge=merge
     ) | {"logprobs": logprobs}
     if dry_run:
-        resumed.rehearse(advantage.run, source, out, algo=spec, rollouts=where, **flags)
+        resumed.dry_run(advantage.run, source, out, algo=spec, rollouts=where, **flags)
         return console.say(f"advantage: {plural.of(source.rows, 'row')} by {spec}, into `{out}`")
     with console.Parts("advantage", len(source)) as parts:
         shards = advantage.run(source, out, algo=spec, rollouts=where, share=Share.parse(shard),

@@ -48,7 +48,7 @@ def command(
     policy, said = which.sampled(source, model) if needs_policy else (None, [])
     how = tokens | {"columns": wanted, "reference": reference, "ref_top_k": ref_top_k}
     if dry_run:
-        begun.rehearse(logprob.run, source, out, policy=policy, **how)
+        begun.dry_run(logprob.run, source, out, policy=policy, **how)
         return console.say(f"logprob: {', '.join(wanted)} of {source.rows} rows, into `{out}`")
     launch.spawn(nproc, rollouts, source.path)
     console.remark("logprob", *said)

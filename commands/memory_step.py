@@ -38,7 +38,7 @@ def command(
     tokens = begun.values(micro_batch_tokens=micro_batch_tokens)
     memory = memory_models.of(source, memory_model)
     if dry_run:
-        begun.rehearse(memory_step.run, source, out, memory, chosen, **tokens)
+        begun.dry_run(memory_step.run, source, out, memory, chosen, **tokens)
         return console.say(
             f"memory-step: `{memory.name}` on {plural.of(source.rows, 'row')}, into `{out}`"
         )

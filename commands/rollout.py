@@ -47,8 +47,8 @@ def command(
     chosen, also = rollout_options.settle(chosen, policy, count, share.count, out=out, of=[source])
     if dry_run:
         if not chosen.memory_model:
-            begun.rehearse(rollout.run, source, out, policy, chosen, selection, share=share)
-        text = rollout_remarks.rehearsed(chosen, policy, source, selection, out)
+            begun.dry_run(rollout.run, source, out, policy, chosen, selection, share=share)
+        text = rollout_remarks.dry_run_text(chosen, policy, source, selection, out)
         return console.say(f"rollout: {text}")
     launch.spawn(nproc, prompts, source.path)
     asked = rollout_remarks.prompt_remarks(chosen, policy, source, selection, out=out)

@@ -43,7 +43,7 @@ def command(
     how |= {"answer_from": answer_from} | resumed.Begun(out).values(verifier=verifier)
     if dry_run:
         score.check(source, where, how.get("verifier"), allow_code=allow_code_execution)
-        resumed.rehearse(score.run, source, out, **how)
+        resumed.dry_run(score.run, source, out, **how)
         return console.say(f"score: would score {plural.of(source.rows, 'completion')} to `{out}`")
     score.discard_failed(out, max_error_rate)
     kind = score.sandbox(unsafe=unsafe_no_sandbox) if allow_code_execution else None

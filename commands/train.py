@@ -49,6 +49,6 @@ def command(
     files, given["memory_step"] = [configuration] if configuration else [], memory_step
     out, chosen = display.configuration(out, files, given, recipe)
     if dry_run:
-        return display.rehearse(out, chosen, follows=bool(places), as_json=json)
+        return display.dry_run(out, chosen, follows=bool(places), as_json=json)
     launch.spawn(places.take(nproc) if places else nproc)
     display.train(out, chosen, track=track, as_json=json, places=places)

@@ -47,7 +47,7 @@ def command(
     how = begun.values(seed=seed) | {"algo": algo, "rollouts": where, "off_policy": off_policy}
     how["logprobs"] = common.logprobs_of(source, logprobs)
     if dry_run:
-        begun.rehearse(train_step.run, source, out, policy, chosen, **how)
+        begun.dry_run(train_step.run, source, out, policy, chosen, **how)
         return console.say(f"train-step: `{policy.name}` by {source.params['algo']}, into `{out}`")
     launch.spawn(nproc, advantages, source.path)
     console.remark("train-step", *said, *train_step.remarks(source, policy, chosen, where))

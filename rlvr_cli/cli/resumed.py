@@ -19,10 +19,10 @@ class Begun:
         self.exists = bool(begun_with(path))
         self._params = {n: value for n, value in begun_with(path).items() if n not in but}
 
-    def rehearse(self, stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
-        """As `rehearse`, of a directory that was begun: what is new needs no policy's digest."""
+    def dry_run(self, stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
+        """Calls `dry_run` if the directory was begun; a new one needs no policy's digest."""
         if self.exists:
-            rehearse(stage, *inputs, **options)
+            dry_run(stage, *inputs, **options)
 
     def values(self, **given: Any) -> dict[str, Any]:
         """Those of these options that have a value; the others are left to their defaults."""
@@ -68,8 +68,8 @@ class Begun:
             console.say(f"`{self._path}` was begun with {named}: it stays so")
 
 
-def rehearse(stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
+def dry_run(stage: Callable[..., object], *inputs: Any, **options: Any) -> None:
     """Lets a stage refuse what it would refuse before it writes; makes nothing."""
-    from rlvr_cli.storage import rehearsal
+    from rlvr_cli.storage import dry_run as dry_runs
 
-    rehearsal.rehearse(lambda: stage(*inputs, **options))
+    dry_runs.run(lambda: stage(*inputs, **options))

@@ -125,7 +125,7 @@ def plan(
     with _quietly():
         for branch in branches:
             checked = setup.check(branch.path, branch.config)
-        setup.rehearse(replace(checked, config=own, directory=RunDirectory(run)))
+        setup.dry_run(replace(checked, config=own, directory=RunDirectory(run)))
     made = Plan(run, at, own, branches)
     _require_golds(made)
     return made

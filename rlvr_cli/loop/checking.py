@@ -32,7 +32,7 @@ def directory(path: Path) -> dict[str, Any]:
     if state == "damaged":
         raise DataError(
             f"`{shards.path / CHECKPOINT}` is not as it was written",
-            manifests.checkpoint_made_again(shards.path),
+            manifests.remake_checkpoint_hint(shards.path),
         )
     facts = {name: manifest[name] for name in ("kind", "stage", "params", "versions", "summary")}
     facts |= {"parts": len(shards), "rows": shards.rows, "digest": shards.digest}

@@ -90,7 +90,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
         console.say(f"train: `{out}` was begun with {', '.join(changed)}: it stays so")
 
 
-def rehearse(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> None:
+def dry_run(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> None:
     """Prints the configuration of a run that would begin or go on, as a TOML file."""
     if as_json:
         raise UsageError(
@@ -98,7 +98,7 @@ def rehearse(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> N
             "leave --json out: `rlvr train --config FILE` reads what is printed",
         )
     _say_builtin(out, config)
-    setup.rehearse(setup.check(out, config, follows=follows))
+    setup.dry_run(setup.check(out, config, follows=follows))
     console.remark("train", f"this run would lie in `{out}`", *setup.settled(config)[1])
     console.document(config.to_toml())
 

@@ -65,7 +65,7 @@ def _keep_weights(update: Path) -> None:
         is_half = device.here().bytes_of("auto") == 2
         convert.write(str(source), out, "bfloat16" if is_half else "float32")
         return
-    with atomic.whole_folder(out) as folder:
+    with atomic.write_folder(out) as folder:
         for file in source.iterdir():
             if file.is_file() and file.name != OPTIMIZER_BEFORE:
                 shutil.copyfile(file, folder / file.name)

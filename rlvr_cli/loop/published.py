@@ -107,7 +107,7 @@ def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) 
     here, there = folder(run, step), read(run, step)
     atomic.make_folder(here)
     if there is None:
-        with atomic.whole_folder(here / WEIGHTS, replace=True, sync=False) as temporary:
+        with atomic.write_folder(here / WEIGHTS, replace=True, sync=False) as temporary:
             write(temporary)
         _complete(run, step, after)
         return

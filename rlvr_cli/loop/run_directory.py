@@ -25,7 +25,7 @@ from rlvr_cli.loop import by_source, schedule, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.stored_config import MAY_CHANGE, MAY_MOVE, decides, meaning
 from rlvr_cli.models import policy as policies
-from rlvr_cli.storage import atomic, fetched, locks, making, metrics_log, run_folders, writer
+from rlvr_cli.storage import atomic, fetched, locks, metrics_log, part_writer, run_folders, writer
 from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
@@ -219,7 +219,7 @@ class RunDirectory:
         """
         for name in ("update", "memory"):
             if last and (self.of("steps", last) / name).is_dir():
-                making.tidy(self.of("steps", last) / name)
+                part_writer.tidy(self.of("steps", last) / name)
         for step, later in run_folders.steps(self.path).items():
             if step <= last:
                 continue

@@ -148,7 +148,7 @@ def require_places(run: Path, config: RunConfig) -> None:
             )
 
 
-def rehearse(setup: Setup) -> None:
+def dry_run(setup: Setup) -> None:
     """Refuses what the run would refuse once it has begun: other content than it was begun with."""
     if setup.directory.begun() is None:
         return

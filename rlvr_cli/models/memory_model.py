@@ -113,7 +113,7 @@ def make(policy: Policy, out: Path, seed: int) -> None:
         torch.manual_seed(seed)
         model = pretrained.untrained(config, dtype=torch.float32)
     disk.require(out.parent, 4 * model.num_parameters(), "a memory model")
-    with atomic.whole_folder(out) as folder:
+    with atomic.write_folder(out) as folder:
         model.save_pretrained(folder)
         for path in sorted(source.iterdir()):
             companion = path.suffix in _SUFFIXES and not path.name.endswith(".index.json")

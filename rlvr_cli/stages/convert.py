@@ -42,7 +42,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     size = {"bfloat16": 2, "float32": 4}[dtype]
     hint = "free that much there, and run the same command again"
     disk.require(out.parent, size * plain.num_parameters(), f"the model in {dtype}", hint)
-    with atomic.whole_folder(out) as folder:
+    with atomic.write_folder(out) as folder:
         plain.save_pretrained(folder)
         (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
         _write_tokenizer(tokenizer, adapters.path if adapters else Path(place), folder)

@@ -26,7 +26,7 @@ from rlvr_cli.stages.imported_tokens import Encoder
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards, begun_with
-from rlvr_cli.storage.writer import OnPart, Work, write_shards_streaming
+from rlvr_cli.storage.writer import OnPart, PartQueue, write_shards_streaming
 
 ROWS_PER_PART = 16384
 WANTED = {"completion", "correct", "reward", "extracted", "finish"}
@@ -105,9 +105,9 @@ def bring_in(
     params = _params(scan, policy, reads_reasons=reads_reasons, has_prompts=bool(known))
     part_P, sizes = scan.cuts()
 
-    def parts(work: Work, table: Any) -> Iterator[tuple[int, pa.Table]]:
+    def parts(queue: PartQueue, table: Any) -> Iterator[tuple[int, pa.Table]]:
         for index, completions in _gathered(
-            source, columns, scan, part_P, sizes, list(work), reads_reasons, reads_logprobs
+            source, columns, scan, part_P, sizes, list(queue), reads_reasons, reads_logprobs
         ):
             yield index, table(completions)
 
@@ -123,7 +123,7 @@ def bring_in(
     rollouts = write_shards_streaming(
         out / "rollouts",
         plan,
-        lambda work: parts(work, lambda rows: _rollouts_table(rows, encoder)),
+        lambda queue: parts(queue, lambda rows: _rollouts_table(rows, encoder)),
         on_part=on_part,
     )
     assert rollouts is not None, "all parts are of this share"
@@ -136,7 +136,7 @@ def bring_in(
         scores = write_shards_streaming(
             out / "scores",
             plan,
-            lambda work: parts(work, _scores_table),
+            lambda queue: parts(queue, _scores_table),
             summarise=lambda scores: score.summarise(scores) | {"read": scan.read},
             on_part=on_part,
         )

@@ -79,7 +79,7 @@ def prompt_remarks(
     return list(encoder.remarks(chosen["messages"].to_pylist(), chosen["raw"].to_pylist()))
 
 
-def rehearsed(
+def dry_run_text(
     options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection, out: Path
 ) -> str:
     """What would be sampled, and the first selected prompt, exactly as the policy sees it."""

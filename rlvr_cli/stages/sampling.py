@@ -18,7 +18,7 @@ from rlvr_cli.protocols import Completion, Request, RolloutEngine, SamplingParam
 from rlvr_cli.storage import schema
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.partial_completions import PartialCompletions
-from rlvr_cli.storage.writer import DeferredTable, Work
+from rlvr_cli.storage.writer import DeferredTable, PartQueue
 from rlvr_cli.terminal import console, plural
 
 WITH_POLICY_LOGP = (*schema.schema("rollouts").names, "policy_logp")
@@ -51,17 +51,17 @@ class Maker:
         self._as_before, self._images = as_before, images
         self._part_rows = options.prompts_per_part * options.num_generations
 
-    def parts(self, work: Work) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
-        """The parts, in the order that they are finished in; of an engine that streams, later."""
+    def parts(self, queue: PartQueue) -> Iterator[tuple[int, pa.Table | DeferredTable]]:
+        """The parts, in the order in which they finish; deferred with continuous batching."""
         self._load_tokenizer()
-        rows = {index: self._rows(index) for index in work.share}
+        rows = {index: self._rows(index) for index in queue.share}
         engine = self._make_engine()
         if engine.supports_continuous_batching:
-            while at_once := work.at_once():
+            while at_once := queue.batch():
                 known = {index: rows.pop(index, None) for index in at_once}
                 yield from self._streamed(engine, {i: r or self._rows(i) for i, r in known.items()})
             return
-        for index in work:
+        for index in queue:
             part = rows.pop(index, None) or self._rows(index)
             asked = [row for row in part if row.status != "prompt_too_long"]
             sampled = dict(engine.generate([row.request for row in asked], self._sampling))
@@ -71,16 +71,16 @@ class Maker:
     def _streamed(
         self, engine: RolloutEngine, rows: dict[int, list["_Row"]]
     ) -> Iterator[tuple[int, DeferredTable]]:
-        """These parts in hand at once; what is finished of them is spooled until all are.
+        """Samples these parts together; finished completions are stored until a part is complete.
 
-        Their texts are decoded while the engine is at work.
+        Their texts are decoded while the engine works.
         """
         numbers = {row.number for part in rows.values() for row in part}
         stored = PartialCompletions(self._out, self._plan, numbers, size=self._part_rows)
         if stored.unread:
             console.say(
-                f"rollout: {stored.unread} files of completions that were left in `{self._out}` do "
-                "not match their checksums; they are sampled again"
+                f"rollout: {stored.unread} files of completions in `{self._out}` do not match "
+                "their checksums; these completions are sampled again"
             )
         asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
         completions = {row.number: stored.known[row.number] for row in asked

@@ -17,7 +17,7 @@ from rlvr_cli.stages.verdicts import Judge, Scored
 from rlvr_cli.storage import atomic, schema
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
-from rlvr_cli.storage.writer import OnPart, Work, write_shards_streaming
+from rlvr_cli.storage.writer import OnPart, PartQueue, write_shards_streaming
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.sandbox import launch
 from rlvr_cli.verification.scoring import rewards
@@ -99,8 +99,8 @@ def run(
     markers = thoughts.read(answer_from)
     judges = {id(one): Judge(one, markers, on_rows, on_failure) for one in golds}
 
-    def make(work: Work, asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
-        for indices in _batches(rollouts, work):
+    def make(queue: PartQueue, asked: Scorer) -> Iterator[tuple[int, pa.Table]]:
+        for indices in _batches(rollouts, queue):
             job = judges[id(golds[rollouts.input_of(indices[0])])]
             tables = [rollouts.part(index) for index in indices]
             names = [*_READ, "token_ids"] if job.reads_tokens else _READ
@@ -112,12 +112,12 @@ def run(
                 start += table.num_rows
                 yield index, common.add_input(_table(table, part, columns), rollouts, index)
 
-    def make_with(work: Work) -> Iterator[tuple[int, pa.Table]]:
+    def make_with(queue: PartQueue) -> Iterator[tuple[int, pa.Table]]:
         if with_scorer is not None:
-            yield from make(work, with_scorer)
+            yield from make(queue, with_scorer)
             return
         with scorer() as own:
-            yield from make(work, own)
+            yield from make(queue, own)
 
     return write_shards_streaming(
         out,
@@ -197,11 +197,11 @@ def meaning(spec: str) -> str:
 _READ = ["prompt_id", "sample_index", "completion", "finish_reason"]
 
 
-def _batches(rollouts: Shards, work: Iterator[int]) -> Iterator[list[int]]:
+def _batches(rollouts: Shards, indices: Iterator[int]) -> Iterator[list[int]]:
     """Parts of one input in order, as many at once as hold ROWS_AT_ONCE rows."""
     batch: list[int] = []
     rows = 0
-    for index in work:
+    for index in indices:
         if batch and rollouts.input_of(batch[0]) != rollouts.input_of(index):
             yield batch
             batch, rows = [], 0

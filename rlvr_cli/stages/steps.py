@@ -79,7 +79,7 @@ def checkpoint_after(update: Shards, before: Policy, *, save: bool) -> Policy:
 
 def save_checkpoint(engine: TrainingEngine, out: Path, *, sync: bool = True) -> None:
     """Writes the checkpoint completely or not at all."""
-    with atomic.whole_folder(out / CHECKPOINT, replace=True, sync=sync) as folder:
+    with atomic.write_folder(out / CHECKPOINT, replace=True, sync=sync) as folder:
         engine.save(folder)
 
 

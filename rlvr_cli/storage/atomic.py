@@ -116,7 +116,7 @@ class Syncing:
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Iterator[Path]:
+def write_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Iterator[Path]:
     """A temporary folder to write to, which then becomes `path`, completely or not at all.
 
     Without `sync` no kill leaves less of it, and a power cut may.

@@ -1,6 +1,6 @@
 """Which runs a run branched from: `branch.json` in its directory.
 
-A branch has files of its own for all that it is made of, so nothing here has to be found again.
+A branch has its own copies of all the files that it needs, so nothing depends on these paths.
 """
 
 import hashlib
@@ -18,10 +18,10 @@ INPUT = "branch"  # the name of its digest among those of what the run reads
 
 @dataclass(frozen=True)
 class Origin:
-    """A run, the step of it that both share, and the options that are others since: was and is.
+    """A run, the last step that both share, and the options that changed: before and after.
 
-    `run` is its URL, or its path from the branch as they lay then. `policy` is the digest of the
-    policy after that step, by which it is known wherever it lies.
+    `run` is its URL, or its path relative to the branch when that was made. `policy` is the
+    digest of the policy after that step, which identifies it wherever it was moved.
     """
 
     run: str
@@ -86,7 +86,7 @@ def seen_from(origins: Sequence[Origin], parent: Path, branch: Path) -> list[Ori
 def _seen_from(recorded: str, parent: Path, branch: Path) -> str:
     if fetched.is_url(recorded):
         return recorded
-    return fetched.beside(parent, recorded) or fetched.named_from(parent / recorded, branch)
+    return fetched.relative_url(parent, recorded) or fetched.named_from(parent / recorded, branch)
 
 
 def _read(run: Path) -> dict[str, Any]:

@@ -30,15 +30,15 @@ WRITERS = {  # the commands that write a kind
 ROWS = {  # what one row of a kind is, and in which order the rows come
     "prompts": "One row a prompt.",
     "images": "One row an image, each once, in the order in which the prompts first have them. The "
-    "directory lies as `images` in that of the prompts, and is there only if a prompt has images.",
-    "rollouts": "One row a completion; those of one prompt stand together, and so do the rows of "
-    "the kinds made of them, in the same order. What is made of several directories has their "
+    "directory is `images` in that of the prompts, and exists only if a prompt has images.",
+    "rollouts": "One row a completion; those of one prompt are consecutive. The kinds made from "
+    "them have the same rows in the same order. What is made from several directories has their "
     "parts one after the other.",
     "scores": "One row a completion, as in the rollouts.",
     "logprobs": "One row a completion, as in the rollouts. A directory has the columns that were "
     "asked for (`--columns`).",
     "advantages": "One row a completion, as in the scores.",
-    "steps": "One row an optimizer update. The updated policy lies in the folder `_checkpoint`.",
+    "steps": "One row an optimizer update. The updated policy is in the folder `_checkpoint`.",
     "metrics": "One row a prompt; the means over prompts are in the manifest's `summary`.",
     "trajectories": "One row for each run, seed and recorded step.",
     "checks": "One row a check of an identity.",
@@ -283,18 +283,18 @@ MANIFEST = {  # the keys of `_manifest.json`
     "schema_version": "version of the kinds' columns",
     "stage": "the command that made it",
     "params": "all options that decide the content, as they took effect",
-    "parents": "the directories that it was made of: for each kind its `path`, relative to this "
+    "parents": "the directories that it was made from: for each kind its `path`, relative to this "
     "directory, and its `digest`; of several of one kind a list, in the order given",
     "extra": "names of the columns in addition to those of the kind",
     "only": "names of the value columns, where a directory has not all of its kind; else null",
     "fingerprint": "sha256 of kind, stage, params, the parents' digests, number of parts and "
     "columns: a directory with another one is not resumed",
     "digest": "sha256 of the fingerprint and of all parts' sha256: identifies the content",
-    "paths": "where policies lay, relative to this directory",
+    "paths": "where the policies were, relative to this directory",
     "versions": "versions of Python and of the libraries that made it",
     "planned_parts": "number of parts of the complete directory",
     "parts": "for each part its `name`, number of `rows` and `sha256`",
-    "summary": "counts and means of the whole directory: [metrics](metrics.md)",
+    "summary": "counts and means over the directory: [metrics](metrics.md)",
     "sha256": "checksum of the manifest without this key, its keys sorted",
 }
 METADATA = {  # the keys of a part's own metadata, JSON under the key `rlvr`

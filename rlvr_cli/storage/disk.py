@@ -1,4 +1,4 @@
-"""Disks that are full or fail: what is said of a write that failed, and the room that one takes."""
+"""Disks that are full or fail: the message of a failed write, and checks for free space."""
 
 import errno
 import os
@@ -23,8 +23,8 @@ _HINTS = {
     errno.ENOTDIR: "a file is in the way; choose another place with --out",
 }
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-_TOLD = {os.strerror(number): number for number in _OF_DISKS}
-_TOLD["database or disk is full"] = errno.ENOSPC  # sqlite's words
+_DISK_MESSAGES = {os.strerror(number): number for number in _OF_DISKS}
+_DISK_MESSAGES["database or disk is full"] = errno.ENOSPC  # sqlite's words
 _NO_TEMPORARY = "No usable temporary directory found"  # of Python's tempfile
 
 
@@ -47,23 +47,23 @@ def _lacks_inodes(path: Path) -> bool:
 
 
 def cause_of(error: BaseException) -> OSError | None:
-    """The error of the file system that one is or came of, those of a full or failing disk first.
+    """The file system error behind an error, those of a full or failing disk first.
 
-    Libraries in Rust, databases and other processes tell of it in their text alone.
+    Libraries in Rust, databases and other processes report it only in their message.
     """
     for one in _chain(error):
         if isinstance(one, OSError) and (one.errno in _OF_DISKS or _NO_TEMPORARY in str(one)):
             return one
-        if told := re.search(r"\(os error (\d+)\)", str(one)):
-            return OSError(int(told[1]), os.strerror(int(told[1])))
-        for text, number in _TOLD.items():
+        if match := re.search(r"\(os error (\d+)\)", str(one)):
+            return OSError(int(match[1]), os.strerror(int(match[1])))
+        for text, number in _DISK_MESSAGES.items():
             if text in str(one):
                 return OSError(number, os.strerror(number))
     return error if isinstance(error, OSError) else None
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those that it came of, the last one first."""
+    """An error and its causes, the last one first."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -93,13 +93,13 @@ def explain(error: BaseException) -> UserError | None:
 
 
 def refuse(error: BaseException) -> None:
-    """Raises what there is to say of an error that a full or failing disk caused; else nothing."""
+    """Raises a `UserError` if a full or failing disk caused an error; else does nothing."""
     if refused := explain(error):
         raise refused from error
 
 
 def free(path: Path) -> int | None:
-    """The bytes that may be written where a path lies or will lie; None if that is not known."""
+    """The free bytes on the disk of a path, which need not exist yet; None if unknown."""
     try:
         usage = shutil.disk_usage(_existing(path))
     except OSError:
@@ -113,7 +113,7 @@ def _existing(path: Path) -> Path:
 
 
 def require(path: Path, size: int, what: str, hint: str = "", *, spare: int = 0) -> None:
-    """An error if `size` bytes have no room where a path lies; quotas are not known of.
+    """An error if the disk of a path lacks room for `size` bytes; quotas are not checked.
 
     `spare` bytes more will be free by then. With RLVR_ANY_SPACE set it is a warning: a file system
     that compresses may have the room.

@@ -24,7 +24,7 @@ _BYTES_PER_GROUP = 2**20  # of rows of images, which are read together
 
 
 def part(plan: Plan, index: int, table: pa.Table) -> bytes:
-    """A part's file; its metadata says what it is and who made it."""
+    """A part's file; its metadata says what it is and what wrote it."""
     origin = {**plan.identity, "fingerprint": plan.fingerprint, "part": index}
     origin["versions"] = _versions()
     table = table.select(plan.schema.names).cast(plan.schema)

@@ -1,7 +1,7 @@
 """Where directories in the cache were fetched from: they are recorded by their URL, never fetched.
 
 stores/KEY/origin.json     the URL, and the digest of a directory of shards
-stores/KEY/NAME            what was fetched, whole from the moment that it is there
+stores/KEY/NAME            what was fetched; it is complete once it exists
 """
 
 import json
@@ -19,7 +19,7 @@ ORIGIN = "origin.json"
 
 
 def folder() -> Path:
-    """Where what was fetched lies; it may be removed at any time."""
+    """The cache of what was fetched; it may be removed at any time."""
     return user_cache.folder() / "stores"
 
 
@@ -30,7 +30,7 @@ def keep(entry: Path, url: str, digest: str | None) -> None:
 
 
 def recorded(path: Path) -> str | None:
-    """The URL of what lies in the cache; None of any other path."""
+    """The URL of a path in the cache; None of any other path."""
     try:
         inner = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder())).parts
     except ValueError:
@@ -41,33 +41,33 @@ def recorded(path: Path) -> str | None:
 
 
 def require_outside(path: Path) -> None:
-    """An error where a command would write beside a copy that it was given to read."""
+    """An error where a command would write into the cache, next to a copy that it reads."""
     if recorded(path):
         raise UsageError(
-            f"`{path}` would lie in the cache, with what was fetched from a store",
+            f"`{path}` would be in the cache of what was fetched from a store",
             f"name what to make with --out, as in `--out {shlex.quote(path.name)}`",
         )
 
 
 def copy_of(url: str) -> Path | None:
-    """The newest copy in the cache of what lay at a URL; None where there is none."""
+    """The newest copy of a URL in the cache; None where there is none."""
     copies = []
-    for found in folder().glob(f"*/{ORIGIN}"):
-        outer = (_read(found.parent) or {}).get("url", "")
+    for origin in folder().glob(f"*/{ORIGIN}"):
+        outer = (_read(origin.parent) or {}).get("url", "")
         if outer and f"{url}/".startswith(f"{outer}/"):
             name = outer.rpartition("/")[2].partition("@")[0]
-            path = found.parent / name / url.removeprefix(outer).lstrip("/")
-            copies += [(found.stat().st_mtime_ns, path)] if path.exists() else []
+            path = origin.parent / name / url.removeprefix(outer).lstrip("/")
+            copies += [(origin.stat().st_mtime_ns, path)] if path.exists() else []
     return max(copies)[1] if copies else None
 
 
 def named_from(path: Path, directory: Path) -> str:
-    """What a directory records of where another lies: its URL, or its path from there."""
+    """How a directory records the place of another: its URL, or its relative path."""
     return recorded(path) or os.path.relpath(path, directory)
 
 
 def is_url(recorded: str) -> bool:
-    """Whether what a directory or a configuration names lies in a store."""
+    """Whether what a directory or a configuration names is in a store."""
     return re.match(r"[A-Za-z][\w+.:-]+://", recorded) is not None
 
 
@@ -77,21 +77,21 @@ def joined(directory: Path, recorded: str) -> str:
 
 
 def not_fetched(path: Path) -> DataError | None:
-    """What to say of a URL that a configuration or a directory names; None of a path.
+    """The error about a URL that a configuration or a directory names; None of a path.
 
     As a `Path` it has lost one of its slashes.
     """
-    if (found := re.match(r"([A-Za-z][\w+.-]+):/+(?=[^/])", str(path))) is None:
+    if (match := re.match(r"([A-Za-z][\w+.-]+):/+(?=[^/])", str(path))) is None:
         return None
-    url = escape.redacted(f"{found[1]}://{str(path)[found.end() :]}")
+    url = escape.redacted(f"{match[1]}://{str(path)[match.end() :]}")
     return DataError(
         f"`{url}` is in a store, and only what the command line itself names is fetched",
         f"name it there, or bring it here: `rlvr pull {shlex.quote(url)} DIR`",
     )
 
 
-def beside(path: Path, relative: str) -> str | None:
-    """The URL of what lies at a relative path from something that was fetched."""
+def relative_url(path: Path, relative: str) -> str | None:
+    """The URL of a path relative to something that was fetched; None of what was not."""
     url = recorded(path)
     if url is None or os.path.isabs(relative) or "://" in relative:
         return None
@@ -102,9 +102,9 @@ def beside(path: Path, relative: str) -> str | None:
 
 def with_digest(digest: str) -> Iterator[Path]:
     """The directories of shards in the cache that had this digest when they were fetched."""
-    for found in sorted(folder().glob(f"*/{ORIGIN}")):
-        if (_read(found.parent) or {}).get("digest") == digest:
-            yield from (path for path in found.parent.iterdir() if path.is_dir())
+    for origin in sorted(folder().glob(f"*/{ORIGIN}")):
+        if (_read(origin.parent) or {}).get("digest") == digest:
+            yield from (path for path in origin.parent.iterdir() if path.is_dir())
 
 
 def _read(entry: Path) -> dict[str, str] | None:

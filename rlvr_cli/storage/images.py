@@ -132,7 +132,7 @@ class Images:
         if hashlib.sha256(data).hexdigest() != sha256:
             raise DataError(
                 f"`{directory.shards.path}` holds other bytes than those of image {sha256[:12]}",
-                manifests.made_again(directory.shards.path.parent),
+                manifests.remake_hint(directory.shards.path.parent),
             )
         self._held[sha256] = data
         self._held_bytes += len(data)
@@ -239,7 +239,7 @@ class _Directory:
                     first += rows
         except (pa.ArrowException, OSError, ValueError) as error:
             why = first_line(error)
-        raise DataError(f"`{path}` cannot be read: {why}", manifests.part_made_again(path))
+        raise DataError(f"`{path}` cannot be read: {why}", manifests.remake_part_hint(path))
 
 
 @functools.lru_cache(maxsize=4)

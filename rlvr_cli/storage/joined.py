@@ -1,6 +1,6 @@
 """Several directories of one kind read as one: their parts one after the other, in a given order.
 
-Nothing is copied: what is made of them records them all, and its parts line up with theirs. A
+Nothing is copied: what is made from them records them all, and its parts line up with theirs. A
 prompt's completions in one of them are a group, and those of the same prompt in another are another
 group.
 """

@@ -1,10 +1,10 @@
-"""What a process notes of the parts that it makes, line by line, in a file of its own.
+"""The journal of a process: one line for each part that it writes, in a file of its own.
 
     _writer-NONCE.jsonl
 
 Each line is a sha256 and a JSON object. A line that does not match its sha256, such as one that a
-kill has cut, says nothing: the part that it told of is made again. A file that grows tells others
-that its process lives (leases.py).
+kill has cut, is ignored: its part is made again. A file that grows shows others that its process
+lives (leases.py).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from rlvr_cli.storage import atomic
 
 PATTERN = "_writer-*.jsonl"
 PLAN = "_plan.json"  # the identity with which a directory was begun
-COMPLETE = "_complete.json"  # the listing of a whole directory, just before it is the manifest
+COMPLETE = "_complete.json"  # the listing of a complete directory, just before it is the manifest
 _PARTIAL = "_partial*.json"  # the listings of earlier versions, and of a directory taken back
 _PART = re.compile(r"part-(\d{5,})\.parquet")
 
@@ -26,7 +26,7 @@ Part = dict[str, Any]  # the name, the rows and the sha256 of a part
 
 
 def listings(folder: Path) -> list[Path]:
-    """The files that say with what identity a half-made directory was begun."""
+    """The files that hold the identity with which an incomplete directory was begun."""
     named = (folder / name for name in (COMPLETE, PLAN))
     return [*(path for path in named if path.exists()), *sorted(folder.glob(_PARTIAL))]
 
@@ -37,8 +37,8 @@ def part_name(index: int) -> str:
 
 def index_of(name: str) -> int | None:
     """The index of the part with this name; None of another name."""
-    found = _PART.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _PART.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def line(value: dict[str, Any]) -> bytes:
@@ -56,7 +56,7 @@ def read(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def parts_of(folder: Path) -> Iterator[Part]:
-    """The parts that the writers of a directory say are done, each with its plan's fingerprint."""
+    """The parts that the journals of a directory list, each with its plan's fingerprint."""
     for path in sorted(folder.glob(PATTERN)):
         data = atomic.read_if_there(path) or b""  # its process may be done meanwhile
         yield from (value for value in read(data) if "name" in value)

@@ -1,4 +1,4 @@
-"""Leases on the parts of a directory, which save work and decide nothing.
+"""Leases on the parts of a directory: they avoid double work; results do not depend on them.
 
 A process that makes parts has a file of its own, `_writer-NONCE.jsonl` (journal.py), to which it
 adds a line every BEAT_S. A lease on part J is a further name of that file, `_lease-J.1`: a hard
@@ -31,7 +31,7 @@ _HEADER_BYTES = 4096
 
 
 class Leases:
-    """What this process holds of a directory, and whether others that hold parts of it live.
+    """The parts that this process holds, and whether the processes that hold others live.
 
     Without `competes` nobody else makes what this process makes: it holds nothing, and its file is
     the journal alone.
@@ -105,8 +105,8 @@ class Leases:
             self._append({"beat": self._beats})
             self._sync()
 
-    def take(self, index: int) -> bool:
-        """Takes a part unless another process that may live holds it."""
+    def acquire(self, index: int) -> bool:
+        """Takes a lease on a part unless another process, which may be alive, holds one."""
         if not self._competes or index in self._held:
             return True
         number = 1
@@ -122,7 +122,7 @@ class Leases:
         return True
 
     def release(self, index: int) -> None:
-        """Gives a part back, with what dead processes held of it."""
+        """Removes the lease on a part, and those that dead processes held."""
         for number in range(1, self._held.pop(index, 0) + 1):
             with contextlib.suppress(OSError):
                 self._lease(index, number).unlink()
@@ -135,7 +135,7 @@ class Leases:
         return self.is_dead(self._lease(index, number)) is False
 
     def close(self) -> None:
-        """Gives everything back; the journal stays if it tells of a part."""
+        """Releases everything; the journal stays if it lists a part."""
         if self._descriptor < 0:
             return
         self._stop.set()

@@ -55,7 +55,7 @@ class Holder:
     def refuse(self, path: Path) -> NoReturn:
         where = f" on `{self.host}`" if self.is_elsewhere else ""
         kill = f"ssh {self.host} kill {self.pid}" if where else f"kill {self.pid}"
-        more = f"; once it is dead, this command goes on after {SILENT_S:g} s" if where else ""
+        more = f"; once it is dead, this command continues after {SILENT_S:g} s" if where else ""
         raise UserError(
             f"another process is writing `{path.parent}`: pid {self.pid}{where}, since "
             f"{self.since}",

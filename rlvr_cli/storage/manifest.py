@@ -1,4 +1,4 @@
-"""Manifests as they lie on disk: sealed by a checksum, and of a shape that readers can rely on.
+"""Manifests on disk: sealed by a checksum, and checked once, so that readers can rely on them.
 
 A checksum says that a file is as it was written, not that a writer of shards wrote it: so names
 that leave the directory, numbers that cannot be and types that are others are refused here, once.
@@ -15,7 +15,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.storage import atomic, schema
 
 MANIFEST = "_manifest.json"
-_OF_A_STEP = "{} makes it anew if its step is not finished, and else goes on without it"
+_OF_A_STEP = "{} makes it anew if its step is not finished, and otherwise continues without it"
 _PART = re.compile(r"part-(\d{5,18})\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -38,7 +38,7 @@ def unsealed(path: Path) -> dict[str, Any] | None:
     if data is None:
         return None
     if (content := unseal(data)) is None:
-        raise Damaged(f"`{path}` was cut or changed after it was written", made_again(path.parent))
+        raise Damaged(f"`{path}` was cut or changed after it was written", remake_hint(path.parent))
     return content
 
 
@@ -54,8 +54,8 @@ def unseal(data: bytes) -> dict[str, Any] | None:
     return None
 
 
-def made_again(directory: Path) -> str:
-    """What to do about a directory that is damaged; nothing is lost by it."""
+def remake_hint(directory: Path) -> str:
+    """The hint about a damaged directory; following it loses nothing."""
     run = _run_of(directory)
     if run is None:
         return f"move `{directory}` away and run the command that made it again"
@@ -67,8 +67,8 @@ def made_again(directory: Path) -> str:
     return f"move `{directory}` away and resume {resume}"
 
 
-def part_made_again(part: Path) -> str:
-    """What to do about a part that is damaged; nothing is lost by it."""
+def remake_part_hint(part: Path) -> str:
+    """The hint about a damaged part; following it loses nothing."""
     run = _run_of(part.parent)
     if run is None:
         return "run the command that made the directory again; it makes just this part anew"
@@ -78,10 +78,11 @@ def part_made_again(part: Path) -> str:
     return f"remove it and resume {resume}, which makes it anew where its policy is still there"
 
 
-def checkpoint_made_again(update: Path) -> str:
-    """What to do about the checkpoint of a directory that is damaged."""
+def remake_checkpoint_hint(update: Path) -> str:
+    """The hint about the damaged checkpoint of an update."""
     if run := _run_of(update):
-        return f"`rlvr train --out {run}` goes on without it: from an earlier one if it is the last"
+        resume = f"`rlvr train --out {run}`"
+        return f"{resume} continues without it: from an earlier one if it is the last"
     return "run the command that made it again; it makes the checkpoint anew"
 
 
@@ -100,7 +101,7 @@ def read(path: Path) -> dict[str, Any] | None:
     if manifest is None or manifest.get("schema_version", schema.VERSION) != schema.VERSION:
         return manifest
     if wrong := _wrong(manifest, complete=path.name == MANIFEST):
-        raise Damaged(f"`{path}` is no manifest of rlvr: {wrong}", made_again(path.parent))
+        raise Damaged(f"`{path}` is no manifest of rlvr: {wrong}", remake_hint(path.parent))
     return manifest
 
 

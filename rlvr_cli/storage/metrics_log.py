@@ -35,8 +35,8 @@ class Logged:
 def read(run: Path) -> Logged:
     """What a run has logged; of several lines of a step the last counts."""
     lines = _lines(run / METRICS)
-    found = (_DIGEST.fullmatch(line) for line in _lines(run / DIGESTS))
-    digests = {int(match[1]): match[2].decode() for match in found if match}
+    matches = (_DIGEST.fullmatch(line) for line in _lines(run / DIGESTS))
+    digests = {int(match[1]): match[2].decode() for match in matches if match}
     logged = Logged()
     records = {}
     for number, line in enumerate(lines, 1):

@@ -1,8 +1,8 @@
-"""Where directories lie now that moved since others were made from them.
+"""The new places of directories that moved since others were made from them.
 
 A directory records its parents by relative path and by digest. `--prompts DIR` and its like say
-where one lies now, and a run says it of its own prompts. What lies there is a parent only if its
-digest is the one that was recorded.
+where one is now, and a run does so for its own prompts. A directory there is taken for the parent
+only if its digest is the recorded one.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ def forgotten() -> Iterator[None]:
 
 
 def remember(digest: str, path: Path) -> None:
-    """Where the directory of a digest lies, in this process."""
+    """Records the place of the directory with a digest, for this process."""
     _places[digest] = path
 
 
 def place(digest: str) -> Path | None:
-    """Where the directory of a digest was said to lie; None where nothing was said."""
+    """The recorded place of the directory with a digest; None where there is none."""
     _used.add(digest)
     return _places.get(digest)
 
@@ -47,10 +47,10 @@ def is_used(digest: str) -> bool:
 
 
 def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
-    """Where a parent may be: where it was said to be, then where the child has it.
+    """Where a parent may be: the place named for it, then the one that the child records.
 
-    A recorded path is read as it is written; if nothing lies there, as links lead. A URL leads
-    nowhere: a copy of what lies there may have been fetched before.
+    A recorded path is tried as written, then with its links resolved. A URL is no path: a copy of
+    it may have been fetched before.
     """
     if known := place(digest):
         yield known

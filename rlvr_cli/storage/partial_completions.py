@@ -1,12 +1,12 @@
-"""Completions that are finished while their part is not, kept for a run that may be cut off.
+"""Finished completions of unfinished parts, kept in case the run is interrupted.
 
 An engine that has several parts in hand at once finishes none of them for a while. Each batch of
 finished completions is one Arrow IPC file, so that what was lost is less than a part's worth:
 
     _spool-NONCE-000000-SHA256.arrow
 
-The sha256 is of the file and of the plan that it was made by. A file without it, as earlier
-versions left them, or with another one is not read: its completions are sampled again.
+The sha256 is of the file and of the plan that decides its completions. A file without it, as
+earlier versions left them, or with another one is not read: its completions are sampled again.
 """
 
 import hashlib
@@ -48,9 +48,9 @@ class PartialCompletions:
         self.known: dict[int, Completion] = {}
         self.unread = 0
         for path in sorted(folder.glob(PATTERN)):
-            found = self._read(path)
-            self.unread += found is None
-            self.known.update(pair for pair in found or () if pair[0] in rows)
+            pairs = self._read(path)
+            self.unread += pairs is None
+            self.known.update(pair for pair in pairs or () if pair[0] in rows)
 
     def add(self, row: int, completion: Completion) -> None:
         """Keeps a completion; they are written `size` at a time."""

@@ -106,7 +106,7 @@ class Plan:
         return plan
 
     def require_behaviour(self, manifest: Manifest, where: object) -> None:
-        """An error if a part made now would come of another version of what made the others."""
+        """An error if other versions of verifiers or objectives wrote the existing parts."""
         before = manifest.get("behaviour", {})
         changes = [
             f"the version of {name} was {before.get(name, 1)}, is {self.behaviour.get(name, 1)}"
@@ -117,7 +117,7 @@ class Plan:
             raise _other_plan(where, manifest, changes)
 
     def _differences(self, manifest: Manifest) -> list[str]:
-        """What would be made otherwise than the manifest says, one phrase each."""
+        """How this plan differs from the manifest, one phrase each."""
         for name in ("kind", "stage"):
             if manifest[name] != getattr(self, name):
                 return [f"{name} was {manifest[name]}, is {getattr(self, name)}"]
@@ -173,8 +173,8 @@ def _digest(parent: "Shards") -> str:
 
 def _digests(manifest: Manifest) -> dict[str, Any]:
     """The digests of the stored parents, as `identity` has them."""
-    found = {role: manifests.digests(manifest, role) for role in manifest["parents"]}
-    return {role: each if len(each) > 1 else each[0] for role, each in found.items()}
+    digests = {role: manifests.digests(manifest, role) for role in manifest["parents"]}
+    return {role: each if len(each) > 1 else each[0] for role, each in digests.items()}
 
 
 _NOUNS = {"only": "columns", "extra": "further columns"}

@@ -1,7 +1,7 @@
-"""Which parts of a directory are whole: what listings and journals say, and the files themselves.
+"""Which parts of a directory are intact, by listings, journals and the files themselves.
 
-A part is whole if its sha256 is one that was noted for it before it got its name. Several may be
-noted for one part: of a writer that was killed before it came so far, or that lost a race.
+A part is intact if its sha256 was noted before the file got its name. One part may have several:
+a writer was killed before it finished the part, or another one finished it first.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ class Records:
     """What is noted of the parts of a directory, under the fingerprint of its plan."""
 
     def __init__(self, folder: Path, fingerprint: str, own: Path | None = None) -> None:
-        """`own` is the journal of this process, which tells `add` what it notes."""
+        """`own` is the journal of this process, which calls `add` for each part that it notes."""
         self._folder, self._fingerprint, self._own = folder, fingerprint, own
         self._read: dict[Path, int] = {}  # the bytes of each journal that were read
         self._parts: dict[int, dict[str, Part]] = {}  # by index and sha256
@@ -36,8 +36,8 @@ class Records:
 
     def refresh(self) -> None:
         """Reads what was noted since. The manifest is last: it is there when journals are gone."""
-        found = set(self._folder.glob(journal.PATTERN)) - self._read.keys() - {self._own}
-        self._read |= dict.fromkeys(sorted(found), 0)
+        journals = set(self._folder.glob(journal.PATTERN)) - self._read.keys() - {self._own}
+        self._read |= dict.fromkeys(sorted(journals), 0)
         self.refresh_known()
         for name in (journal.COMPLETE, MANIFEST):
             self._add_listing(self._folder / name)
@@ -48,14 +48,14 @@ class Records:
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                 file.seek(start)
                 data = file.read()
-                whole = data[: data.rfind(b"\n") + 1]
-                self._read[path] = start + len(whole)
-                for value in journal.read(whole):
+                lines = data[: data.rfind(b"\n") + 1]
+                self._read[path] = start + len(lines)
+                for value in journal.read(lines):
                     if value.get("fingerprint") == self._fingerprint:
                         self.add(value)
 
-    def whole(self, index: int) -> Part | None:
-        """What is noted of the file that lies under the name of a part; None if it is damaged."""
+    def intact(self, index: int) -> Part | None:
+        """What is noted of a part whose file is as it was written; None if it is not."""
         return self.identify(index, self._folder / journal.part_name(index))
 
     def identify(self, index: int, path: Path) -> Part | None:

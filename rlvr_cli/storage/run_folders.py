@@ -51,8 +51,8 @@ def name(step: int) -> str:
 
 def steps(run: Path, kind: str = "steps") -> dict[int, Path]:
     """The folders of a run's `steps` or `eval` by the number of the step, in order."""
-    found = (run / kind).iterdir() if (run / kind).is_dir() else ()
-    folders = {int(p.name): p for p in found if _NAME.fullmatch(p.name) and p.is_dir()}
+    paths = (run / kind).iterdir() if (run / kind).is_dir() else ()
+    folders = {int(p.name): p for p in paths if _NAME.fullmatch(p.name) and p.is_dir()}
     return dict(sorted(folders.items()))
 
 

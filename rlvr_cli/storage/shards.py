@@ -37,8 +37,8 @@ _NEXT = {  # what follows a kind, and the command that writes it
 class Share:
     """Which parts a process begins with: those whose index is `index` modulo `count`.
 
-    A share that is not `fixed` goes on with the parts of others. One that `waits` for nobody leaves
-    those that others hold to them, also where it is that of all parts.
+    A process whose share is not `fixed` continues with the parts of others. Without `waits` it does
+    not wait for parts that others hold, even if its share is all parts.
     """
 
     index: int = 0
@@ -48,7 +48,7 @@ class Share:
 
     @staticmethod
     def of_process(rank: int, size: int) -> "Share":
-        """That of a process which was started together with the others, and makes no more."""
+        """That of a process started together with the others; it takes no part of theirs."""
         return Share(rank, size, fixed=True)
 
     def of(self, parts: int) -> range:
@@ -72,11 +72,11 @@ ALL_PARTS = Share()
 
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
-    """How to come from the kind that is there to one that is wanted."""
+    """The hint that leads from the kind of a directory to one that is wanted."""
     for following, command in _NEXT.get(kind, {}).items():
         if following in wanted:
-            made = command.format(shlex.quote(str(path)))
-            return f"make {following} of it with `rlvr {made}`, or name others"
+            words = command.format(shlex.quote(str(path)))
+            return f"make {following} from it with `rlvr {words}`, or name others"
     return "name another directory"
 
 
@@ -169,7 +169,7 @@ class Shards:
             raise DataError(
                 f"`{path}` holds {plural.of(table.num_rows, 'row')}, its {MANIFEST} says "
                 f"{entry['rows']}",
-                manifests.made_again(self.path),
+                manifests.remake_hint(self.path),
             )
         return _with_columns(table, expected, path, self.kind)
 
@@ -180,11 +180,11 @@ class Shards:
         return pa.concat_tables(self.parts())
 
     def require_child(self, child: "Shards") -> None:
-        """An error if a directory beside this one was made from another."""
+        """An error if another directory was not made from this one."""
         if manifests.digests(child.manifest, self.kind) != [self.digest]:
             raise DataError(
                 f"`{child.path}` was not made from `{self.path}` as it is now",
-                manifests.made_again(child.path),
+                manifests.remake_hint(child.path),
             )
 
     def parent(
@@ -200,7 +200,7 @@ class Shards:
             with contextlib.suppress(LookupError):
                 parent = self._parent(role)
                 if parent.path in _below:
-                    again = manifests.made_again(parent.path)
+                    again = manifests.remake_hint(parent.path)
                     raise DataError(f"`{parent.path}` is its own ancestor", again)
                 return parent.parent(kind, moved_to, (*_below, parent.path))
         raise LookupError(kind)
@@ -220,8 +220,8 @@ class Shards:
         places = [moved_to] if moved_to else moved.places(self.path, path, digest)
         there = [place for place in dict.fromkeys(places) if place.exists()]
         for place in there:
-            if (found := Shards.open(place, role)).digest == digest:
-                return found
+            if (parent := Shards.open(place, role)).digest == digest:
+                return parent
         flag = f"--{role}" if role in moved.KINDS else "--rollouts"
         if there:
             raise DataError(
@@ -238,13 +238,13 @@ class Shards:
     def _nearby(self, path: str, role: str, digest: str) -> str:
         """A directory of this digest in a folder above, as a command line names it; else DIR.
 
-        Where this one was fetched, or records a URL, it is what lies there.
+        Where this one was fetched, or records a URL, it is that URL.
         """
         for place in moved.nearby(self.path, path):
             with contextlib.suppress(DataError, OSError, KeyError):
                 if (place / MANIFEST).exists() and Shards.open(place, role).digest == digest:
                     return shlex.quote(str(place))
-        url = path if fetched.is_url(path) else fetched.beside(self.path, path)
+        url = path if fetched.is_url(path) else fetched.relative_url(self.path, path)
         return shlex.quote(url) if url else "DIR"
 
 
@@ -258,27 +258,27 @@ class _Facts(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         raise DataError(
             f"`{self._where / MANIFEST}` has no `{name}` in its {self._part}",
-            manifests.made_again(self._where),
+            manifests.remake_hint(self._where),
         )
 
 
 def is_begun(path: Path) -> bool:
-    """Whether there is a directory that a stage has made, or begun to make."""
+    """Whether a stage has made a directory there, or begun to."""
     return (path / MANIFEST).exists() or bool(journal.listings(path))
 
 
 def begun_with(path: Path) -> dict[str, Any]:
-    """The params of the directory that is complete or half-made at `path`; none of another."""
+    """The params of the shard directory at `path`, complete or not; empty if there is none."""
     return dict(_begun(path).get("params", {}))
 
 
 def begun_behaviour(path: Path) -> dict[str, int]:
-    """The versions, above 1, of what made that directory; see `Plan.behaviour`."""
+    """The versions, where above 1, of the code that made that directory; see `Plan.behaviour`."""
     return dict(_begun(path).get("behaviour", {}))
 
 
 def begun_paths(path: Path) -> dict[str, str]:
-    """Where that directory says its policy and other models lie, by their roles."""
+    """The paths that directory records for its policy and other models, by role."""
     return dict(_begun(path).get("paths", {}))
 
 
@@ -316,7 +316,7 @@ def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Tab
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DataError(
             f"`{path}` does not match its checksum: it was cut or changed after it was written",
-            manifests.part_made_again(path),
+            manifests.remake_part_hint(path),
         )
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
@@ -325,7 +325,7 @@ def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Tab
         return file.read(columns=wanted).replace_schema_metadata(None)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(
-            f"`{path}` cannot be read: {first_line(error)}", manifests.made_again(path.parent)
+            f"`{path}` cannot be read: {first_line(error)}", manifests.remake_hint(path.parent)
         ) from error
 
 
@@ -361,7 +361,7 @@ def _incomplete(path: Path) -> DataError:
         return fetched.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
     listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
     if not listings and has_parts(path):
-        hint = manifests.made_again(path)
+        hint = manifests.remake_hint(path)
         text = f"`{path}` has parts, and lost the {MANIFEST} that lists them"
         return manifests.Damaged(text, hint)
     if not listings and path.is_dir() and not any(path.iterdir()):
@@ -371,8 +371,8 @@ def _incomplete(path: Path) -> DataError:
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     if not listings:
         data = path.is_file() or not (path / "config.toml").exists()
-        made = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
-        hint = f"if it is data: `{made}`" if data else "name a stage's"
+        command = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
+        hint = f"if it is data: `{command}`" if data else "name a stage's"
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     listed = {part["name"] for m in listings for part in m["parts"]}
     done = listed | {part["name"] for part in journal.parts_of(path)}

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.storage import atomic, fetched, journal, locks, rehearsal
+from rlvr_cli.storage import atomic, dry_run, fetched, journal, locks
 from rlvr_cli.storage.leases import Leases
-from rlvr_cli.storage.making import (
+from rlvr_cli.storage.part_writer import (
     LOCK,
-    Making,
-    Work as Work,
+    PartQueue as PartQueue,
+    PartWriter,
     begin as write_plan,
     leftovers,
 )
@@ -38,15 +38,17 @@ from rlvr_cli.terminal import console
 
 OnPart = Callable[[int, str], None]
 DeferredTable = Callable[[], pa.Table]
-_POLL_S = (0.02, 1.0)  # from one look for the parts of others to the next, at first and at most
-_SAID_AFTER_S = 3.0
+_POLL_S = (0.02, 1.0)  # between two checks for the parts of others, at first and at most
+_MESSAGE_AFTER_S = 3.0
 
 
 def write_shards(
     path: Path, plan: Plan, make: Callable[[int], pa.Table], **options: Any
 ) -> Shards | None:
-    """`write_shards_streaming` of parts that are computed one by one, in order."""
-    return write_shards_streaming(path, plan, lambda work: ((i, make(i)) for i in work), **options)
+    """`write_shards_streaming` with a function that computes one part, in order."""
+    return write_shards_streaming(
+        path, plan, lambda queue: ((i, make(i)) for i in queue), **options
+    )
 
 
 def write_all_shards(
@@ -61,7 +63,7 @@ def write_all_shards(
 def write_shards_streaming(
     path: Path,
     plan: Plan,
-    make: Callable[[Work], Iterator[tuple[int, pa.Table | DeferredTable]]],
+    make: Callable[[PartQueue], Iterator[tuple[int, pa.Table | DeferredTable]]],
     *,
     share: Share = ALL_PARTS,
     summarise: Callable[[Shards], dict[str, Any]] = lambda shards: {},
@@ -70,18 +72,18 @@ def write_shards_streaming(
 ) -> Shards | None:
     """Makes the parts of `path` that are missing or damaged, then its manifest.
 
-    `make` is given the indices of those parts, each of which is this process' to make from when it
-    is asked for, and yields each with its rows, in any order; or with a function that makes them,
-    which another thread calls while `make` goes on to the next.
+    `make` gets a queue of the indices of those parts; taking an index claims the part for this
+    process. It yields each index with its rows, in any order; or with a function that computes the
+    rows, which another thread calls while `make` continues with the next part.
 
     Running it again resumes; on a complete directory it makes nothing. Another plan is refused.
-    Several processes on one directory share its parts: each begins with its share, and goes on
-    with what nobody who lives has taken. With a share this returns None if the parts that are left
-    are in the hands of others; without one it waits for them. `on_part` hears of every part that
-    is kept or written here, or rewritten (it was damaged).
+    Several processes on one directory share its parts: each begins with its share, and continues
+    with parts that no living process has claimed. With a share this returns None if other
+    processes hold the parts that are left; without one it waits for them. `on_part` is called for
+    every part that is kept, written, or rewritten because it was damaged.
 
-    `is_intact` says of a complete directory whether what it holds besides its parts is intact; if
-    not, all is written again. Such a directory is made by one process alone.
+    `is_intact` checks the files of a complete directory other than its parts; if they are not
+    intact, everything is written again. One process alone makes such a directory.
     """
     fetched.require_outside(path)
     begun, is_alone = resume(path, plan), is_intact is not None
@@ -89,31 +91,31 @@ def write_shards_streaming(
     if is_intact and (path / MANIFEST).exists():
         anew = not is_intact(Shards.open(path))
     held = Leases(path, competes=not (share.fixed or is_alone))
-    making = Making(path, begun, held, anew=anew)
+    writer = PartWriter(path, begun, held, anew=anew)
     if not anew:
-        making.look()
-    told = _Told(on_part, share.of(plan.parts), making)
-    is_done = all(i in making.done for i in (told.own if share.fixed else range(plan.parts)))
+        writer.refresh()
+    progress = _ProgressReporter(on_part, share.of(plan.parts), writer)
+    is_done = all(i in writer.done for i in (progress.own if share.fixed else range(plan.parts)))
     if is_done and (path / MANIFEST).exists() and not leftovers(path):
-        told.end()
+        progress.end()
         return Shards.open(path)
     if not is_done:
         for _, manifest in _listings(path):
             begun.require_behaviour(manifest, path)
-    rehearsal.end()
+    dry_run.stop()
     atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
         if is_alone:
             stack.enter_context(locks.locked(path / LOCK))
-        stack.callback(lambda: _take_back(path, held) if making.has_begun else None)
+        stack.callback(lambda: _withdraw_plan(path, held) if writer.has_begun else None)
         stack.callback(held.close)
         held.open()
-        making.begin()
+        writer.begin()
         if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
-            begun, has_begun = resume(path, plan, held), making.has_begun
-            making = told.making = Making(path, begun, held, anew=anew)
-            making.has_begun = has_begun
-        return _make_all(making, make, share, summarise, told, held)
+            begun, has_begun = resume(path, plan, held), writer.has_begun
+            writer = progress.writer = PartWriter(path, begun, held, anew=anew)
+            writer.has_begun = has_begun
+        return _make_all(writer, make, share, summarise, progress, held)
 
 
 def begin(path: Path, plan: Plan) -> None:
@@ -125,92 +127,94 @@ def begin(path: Path, plan: Plan) -> None:
 
 
 def _make_all(
-    making: Making,
-    make: Callable[[Work], Iterator[tuple[int, pa.Table | DeferredTable]]],
+    writer: PartWriter,
+    make: Callable[[PartQueue], Iterator[tuple[int, pa.Table | DeferredTable]]],
     share: Share,
     summarise: Callable[[Shards], dict[str, Any]],
-    told: "_Told",
+    progress: "_ProgressReporter",
     held: Leases,
 ) -> Shards | None:
-    """Makes parts until all are there, or until those that are left are not for this process."""
-    waiting = _Waiting(held)
+    """Makes parts until the directory is complete, or the rest is left to other processes."""
+    backoff = _Backoff(held)
     while True:
-        work = Work(making, told.own, share.others(making.parts))
-        if work:
-            _write(making, make(work), told)
-            assert all(index in making.done for index in work.taken), "a part was not made"
+        queue = PartQueue(writer, progress.own, share.others(writer.parts))
+        if queue:
+            _write(writer, make(queue), progress)
+            assert all(index in writer.done for index in queue.claimed), "a part was not made"
         held.sync()
-        making.look()
-        left = [index for index in range(making.parts) if index not in making.done]
-        if not left and (shards := making.finish(summarise)) is not None:
-            told.end()
+        writer.refresh()
+        left = [index for index in range(writer.parts) if index not in writer.done]
+        if not left and (shards := writer.finish(summarise)) is not None:
+            progress.end()
             return shards
         leaves = share.count > 1 or not share.waits
-        if share.fixed or (leaves and making.is_left_to_others(left)):
-            told.end()
+        if share.fixed or (leaves and writer.is_left_to_others(left)):
+            progress.end()
             return None
-        waiting.wait(len(left))
+        backoff.wait(len(left))
 
 
 def _write(
-    making: Making, tables: Iterator[tuple[int, pa.Table | DeferredTable]], told: "_Told"
+    writer: PartWriter,
+    tables: Iterator[tuple[int, pa.Table | DeferredTable]],
+    progress: "_ProgressReporter",
 ) -> None:
-    """Writes each part and tells of it; deferred ones as soon as they are written."""
+    """Writes each part and reports it; deferred ones as soon as they are written."""
     waiting: deque[tuple[int, Future[None]]] = deque()
 
     def settle(*, wait: bool) -> None:
         while waiting and (wait or waiting[0][1].done()):
             index, part = waiting.popleft()
             part.result()
-            told.written(index)
+            progress.written(index)
 
-    with ThreadPoolExecutor(1, "writer") as writer:
+    with ThreadPoolExecutor(1, "writer") as thread:
         try:
             for index, table in tables:
                 if callable(table):
-                    waiting.append((index, writer.submit(_write_later, making, index, table)))
+                    waiting.append((index, thread.submit(_write_deferred, writer, index, table)))
                     settle(wait=False)
                 else:
-                    making.put(index, table)
-                    told.written(index)
+                    writer.write(index, table)
+                    progress.written(index)
         finally:  # also of a run that is interrupted, or whose engine fails
             settle(wait=True)
 
 
-def _write_later(making: Making, index: int, make: DeferredTable) -> None:
-    making.put(index, make())
+def _write_deferred(writer: PartWriter, index: int, make: DeferredTable) -> None:
+    writer.write(index, make())
 
 
-class _Told:
-    """What `on_part` has heard: of the parts of a share in order, but for those that come later."""
+class _ProgressReporter:
+    """Calls `on_part` for the parts of a share: in order, except for those that finish later."""
 
-    def __init__(self, on_part: OnPart, own: range, making: Making) -> None:
-        self.own, self.making, self._on_part = own, making, on_part
-        self._noted = {index for index in range(making.parts) if making.is_noted(index)}
-        self._kept = deque(index for index in own if index in making.done)
-        self._told: set[int] = set()
+    def __init__(self, on_part: OnPart, own: range, writer: PartWriter) -> None:
+        self.own, self.writer, self._on_part = own, writer, on_part
+        self._noted = {index for index in range(writer.parts) if writer.is_noted(index)}
+        self._kept = deque(index for index in own if index in writer.done)
+        self._reported: set[int] = set()
 
     def written(self, index: int) -> None:
         while self._kept and self._kept[0] < index:
-            self._tell(self._kept.popleft(), "kept")
-        self._tell(index, "rewritten" if index in self._noted else "written")
+            self._report(self._kept.popleft(), "kept")
+        self._report(index, "rewritten" if index in self._noted else "written")
 
     def end(self) -> None:
-        """Tells of the parts of the share that were there, or that others made meanwhile."""
+        """Reports the parts of the share that existed, or that others made meanwhile."""
         for index in self.own:
-            if index in self.making.done and index not in self._told:
-                self._tell(index, "kept")
+            if index in self.writer.done and index not in self._reported:
+                self._report(index, "kept")
 
-    def _tell(self, index: int, state: str) -> None:
-        self._told.add(index)
+    def _report(self, index: int, state: str) -> None:
+        self._reported.add(index)
         self._on_part(index, state)
 
 
-class _Waiting:
-    """Waits a little longer from one look to the next, as long as nothing changes."""
+class _Backoff:
+    """Waits longer from one check to the next, as long as nothing changes."""
 
     def __init__(self, held: Leases) -> None:
-        self._held, self._left, self._is_said = held, -1, False
+        self._held, self._left, self._has_message = held, -1, False
         self._seconds, self._since = _POLL_S[0], time.monotonic()
 
     def wait(self, left: int) -> None:
@@ -218,17 +222,19 @@ class _Waiting:
             self._left, self._seconds = left, _POLL_S[0]
         time.sleep(self._seconds)
         self._seconds = min(2 * self._seconds, _POLL_S[1])
-        if not self._is_said and time.monotonic() - self._since > _SAID_AFTER_S:
-            self._is_said = True
+        if not self._has_message and time.monotonic() - self._since > _MESSAGE_AFTER_S:
+            self._has_message = True
             who = " and ".join(name for _, name in self._held.others()) or "others"
-            console.say(f"waiting for the parts that {who} took; what stops is taken over")
+            console.say(
+                f"waiting for parts that {who} took; parts of a process that stops are taken over"
+            )
 
 
 def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
-    """The plan as `path` was begun; an error if that was of another plan, or of two versions.
+    """The plan with which `path` was begun; an error if it is another plan, or of two versions.
 
     An earlier version may have begun it: then its parts are written as that version had them. A
-    plan by which nothing was made, of a process that is dead, binds nobody.
+    plan that a dead process left without any part is ignored.
     """
     listings = _listings(path)
     try:
@@ -246,12 +252,12 @@ def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
 
 
 def _is_bound(path: Path, held: Leases | None) -> bool:
-    """Whether something was made of the directory, or another process is at it."""
+    """Whether the directory has a part, or another process works on it."""
     return any(journal.parts_of(path)) or any((held or Leases(path)).others())
 
 
-def _take_back(path: Path, held: Leases) -> None:
-    """Removes the plan if nothing came of it, so that the next command is free to choose."""
+def _withdraw_plan(path: Path, held: Leases) -> None:
+    """Removes the plan if no part was written, so that the next command may use another."""
     if held.has_noted or journal.listings(path) != [path / journal.PLAN]:
         return
     if not (path / MANIFEST).exists() and not _is_bound(path, held):
@@ -261,7 +267,7 @@ def _take_back(path: Path, held: Leases) -> None:
 def _stored_columns(
     path: Path, listings: list[tuple[str, dict[str, Any]]]
 ) -> tuple[str, ...] | None:
-    """The columns of the parts that are there; None without a part that is as it was written."""
+    """The columns of the stored parts; None if none is intact."""
     listed = (part for _, manifest in listings for part in manifest["parts"])
     for parts in (listed, journal.parts_of(path)):
         for part in parts:
@@ -271,7 +277,7 @@ def _stored_columns(
 
 
 def is_legible(path: Path) -> bool:
-    """Whether all that lists parts in a directory can be read."""
+    """Whether all listings of parts in a directory can be read."""
     try:
         _listings(path)
     except DataError:
@@ -280,9 +286,9 @@ def is_legible(path: Path) -> bool:
 
 
 def reopen(path: Path) -> None:
-    """Removes what a directory holds, but for the identity that it was begun with.
+    """Removes everything of a directory except the identity with which it was begun.
 
-    That identifies a policy which was not saved, and later steps name it.
+    That identifies a policy which was not saved, and to which later steps refer.
     """
     kept, listings = path / "_partial.json", _listings(path)
     if listings:
@@ -295,6 +301,6 @@ def reopen(path: Path) -> None:
 
 
 def _listings(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The manifest and the listings of a half-made directory, by file name."""
+    """The manifest and the listings of an incomplete directory, by file name."""
     names = [path / MANIFEST, *journal.listings(path)]
     return [(name.name, manifest) for name in names if (manifest := read_sealed(name))]

@@ -144,7 +144,7 @@ def test_a_directory_of_fewer_prompts_is_another_one(rlvr, refused, jsonl, tmp_p
 def test_another_directory_than_scores_is_refused(refused, known):
     said = refused(3, "eval-passk", known / "rollouts")
     assert "scores were expected" in said
-    assert f"make scores of it with `rlvr score {known / 'rollouts'}`" in " ".join(said.split())
+    assert f"make scores from it with `rlvr score {known / 'rollouts'}`" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(

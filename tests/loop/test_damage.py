@@ -204,7 +204,7 @@ def test_check_of_a_run_reads_all_of_it(run, rlvr, refused):
     cut(part)
     said = refused(3, "check", run)
     assert f"`{part}` does not match its checksum" in said
-    assert "goes on without it" in said
+    assert "continues without it" in said
     (run / "steps" / "000002" / "rollouts" / "_manifest.json").unlink()
     assert "000002/rollouts" in rlvr("check", run).err
 

@@ -18,7 +18,7 @@ from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import leases, run_folders, schema, writer
 from rlvr_cli.storage.leases import Leases
-from rlvr_cli.storage.making import Making
+from rlvr_cli.storage.part_writer import PartWriter
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import MANIFEST, Shards
 
@@ -51,10 +51,10 @@ class Sampler:
     def __init__(self, rollouts: Path, step: int, sampled: int, clock) -> None:
         self.step, self.sampled = step, sampled
         self.held = Leases(rollouts, clock=clock, machine="elsewhere", pulse=False)
-        self.making = Making(rollouts, plan(rollouts, step, sampled), self.held)
+        self.parts = PartWriter(rollouts, plan(rollouts, step, sampled), self.held)
         self.held.open()
-        self.making.begin()
-        self.making.look()
+        self.parts.begin()
+        self.parts.refresh()
 
 
 class Following(RuleBasedStateMachine):
@@ -98,15 +98,15 @@ class Following(RuleBasedStateMachine):
 
     @rule(number=SAMPLERS, index=st.integers(0, PARTS - 1))
     def make(self, number: int, index: int) -> None:
-        if (one := self.samplers.get(number)) and one.making.take(index):
-            one.making.put(index, rows(one.step, one.sampled, index))
+        if (one := self.samplers.get(number)) and one.parts.claim(index):
+            one.parts.write(index, rows(one.step, one.sampled, index))
             assert self.settled.setdefault(one.step, one.sampled) == one.sampled
 
     @rule(number=SAMPLERS)
     def finish(self, number: int) -> None:
         if one := self.samplers.get(number):
-            one.making.look()
-            if len(one.making.done) == PARTS and one.making.finish(lambda shards: {}):
+            one.parts.refresh()
+            if len(one.parts.done) == PARTS and one.parts.finish(lambda shards: {}):
                 one.held.close()
                 del self.samplers[number]
 

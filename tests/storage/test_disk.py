@@ -65,7 +65,7 @@ def test_files_that_several_threads_write_are_all_removed(tmp_path):
     with (
         files_of_at_most(1 << 17),
         pytest.raises(UserError, match="made`: File too large"),
-        atomic.whole_folder(tmp_path / "made") as folder,
+        atomic.write_folder(tmp_path / "made") as folder,
         tensor_files.saving() as save,
     ):
         for name, tensor in tensors.items():
@@ -74,7 +74,7 @@ def test_files_that_several_threads_write_are_all_removed(tmp_path):
 
 
 def test_a_folder_that_is_interrupted_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), atomic.whole_folder(tmp_path / "made") as folder:
+    with pytest.raises(KeyboardInterrupt), atomic.write_folder(tmp_path / "made") as folder:
         (folder / "file").write_bytes(b"half")
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())

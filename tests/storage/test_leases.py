@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from rlvr_cli.storage import leases, schema
 from rlvr_cli.storage.journal import part_name
 from rlvr_cli.storage.leases import Leases
-from rlvr_cli.storage.making import Making, tidy
+from rlvr_cli.storage.part_writer import PartWriter, tidy
 from rlvr_cli.storage.plan import Plan
 
 PARTS = 3
@@ -39,10 +39,10 @@ class Process:
     def __init__(self, folder: Path, number: int, machine: str, clock) -> None:
         self.number, self.beats = number, True
         self.held = Leases(folder, clock=clock, machine=machine, pulse=False)
-        self.making = Making(folder, PLAN, self.held)
+        self.writer = PartWriter(folder, PLAN, self.held)
         self.held.open()
-        self.making.begin()
-        self.making.look()
+        self.writer.begin()
+        self.writer.refresh()
         self.taken: set[int] = set()
 
     def die(self) -> None:
@@ -69,7 +69,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(number=PROCESSES, index=INDICES)
     def take(self, number, index) -> None:
         process = self.opened(number)
-        if index not in process.taken and process.making.take(index):
+        if index not in process.taken and process.writer.claim(index):
             process.taken.add(index)
 
     @rule(number=PROCESSES, data=st.data())
@@ -78,7 +78,7 @@ class Sharing(RuleBasedStateMachine):
         if process.taken:
             index = data.draw(st.sampled_from(sorted(process.taken)))
             process.taken.remove(index)
-            process.making.put(index, rows(index, number))
+            process.writer.write(index, rows(index, number))
             self.damaged.discard(part_name(index))
 
     @rule(number=PROCESSES)
@@ -115,9 +115,9 @@ class Sharing(RuleBasedStateMachine):
     @rule(number=PROCESSES)
     def finish(self, number) -> None:
         process = self.opened(number)
-        process.making.look()
-        if len(process.making.done) == PARTS:
-            process.making.finish(lambda shards: {})
+        process.writer.refresh()
+        if len(process.writer.done) == PARTS:
+            process.writer.finish(lambda shards: {})
 
     @invariant()
     def a_whole_part_keeps_its_content(self) -> None:
@@ -143,10 +143,10 @@ class Sharing(RuleBasedStateMachine):
         last = Process(self.folder, 0, "last", lambda: self.now)
         for _ in range(3):
             for index in range(PARTS):
-                if last.making.take(index):
-                    last.making.put(index, rows(index))
-            last.making.look()
-            if len(last.making.done) == PARTS and last.making.finish(lambda shards: {}) is not None:
+                if last.writer.claim(index):
+                    last.writer.write(index, rows(index))
+            last.writer.refresh()
+            if len(last.writer.done) == PARTS and last.writer.finish(lambda shards: {}) is not None:
                 break
             self.now += leases.PATIENCE_S
         last.held.close()
@@ -169,13 +169,13 @@ def test_a_part_that_a_dead_process_held_is_free_at_once_on_its_machine(tmp_path
     if child == 0:
         held = Leases(tmp_path)
         held.open()
-        held.take(0)
+        held.acquire(0)
         os._exit(0)
     os.waitpid(child, 0)
     assert (tmp_path / "_lease-00000.1").exists()
     held = Leases(tmp_path, clock=lambda: 0.0)
     held.open()
-    assert held.take(0) and (tmp_path / "_lease-00000.2").exists()
+    assert held.acquire(0) and (tmp_path / "_lease-00000.2").exists()
     held.close()
     assert not list(tmp_path.glob("_lease-*"))
 
@@ -186,14 +186,14 @@ def test_a_part_that_a_process_elsewhere_holds_is_free_when_it_no_longer_moves(t
     ours = Leases(tmp_path, machine="here", pulse=False, clock=lambda: now[0])
     with contextlib.closing(theirs), contextlib.closing(ours):
         theirs.open(), ours.open()
-        assert theirs.take(0) and not ours.take(0)
+        assert theirs.acquire(0) and not ours.acquire(0)
         for _ in range(10):  # it beats, if slowly
             now[0] += leases.PATIENCE_S - 1
             theirs.beat()
-            assert not ours.take(0)
+            assert not ours.acquire(0)
         assert ours.is_held(0)
         now[0] += leases.PATIENCE_S
-        assert ours.take(0)
+        assert ours.acquire(0)
 
 
 def test_where_nothing_can_be_linked_parts_are_still_made_and_none_is_replaced(
@@ -205,11 +205,11 @@ def test_where_nothing_can_be_linked_parts_are_still_made_and_none_is_replaced(
     process = Process(tmp_path, 0, "here", lambda: 0.0)
     monkeypatch.setattr(os, "link", refuse)
     for index in range(PARTS):
-        assert process.making.take(index)
-        process.making.put(index, rows(index))
+        assert process.writer.claim(index)
+        process.writer.write(index, rows(index))
     late = Process(tmp_path, 1, "there", lambda: 0.0)
     before = (tmp_path / part_name(0)).read_bytes()
-    late.making.put(0, rows(0, maker=1))
+    late.writer.write(0, rows(0, maker=1))
     assert (tmp_path / part_name(0)).read_bytes() == before
-    assert process.making.finish(lambda shards: {}) is not None
+    assert process.writer.finish(lambda shards: {}) is not None
     late.held.close(), process.held.close()

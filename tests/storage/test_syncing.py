@@ -25,7 +25,7 @@ def slow_disk(monkeypatch):
 
 
 def write(path, syncing, content=b"weights"):
-    with atomic.whole_folder(path, replace=True, sync=False) as folder:
+    with atomic.write_folder(path, replace=True, sync=False) as folder:
         (folder / "optimizer").mkdir()
         (folder / "optimizer" / "file").write_bytes(content)
     syncing.begin(path)

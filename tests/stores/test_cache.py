@@ -65,6 +65,6 @@ def test_an_origin_is_kept_without_the_secrets_of_its_url(tmp_path, monkeypatch)
     (entry / "rollouts").mkdir()
     assert json.loads((entry / fetched.ORIGIN).read_text())["url"] == "sftp://***@host/x/rollouts"
     assert fetched.recorded(entry / "rollouts" / "deep") == "sftp://***@host/x/rollouts/deep"
-    assert fetched.beside(entry / "rollouts", "../prompts") == "sftp://***@host/x/prompts"
-    assert fetched.beside(entry / "rollouts", "../../../../etc") is None
+    assert fetched.relative_url(entry / "rollouts", "../prompts") == "sftp://***@host/x/prompts"
+    assert fetched.relative_url(entry / "rollouts", "../../../../etc") is None
     assert list(fetched.with_digest("0" * 64)) == [entry / "rollouts"]

@@ -203,7 +203,7 @@ def test_a_run_of_train_does_not_sample_from_servers(refused, server, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_rehearsal_shows_what_is_sent_and_sends_nothing(rlvr, server, prompts):
+def test_a_dry_run_shows_what_is_sent_and_sends_nothing(rlvr, server, prompts):
     spec = f"openai:url={server.url},model={MODEL}"
     ran = rlvr("rollout", prompts, "--engine", spec, "--prefix", "", "--dry-run", "--out", "r")
     assert ran.code == 0 and '"content": "1+2?"' in ran.err

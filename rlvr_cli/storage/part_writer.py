@@ -1,4 +1,4 @@
-"""One process among those that make the parts of a directory.
+"""Writes the parts of a directory, which other processes may write at the same time.
 
 _plan.json     the identity with which the directory was begun, created by one of them
 _writer-*      the journal and the pulse of each process; _lease-* are further names of it
@@ -38,24 +38,24 @@ _LEFTOVERS = (
 )
 
 
-class Making:
-    """Takes parts, makes them known, and completes the directory when all are there.
+class PartWriter:
+    """Claims parts, writes them, and completes the directory when all of them exist.
 
-    With `anew` nothing that lies there is kept: every part is written, over the one that is there.
+    With `anew` nothing is kept: every part is written, also over one that exists.
     """
 
     def __init__(self, path: Path, plan: Plan, held: Leases, *, anew: bool = False) -> None:
         self._path, self._plan, self._leases, self._anew = path, plan, held, anew
         self._records = Records(path, plan.fingerprint, held.path)
         self.done: dict[int, Part] = {}
-        self.has_begun = False  # whether the plan that lies there is this process' own
+        self.has_begun = False  # whether this process wrote the plan of the directory
 
     @property
     def parts(self) -> int:
         return self._plan.parts
 
     def is_noted(self, index: int) -> bool:
-        """Whether a part was made before, whatever became of it."""
+        """Whether a part was written before, even if it is damaged or gone now."""
         return index in self._records
 
     def begin(self) -> None:
@@ -63,35 +63,35 @@ class Making:
         self._sweep()
         plan, tag = self._path / journal.PLAN, self._leases.nonce
         listings = journal.listings(self._path)
-        if listings == [plan] and not self._is_own(plan):  # nothing was made by it
+        if listings == [plan] and not self._is_own(plan):  # no part was written by it
             publishing.set_aside(plan, tag, self._is_own)
         if not journal.listings(self._path) and not (self._path / MANIFEST).exists():
             self.has_begun = begin(self._path, self._plan, tag)
 
-    def look(self) -> None:
-        """Takes note of all parts that are whole by now."""
+    def refresh(self) -> None:
+        """Adds to `done` all parts that are intact by now."""
         self._records.refresh()
         for index in range(self._plan.parts):
-            if index not in self.done and (part := self._records.whole(index)):
+            if index not in self.done and (part := self._records.intact(index)):
                 self.done[index] = part
 
-    def take(self, index: int) -> bool:
-        """Whether a part is to be made here: it is not there, and nobody who lives holds it."""
-        if index in self.done or not self._leases.take(index):
+    def claim(self, index: int) -> bool:
+        """Whether to make a part here: it is missing, and no living process holds it."""
+        if index in self.done or not self._leases.acquire(index):
             return False
         if self._anew or not os.path.lexists(self._path / journal.part_name(index)):
             return True
-        for learn in (None, self._records.refresh_known, self._records.refresh):
-            if learn:
-                learn()
-            if part := self._records.whole(index):
+        for reread in (None, self._records.refresh_known, self._records.refresh):
+            if reread:
+                reread()
+            if part := self._records.intact(index):
                 self.done[index] = part
                 self._leases.release(index)
                 return False
         return True
 
-    def put(self, index: int, table: pa.Table) -> None:
-        """Writes a part, unless another process did meanwhile; then this copy is thrown away."""
+    def write(self, index: int, table: pa.Table) -> None:
+        """Writes a part; if another process did so meanwhile, this copy is discarded."""
         data = encoding.part(self._plan, index, table)
         part = {"name": journal.part_name(index), "rows": table.num_rows}
         part["sha256"] = hashlib.sha256(data).hexdigest()
@@ -103,7 +103,7 @@ class Making:
         else:
             while not publishing.write_new(path, data, tag):
                 self._records.refresh()
-                if other := self._records.whole(index):
+                if other := self._records.intact(index):
                     part = other
                     break
                 publishing.set_aside(
@@ -113,12 +113,12 @@ class Making:
         self._leases.release(index)
 
     def is_left_to_others(self, left: list[int]) -> bool:
-        """Whether processes that live hold the parts that are left, or complete the directory."""
+        """Whether living processes hold the parts that are left, or complete the directory."""
         return all(self._leases.is_held(index) for index in left or [self._plan.parts])
 
     def finish(self, summarise: Callable[[Shards], dict[str, Any]]) -> Shards | None:
-        """The directory, whose parts are all there, with its manifest; None if another is at it."""
-        if not self._leases.take(self._plan.parts):
+        """The complete directory, with its manifest; None if another process completes it."""
+        if not self._leases.acquire(self._plan.parts):
             return None
         parts = [self.done[index] for index in range(self._plan.parts)]
         if self._anew or not self._is_listed(MANIFEST, parts):
@@ -129,7 +129,7 @@ class Making:
         return None if manifest is None else Shards(self._path, manifest)
 
     def _complete(self, manifest: dict[str, Any], parts: list[Part]) -> None:
-        """Publishes the manifest; the rename that does so is the last of what a kill may cut."""
+        """Publishes the manifest by a rename, the last thing that a kill may prevent."""
         listing, tag = self._path / journal.COMPLETE, self._leases.nonce
         is_first = publishing.write_new(listing, seal(manifest), tag)
         if self._anew or not (is_first or self._is_listed(journal.COMPLETE, parts)):
@@ -146,7 +146,7 @@ class Making:
         return listing is not None and listing["fingerprint"] == self._plan.fingerprint
 
     def _is_listed(self, name: str, parts: list[Part]) -> bool:
-        """Whether a listing is there that holds these parts."""
+        """Whether a listing of these parts exists."""
         listing = read_sealed(self._path / name)
         return listing is not None and listing["parts"] == parts
 
@@ -161,23 +161,24 @@ class Making:
 
 
 def begin(path: Path, plan: Plan, tag: str) -> bool:
-    """Writes the plan of a directory unless one lies there; whether this call did."""
+    """Writes the plan of a directory unless it has one; whether this call did."""
     listing = seal(encoding.manifest(path, plan, []))
     return publishing.write_new(path / journal.PLAN, listing, tag)
 
 
-class Work(Iterator[int]):
-    """The parts that a process is to make, each taken as it is asked for: its own share first.
+class PartQueue(Iterator[int]):
+    """The parts that this process is to make, its own share first.
 
-    `share` is what of that share is not done; another process may take some of it yet.
+    Each is claimed when it is asked for. `share` is the part of its own share that is not done;
+    another process may still claim some of it.
     """
 
-    def __init__(self, making: Making, own: Iterable[int], others: Iterable[int]) -> None:
-        self._making, self._own, self._others = making, deque(own), deque(others)
-        self.share = [index for index in self._own if index not in making.done]
+    def __init__(self, writer: PartWriter, own: Iterable[int], others: Iterable[int]) -> None:
+        self._writer, self._own, self._others = writer, deque(own), deque(others)
+        self.share = [index for index in self._own if index not in writer.done]
         self._piece = max(1, len(self._own) // 4)
         self._next: list[int] = []
-        self.taken: list[int] = []
+        self.claimed: list[int] = []
 
     def __next__(self) -> int:
         if self._next:
@@ -185,28 +186,28 @@ class Work(Iterator[int]):
         for queue in (self._own, self._others):
             while queue:
                 index = queue.popleft()
-                if self._making.take(index):
-                    self.taken.append(index)
+                if self._writer.claim(index):
+                    self.claimed.append(index)
                     return index
         raise StopIteration
 
     def __bool__(self) -> bool:
-        """Whether there is a part to make, which is taken then."""
+        """Whether there is a part to make; if so, it is claimed."""
         self._next = self._next or [index for index in [next(self, None)] if index is not None]
         return bool(self._next)
 
-    def at_once(self) -> list[int]:
-        """Parts for an engine that has many in hand: its share, later a few at a time of others."""
-        at_once: list[int] = []
-        while (self._own or len(at_once) < self._piece) and self:
-            at_once.append(next(self))
-        return at_once
+    def batch(self) -> list[int]:
+        """Several parts for an engine that works on many: its share, then a few of others."""
+        batch: list[int] = []
+        while (self._own or len(batch) < self._piece) and self:
+            batch.append(next(self))
+        return batch
 
 
 def tidy(path: Path, *, but: str = "") -> None:
-    """Removes what only a directory that is not complete needs; not a lock, which its holder does.
+    """Removes what only an incomplete directory needs; a lock only if nobody holds it.
 
-    Of the same name are those of earlier versions, which nobody holds.
+    Earlier versions left locks of the same names, which nobody holds.
     """
     for stale in leftovers(path):
         is_held = stale.name.startswith(LOCK) and locks.is_locked(stale)
@@ -216,6 +217,6 @@ def tidy(path: Path, *, but: str = "") -> None:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """The files beside the parts of a directory that is not complete, or was not tidied."""
+    """The temporary files of a directory that is not complete, or was not tidied."""
     names = (name for name in os.listdir(path) if name.startswith("_"))
     return [path / name for name in names if any(fnmatch(name, p) for p in _LEFTOVERS)]
