@@ -12,7 +12,7 @@ rm -f port
 "$python" -P "$here/../tests/chat_server.py" port 0.02 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
-while [ ! -s port ]; do kill -0 "$server" && sleep 0.1; done
+while [ ! -s port ]; do kill -0 "$server"; sleep 0.1; done
 OPENAI_BASE_URL=http://127.0.0.1:$(cat port)/v1
 export OPENAI_BASE_URL
 

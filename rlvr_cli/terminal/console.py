@@ -184,7 +184,7 @@ class Parts:
         rate = self._done / max(now - self._start, 1e-9)
         if self._bar:
             self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}/s")
-        elif now - self._reported > _PLAIN_EVERY_S:
+        elif self._done and now - self._reported > _PLAIN_EVERY_S:
             self._reported = now
             left = (self._rows - self._done) / rate
             say(
