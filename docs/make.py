@@ -435,7 +435,7 @@ def algorithms(head: str, folder: str) -> str:
         cells = (_equation(path), paper or "", code(options), elsewhere, said.get("Use", ""))
         rows.append((link, what, *cells))
     return table(
-        [head, "", "equation", "paper", "options, with defaults", "who else has it", "use it for"],
+        [head, "", "equation", "paper", "options, with defaults", "also in", "use it when or for"],
         rows,
     )
 

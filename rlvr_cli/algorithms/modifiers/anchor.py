@@ -1,7 +1,7 @@
 """APO's anchor on another objective (Anchored Policy Optimization, sec. 4, eq. 9).
 
 Elsewhere: none found.
-Use: As `apo`, on another objective.
+Use: To use `apo`'s anchor with another objective.
 """
 
 from rlvr_cli.algorithms.objective import Modifier

@@ -1,7 +1,7 @@
 """Clip-Cov: a few tokens that take entropy away fastest give no gradient (arXiv:2505.22617).
 
 Elsewhere: verl, its authors' code on verl.
-Use: Entropy falls early; a few tokens do it.
+Use: Entropy falls early because of a few tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dual clip: a bound on how much a likelier error may cost (arXiv:1912.09729, eq. 5).
 
 Elsewhere: verl, OpenRLHF, SkyRL, NeMo-RL, AReaL.
-Use: Errors that became far likelier give gradients that are too large.
+Use: Errors that became much likelier give gradients that are too large.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """IAC: more weight on successes of hard prompts (When Sharpening Becomes Collapse, 3.1).
 
 Elsewhere: none found.
-Use: Rare successes shall count more.
+Use: Rare successes should count more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Corrects for the gap between the rollout engine's and the trainer's log-probs (TIS, IcePop).
 
 Elsewhere: verl, TRL, slime, SkyRL, ms-swift, AReaL, with other kinds.
-Use: The rollout engine's log-probs are not the trainer's: see `sampler_gap`.
+Use: The rollout engine's log-probs differ from the trainer's: see `sampler_gap`.
 """
 
 from __future__ import annotations

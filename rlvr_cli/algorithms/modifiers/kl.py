@@ -1,7 +1,7 @@
 """A penalty on the divergence from the reference policy (GRPO, arXiv:2402.03300, eq. 4).
 
 Elsewhere: every library here.
-Use: The policy shall stay near the reference policy.
+Use: The policy should stay near the reference policy.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
 """KL-Cov: a penalty on the tokens that take entropy away fastest (arXiv:2505.22617).
 
 Elsewhere: verl, its authors' code on verl.
-Use: As `clip-cov`, with a penalty in place of a clip.
+Use: Like `clip-cov`, with a penalty instead of a clip.
 """
 
 from __future__ import annotations

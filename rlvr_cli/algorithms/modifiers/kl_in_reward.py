@@ -1,7 +1,7 @@
 """A penalty on the divergence from the reference policy, taken off the reward (arXiv:1909.08593).
 
 Elsewhere: verl (`use_kl_in_reward`), TRL's RLOO, OpenRLHF, NeMo-RL.
-Use: Baselines whose runs charged KL in the reward; a token answers for what it leads to.
+Use: To match baselines that put KL into the reward; each token is charged for the whole completion.
 """
 
 from __future__ import annotations

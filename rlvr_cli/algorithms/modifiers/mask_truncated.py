@@ -1,7 +1,7 @@
 """Leaves completions out that were cut at the limit (DAPO, arXiv:2503.14476, sec. 3.4).
 
 Elsewhere: verl and DAPO's code (overlong filtering), TRL (`mask_truncated_completions`), OpenRLHF.
-Use: The limit of length cuts many completions whose answer might have come.
+Use: The length limit cuts off many completions that might have reached an answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GRPO-N and kin: completions with A < 0 alone push (arXiv:2510.04028, sec. 4.1 and B.5).
 
 Elsewhere: none found.
-Use: Pass@k at large k shall stay; GRPO's groups without success give nothing.
+Use: To keep Pass@k at large k; groups without success give nothing, as in GRPO.
 """
 
 from dataclasses import replace

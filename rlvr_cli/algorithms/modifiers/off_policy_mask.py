@@ -1,7 +1,7 @@
 """Drops errors that the policy has left behind (DeepSeek-V3.2, arXiv:2512.02556, eq. 9).
 
 Elsewhere: TRL (`off_policy_mask_threshold`).
-Use: Several updates a batch, or samples of an older policy, as with `--async`.
+Use: Several updates per batch, or samples of an older policy, as with `--async`.
 """
 
 from __future__ import annotations

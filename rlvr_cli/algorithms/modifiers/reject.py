@@ -1,7 +1,7 @@
 """Drops tokens or completions by the gap between sampler and trainer (geometric mask, k2, k3).
 
 Elsewhere: verl (rollout correction), TRL (`sequence_mask`).
-Use: An engine or a policy whose samples are far from the trainer's: drop them, rather than weigh
+Use: An engine or a policy whose samples are far from the trainer's: drops them instead of weighting
     them.
 """
 

@@ -1,7 +1,7 @@
 """Top entropy: gradient at the tokens of highest entropy alone (80/20, arXiv:2506.01939).
 
 Elsewhere: TRL (`top_entropy_quantile`).
-Use: Long chains of thought of larger models: the forking tokens alone are trained.
+Use: Long chains of thought of larger models: trains only the forking tokens.
 """
 
 from __future__ import annotations

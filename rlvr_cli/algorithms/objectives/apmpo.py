@@ -1,7 +1,7 @@
 """APMPO: a power mean of ratios, exponent and clip by reward statistics (arXiv:2605.04066).
 
 Elsewhere: none found.
-Use: Two or more updates a batch; with one it is GRPO, whatever its options.
+Use: Two or more updates per batch; with one it equals GRPO, whatever its options.
 """
 
 from __future__ import annotations

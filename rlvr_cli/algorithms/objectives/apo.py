@@ -1,7 +1,7 @@
 """APO: errors pulled back to the reference's likeliest tokens (Anchored Policy Optimization, 4).
 
 Elsewhere: none found.
-Use: Errors shall not push the policy off the reference policy's likely tokens.
+Use: Errors should not push the policy off the reference policy's likely tokens.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,7 +1,7 @@
 """CE-GPPO: clipped tokens keep a gradient, scaled on each side (arXiv:2509.20712).
 
 Elsewhere: its authors' code on verl.
-Use: Several updates a batch, where clipped tokens are many and entropy falls or explodes: beta1
+Use: Several updates per batch, if many tokens are clipped and entropy falls or explodes: beta1
     below 1 keeps entropy, beta2 explores.
 """
 

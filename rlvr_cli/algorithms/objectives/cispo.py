@@ -1,7 +1,7 @@
 """CISPO: a capped ratio as weight, no token dropped (MiniMax-M1, arXiv:2506.13585, eq. 4).
 
 Elsewhere: verl, TRL, slime, ms-swift, SkyRL, NeMo-RL, ROLL, open-instruct.
-Use: Several updates a batch, where a clip would drop the rare tokens that turn an argument.
+Use: Several updates per batch, if a clip would drop the rare tokens that redirect an argument.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,7 +1,7 @@
 """DAPO: a wider upper clip, the mean over all tokens (arXiv:2503.14476, eq. 8).
 
 Elsewhere: verl, TRL, ms-swift, open-instruct, and others as a wider upper clip.
-Use: A sound first choice for long completions, with `--max-draws` and `+overlong`.
+Use: A good first choice for long completions, with `--max-draws` and `+overlong`.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """DPPO-KL: a trust region in the binary KL divergence of tokens (arXiv:2602.04879, eq. 14).
 
 Elsewhere: verl, SkyRL, its authors' code on verl.
-Use: As `dppo-tv`; holds rare tokens tighter and sure ones looser.
+Use: Like `dppo-tv`, but holds rare tokens more tightly and likely ones more loosely.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,7 +1,7 @@
 """Dr. GRPO: no division by deviation or length (arXiv:2503.20783, sec. 3.2).
 
 Elsewhere: verl and ms-swift (by options), TRL, OpenRLHF.
-Use: Lengths shall not be rewarded by the loss itself.
+Use: The loss itself should not reward length.
 """
 
 from dataclasses import replace

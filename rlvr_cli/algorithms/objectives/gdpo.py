@@ -1,7 +1,7 @@
 """GDPO: each reward of a sum is normalised on its own (arXiv:2601.05242).
 
 Elsewhere: TRL, its authors' code on TRL and on verl.
-Use: A reward that is a sum of unlike parts, of which one would drown the others.
+Use: A reward that is a sum of different parts, one of which would dominate the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GMPO: the geometric mean of ratios clipped one-sidedly (arXiv:2507.20673).
 
 Elsewhere: verl (`geo_mean`), TRL (experimental).
-Use: Outlying token ratios upset training.
+Use: Outlying token ratios make training unstable.
 """
 
 import math

@@ -1,7 +1,7 @@
 """GPG: the plain policy gradient, without ratio or clip (arXiv:2504.02546).
 
 Elsewhere: verl (with another alpha).
-Use: The plainest policy gradient, with one update a batch.
+Use: The plainest policy gradient, with one update per batch.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
 """GRPO: group-normalised advantages, clipped token ratios (arXiv:2402.03300, eq. 3).
 
 Elsewhere: every library here.
-Use: The baseline to compare with.
+Use: The baseline for comparisons.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,7 +1,7 @@
 """GSPO: the clipped length-normalised ratio of the completion (arXiv:2507.18071, eq. 5).
 
 Elsewhere: TRL, slime, NeMo-RL, OpenRLHF, AReaL, ms-swift; in verl and SkyRL it is `gspo-token`.
-Use: Mixtures of experts, or noise in token ratios that a mean over the completion takes out.
+Use: Mixtures of experts, or noisy token ratios that a mean over the completion smooths.
 """
 
 from rlvr_cli.algorithms.objective import Objective

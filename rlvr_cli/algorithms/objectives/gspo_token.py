@@ -1,7 +1,7 @@
 """GSPO-token: GSPO's ratio, with a gradient for each token (arXiv:2507.18071, eq. 13 and 14).
 
 Elsewhere: verl and SkyRL (as `gspo`), TRL (experimental), ms-swift (`sequence_token`).
-Use: In place of `gspo` together with a weight of tokens, such as `+is-correction`.
+Use: Instead of `gspo`, together with token weights such as `+is-correction`.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,8 +1,8 @@
 """Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221).
 
 Elsewhere: TRL (`scale_rewards="batch"`), ROLL.
-Use: Prompts that are nearly all solved or nearly none: their small deviations shall not blow
-    advantages up.
+Use: Prompts that are nearly always or nearly never solved: their small deviations should not
+    inflate advantages.
 """
 
 from typing import Literal

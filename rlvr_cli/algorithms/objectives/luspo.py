@@ -1,7 +1,7 @@
 """LUSPO: GSPO with each completion's loss times its length (arXiv:2602.05261).
 
 Elsewhere: TRL, its authors' code on verl.
-Use: In place of `gspo` where completions get ever shorter.
+Use: Instead of `gspo`, if completions keep getting shorter.
 """
 
 from rlvr_cli.algorithms.objective import Objective

@@ -1,7 +1,7 @@
 """MaxRL: advantages over the success rate, towards maximum likelihood (arXiv:2602.02710).
 
 Elsewhere: SkyRL, prime-rl, its authors' code on verl.
-Use: Many hard prompts, many samples of each, and Pass@k counts; one update a batch.
+Use: Many hard prompts with many samples each, if Pass@k matters; one update per batch.
 """
 
 from dataclasses import replace

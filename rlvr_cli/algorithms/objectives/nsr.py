@@ -1,7 +1,7 @@
 """NSR: incorrect completions alone, pushed down (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
-Use: Pass@k at large k shall stay; trains on prompts without any success too.
+Use: To keep Pass@k at large k; also trains on prompts without any success.
 """
 
 from dataclasses import replace

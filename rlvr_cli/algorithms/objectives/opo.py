@@ -1,7 +1,7 @@
 """OPO: the baseline of least variance, a mean over tokens (arXiv:2505.23585).
 
 Elsewhere: verl.
-Use: One update a batch and lengths that differ much.
+Use: One update per batch, and lengths that differ a lot.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """OTB: a baseline for each token, weighted by what came before it (arXiv:2602.07078).
 
 Elsewhere: verl.
-Use: Long completions, where a baseline for the whole completion leaves much variance; one update
-    a batch.
+Use: Long completions, if a single baseline for the completion leaves much variance; one update per
+    batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass@k Training: the reward is the best of k completions (arXiv:2508.10751).
 
 Elsewhere: its authors' code on verl.
-Use: Pass@k counts, and Pass@1 has stopped rising: hard prompts weigh more.
+Use: Pass@k matters and Pass@1 has stopped rising: hard prompts get more weight.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PSR: correct completions alone, pulled up (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
-Use: For study: what successes alone do.
+Use: For study: the effect of successes alone.
 """
 
 from dataclasses import replace

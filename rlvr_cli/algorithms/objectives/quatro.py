@@ -1,8 +1,8 @@
 """QUATRO: the exact trust region of each prompt, without clipping (arXiv:2602.04620).
 
 Elsewhere: none found.
-Use: Many updates of a batch, or high learning rates; short completions, for its ratio is that of
-    all tokens.
+Use: Many updates per batch, or high learning rates; short completions, because its ratio covers all
+    tokens.
 """
 
 import math

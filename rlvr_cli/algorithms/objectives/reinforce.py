@@ -1,7 +1,7 @@
 """REINFORCE: the raw reward as advantage, clipped token ratios; for study.
 
 Elsewhere: OpenRLHF, ROLL.
-Use: For study: what a baseline is good for.
+Use: For study: the effect of having no baseline.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """REINFORCE++ with baseline: group means, whitened over the batch (arXiv:2501.03262).
 
 Elsewhere: verl, OpenRLHF, slime, NeMo-RL.
-Use: Prompts of unlike difficulty, whose advantages shall not each be scaled up to 1.
+Use: Prompts of different difficulty, whose advantages should not each be scaled to 1.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """SAPO: a smooth gate on the token ratio in place of a clip (arXiv:2511.20347, eq. 5 and 6).
 
 Elsewhere: verl, TRL, ms-swift, SkyRL, AReaL, torchtitan.
-Use: Several updates a batch, where a clip's edge drops too many tokens; mixtures of experts.
+Use: Several updates per batch, if the edge of a clip drops too many tokens; mixtures of experts.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Weighted REINFORCE: correct completions pull a little, others push (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
-Use: Between `nsr` and REINFORCE: Pass@1 rises and Pass@k stays.
+Use: Between `nsr` and REINFORCE: Pass@1 rises and Pass@k is kept.
 """
 
 from dataclasses import replace
