@@ -46,6 +46,7 @@ class Step:
     parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum; none of any other
     truncated_N: Tensor | None = None  # bool; cut at the limit; where an objective needs it
     kl_N: Tensor | None = None  # nats, sum of log pi_old - log pi_ref; where an objective needs it
+    whitened_later: bool = False  # a rule of tokens whitens, so that an estimator does not
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""
@@ -59,6 +60,7 @@ class Step:
             tuple(Part(part.weight, part.reward_N[chosen_N]) for part in self.parts),
             None if self.truncated_N is None else self.truncated_N[chosen_N],
             None if self.kl_N is None else self.kl_N[chosen_N],
+            self.whitened_later,
         )
 
 
@@ -70,7 +72,7 @@ class Tokens:
     group_K: Tensor  # int64 in [0, groups)
     place_K: Tensor  # int64, from 0 in each completion
     advantage_K: Tensor  # float64
-    stored: dict[str, Tensor]  # float64 [K], the columns of logprobs shards that `needs` names
+    stored: dict[str, Tensor]  # float64 [K], the columns that `needs` names as `stored_NAME`
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Objective:
     `columns` names what `advantage` returns besides the advantage (a `keep` of its own leaves rows
     out of the batch and its counts). `needs` names what the loss reads: columns of a logprobs
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
-    policy), `stored_NAME` (a column that the policy made before the update), or, for the estimator,
+    policy), `stored_NAME` (a column of the time before the update), or, for the estimator,
     `correct`, `length`, `truncated`, `completion_kl` or `parts` (those of a reward that is a sum).
     `token_columns` are made of the whole rollout batch before its first update, so that what they
     choose depends neither on mini-batches nor on micro-batches; one named `advantage` is that of
@@ -137,8 +139,10 @@ class Objective:
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.
     `group_relative` estimators need `least_group` rewards in a group and give 0 where all are equal
-    (the one of reinforce-pp takes the batch's mean off that); `sign` is that of every advantage, 0
-    where both occur; `least_reward` is the lowest reward that the estimator has a meaning for.
+    (the one of reinforce-pp takes the batch's mean off that); one that `whitens` standardises over
+    the tokens of the batch, unless the step says `whitened_later`; `sign` is that of every
+    advantage, 0 where both occur; `least_reward` is the lowest reward that the estimator has a
+    meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -156,6 +160,7 @@ class Objective:
     preserves_clipped: bool = False
     group_relative: bool = True
     least_group: int = 2
+    whitens: bool = False
     is_alike: bool = True  # whether completions of one reward in a group have one advantage
     sign: int = 0
     least_reward: float = -math.inf

@@ -50,7 +50,7 @@ def read(
     """
     by_sampler = _by_sampler(rollouts)
     old = {"rollout": by_sampler, "stored": "old_logp"}.get(options.old_logprobs)
-    needed = logprob.read_columns(objective.needs)
+    needed = logprob.update_columns(objective.needs)
     if old == "old_logp" and old not in needed:
         needed = (*needed, old)
     _require_logprobs(advantages, logprobs, rollouts, needed, objective.top_k)
@@ -232,7 +232,7 @@ def _token_columns(
         advantage_K=torch.from_numpy(table["advantage"].to_numpy()[row_K]),
         stored={
             name: torch.from_numpy(common.flat(table[name]).astype(np.float64))
-            for name in logprob.stored_columns(objective.needs)
+            for name in logprob.token_columns(objective.needs)
         },
     )
     values = objectives.token_values(objective, tokens)

@@ -103,9 +103,8 @@ def _load(policy: Policy, rollouts: Shards, micro_batch_tokens: int, images: boo
 
 def reference_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """The columns of the reference policy that an objective with these needs reads."""
-    columns = {"ref_logp": ("ref_logp",), COMPLETION_KL: ("ref_logp",), "ref_topk": TOP_K}
-    read = (name for need in columns if need in needs for name in columns[need])
-    return tuple(dict.fromkeys(read))
+    ref_logp = {"ref_logp", "stored_ref_logp", COMPLETION_KL}.intersection(needs)
+    return (*(("ref_logp",) if ref_logp else ()), *(TOP_K if "ref_topk" in needs else ()))
 
 
 def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
@@ -117,6 +116,16 @@ def stored_columns(needs: Iterable[str]) -> tuple[str, ...]:
 def read_columns(needs: Iterable[str]) -> tuple[str, ...]:
     """Every column that an objective with these needs reads."""
     return (*stored_columns(needs), *reference_columns(needs))
+
+
+def update_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """Those of them that the update reads: what the estimator charges is in the advantages."""
+    return read_columns(set(needs) - {COMPLETION_KL})
+
+
+def token_columns(needs: Iterable[str]) -> tuple[str, ...]:
+    """Those that are read of all tokens together, before the update."""
+    return tuple(name for name in COLUMNS if f"stored_{name}" in needs)
 
 
 def default_columns(*, has_reference: bool, ref_top_k: int) -> tuple[str, ...]:

@@ -202,7 +202,8 @@ EXTRA: dict[str, dict[str, Extra]] = {
         "clip_low": Extra("clip below 1, a distance", "`apmpo`"),
         "clip_high": Extra("clip above 1, a distance", "`apmpo`"),
         "kl_in_reward": Extra(
-            "what the divergence from the reference policy takes off the reward", "`+kl-in-reward`"
+            "what the divergence from the reference policy takes off the reward",
+            "`+kl-in-reward`, where it charges completions",
         ),
         "overlong": Extra("what the length penalty adds to the reward, at most 0", "`+overlong`"),
     },

@@ -2,7 +2,8 @@
 
 An oracle is two functions in numpy, of rows that all have a reward. `estimate(batch)` gives
 advantages [N] (or a dict of columns, `keep` among them); `cost(row, batch)` gives what one row
-adds to the loss, and the gradient of that by the row's logp [T] (or by each leaf, in a dict).
+adds to the loss (or what each of its tokens does, [T], where those cancel), and the gradient of
+that by the row's logp [T] (or by each leaf, in a dict).
 
 Shapes: N completions, B rows of a micro-batch, T completion tokens.
 """
@@ -22,7 +23,12 @@ LONGEST = 40  # tokens
 SUM_LIMIT = 19.0  # nats; the log ratio of a completion stays within the clamp at 20
 LEAVES = ("logp", "entropy", "anchor_logp")
 FIELDS = (*LEAVES, "old_logp", "ref_logp", "behaviour_logp", "anchor_ref_logp")
-STORED = {"old_logp": "old_logp", "entropy": "old_entropy", "collision": "old_collision"}
+STORED = {
+    "old_logp": "old_logp",
+    "ref_logp": "ref_logp",
+    "entropy": "old_entropy",
+    "collision": "old_collision",
+}
 WEIGHTS = (0.7, -1.3)  # of the parts of a reward
 GARBAGE = 55.0  # stands in the padding
 
@@ -256,15 +262,16 @@ def measured_loss(goal, case, made):
 
 
 def true_loss(cost, batch, columns):
-    """The cost of each row, and the gradients by the leaves, [N, T] each."""
-    costs = np.zeros(batch.sequences)
+    """The costs of the rows or of their tokens, and the gradients by the leaves, [N, T] each."""
+    costs = []
     gradients = {name: np.zeros((batch.sequences, LONGEST)) for name in LEAVES}
     for i, tokens in enumerate(batch.rows):
         row = SimpleNamespace(i=i, **vars(tokens), **{n: v[i] for n, v in columns.items()})
-        costs[i], by_leaf = cost(row, batch)
+        of_row, by_leaf = cost(row, batch)
+        costs.append(np.atleast_1d(of_row))
         for name, slope in (by_leaf if isinstance(by_leaf, dict) else {"logp": by_leaf}).items():
             gradients[name][i, : row.length] = slope
-    return costs, gradients
+    return np.concatenate(costs), gradients
 
 
 def assert_close(made, truth, what, *, scale=None):

@@ -605,6 +605,19 @@ def test_kl_in_the_reward_is_kl_in_the_loss_for_one_token_only():
     assert (one[:3] - other[:3]).abs().max() > 0.1
 
 
+def test_what_came_before_a_token_changes_no_mean():
+    def of_completions(logp, ref):
+        return ((logp - ref).sum(-1, keepdim=True).detach() * logp).sum(-1)
+
+    def of_tokens(logp, ref):
+        ahead = (logp - ref).flip(-1).cumsum(-1).flip(-1)
+        return (ahead.detach() * logp).sum(-1)
+
+    made = mean_gradient(3, of_tokens)
+    torch.testing.assert_close(made, mean_gradient(3, of_completions))
+    assert made.abs().max() > 0.1
+
+
 # Two-stage.
 
 

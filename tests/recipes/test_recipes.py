@@ -37,6 +37,7 @@ CLIP = {"clip_low": 0.2, "clip_high": 0.2}
 DAPO = {"clip_low": 0.2, "clip_high": 0.28}
 KL, ENTROPY = {"beta": 0.001, "aggregation": "objective"}, {"coef": 1e-4}
 VERL_KL = {"beta": 0.001, "estimator": "k3", "aggregation": "token-mean"}
+IN_REWARD = {"beta": 0.001, "per": "completion"}
 DUAL = {"c": 3}  # verl's default, which all that it trained with a clipped ratio of tokens had
 TOKENS, COMPLETIONS = {"aggregation": "token-mean"}, {"aggregation": "seq-mean-token-mean"}
 FAC = {"e_min": 0.2, "e_max": 0.4, "clip_low": 0.2, "eps": 1e-6, "tanh": True, "bounds": "upper"}
@@ -72,8 +73,15 @@ TABLE = {
     "iac": ("iac", {"grpo": CLIP, "iac": {"alpha": 1}, "dual-clip": DUAL, "kl": {}}),
     "iac-grpo": ("iac", {"grpo": CLIP, "dual-clip": DUAL, "kl": {}}),
     "iac-dr-grpo": ("iac", {"dr-grpo": CLIP, "dual-clip": DUAL}),
-    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl-in-reward": {}}),
-    "iac-reinforce-pp": ("iac", {"reinforce-pp": CLIP | {"zero_equal": False}, "dual-clip": DUAL}),
+    "iac-rloo": ("iac", {"rloo": CLIP, "dual-clip": DUAL, "kl-in-reward": IN_REWARD}),
+    "iac-reinforce-pp": (
+        "iac",
+        {
+            "reinforce-pp": CLIP | {"zero_equal": False, "kl": 0},
+            "dual-clip": DUAL,
+            "kl-in-reward": IN_REWARD,
+        },
+    ),
     "iac-dapo": ("iac-8b", {"dapo": DAPO, "overlong": {}}),
     "dapo-iac": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}}),
     "dapo-iac-dlc": ("iac-8b", {"dapo": DAPO, "overlong": {}, "iac": {"alpha": 1}, "dlc": {}}),

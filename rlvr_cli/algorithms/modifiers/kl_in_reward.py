@@ -1,49 +1,100 @@
 """A penalty on the divergence from the reference policy, taken off the reward (arXiv:1909.08593).
 
 Elsewhere: verl (`use_kl_in_reward`), TRL's RLOO, OpenRLHF, NeMo-RL.
-Use: To match baselines that put KL into the reward; each token is charged for the whole completion.
+Use: To match baselines that put KL into the reward.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from rlvr_cli.algorithms.objective import COMPLETION_KL, Modifier, Objective, Step
+from rlvr_cli.algorithms.objective import (
+    ADVANTAGE,
+    COMPLETION_KL,
+    Modifier,
+    Objective,
+    Step,
+    Tokens,
+)
+from rlvr_cli.algorithms.terms import advantage, token_charge
 from rlvr_cli.errors import UsageError
+from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+EARLIER = {"per": "completion"}
 
-def build(*, beta: float = 0.001) -> Modifier:
-    """Takes beta times the sum over a completion of log pi_old - log pi_ref off its reward.
 
-    Before the estimator, so that it is centred, whitened and clipped with the reward, and held
-    constant over the updates of a step. (arXiv:1909.08593, eq. 2; k1 of the policy that the step
-    begins with) Whether a group's rewards differ is judged before this.
+def build(
+    *, beta: float = 0.001, per: Literal["paper", "completion", "token"] = "paper"
+) -> Modifier:
+    """Takes beta times the sum of log pi_old - log pi_ref off the reward.
+
+        completion: R_i - beta sum_s k_is, before the estimator      (arXiv:1909.08593, eq. 2)
+        token: A_i - beta sum_{s >= t} k_is, after it                (arXiv:2501.03262, eq. 8)
+
+    k is log pi_old - log pi_ref of a token, the policy's as the step begins, and stays over its
+    updates. A charge of the completion is centred, whitened and clipped with the reward; one of
+    tokens is taken off the advantage, before it is whitened over the batch if the objective does
+    that. `paper` is token for objectives that whiten (REINFORCE++) and completion for all others.
+    Whether a group's rewards differ is judged before this.
     """
     if not beta > 0:
         raise ValueError("beta must be above 0")
 
     def modify(objective: Objective) -> Objective:
-        if objective.least_reward > -math.inf or "parts" in objective.needs:
+        if "correct" in objective.needs:
             raise UsageError(
-                "kl-in-reward changes the sum of rewards and can make it negative, this objective "
-                "divides by a prompt's mean reward, or reads each reward apart",
-                "leave kl-in-reward out, or charge it in the loss with +kl",
+                "kl-in-reward changes rewards, this objective reads verdicts alone",
+                "charge it in the loss with +kl",
             )
-
-        def estimate(step: Step) -> dict[str, Tensor]:
-            assert step.kl_N is not None, "declared in needs"
-            charged_N = -beta * step.kl_N
-            shaped = replace(step, reward_N=step.reward_N + charged_N)
-            return objective.advantage(shaped) | {"kl_in_reward": charged_N}
-
-        return replace(
-            objective, advantage=estimate, columns=(*objective.columns, "kl_in_reward"),
-            needs=objective.needs | {COMPLETION_KL}, is_alike=False,
-        )  # fmt: skip
+        if per == "token" or (per == "paper" and objective.whitens):
+            return _of_tokens(objective, beta)
+        return _of_completions(objective, beta)
 
     return modify
+
+
+def _of_completions(objective: Objective, beta: float) -> Objective:
+    if objective.least_reward > -math.inf or "parts" in objective.needs:
+        raise UsageError(
+            "kl-in-reward changes the sum of rewards and can make it negative, this objective "
+            "divides by a prompt's mean reward, or reads each reward apart",
+            "leave kl-in-reward out, charge tokens with +kl-in-reward:per=token, or charge it in "
+            "the loss with +kl",
+        )
+
+    def estimate(step: Step) -> dict[str, Tensor]:
+        assert step.kl_N is not None, "declared in needs"
+        charged_N = -beta * step.kl_N
+        shaped = replace(step, reward_N=step.reward_N + charged_N)
+        return objective.advantage(shaped) | {"kl_in_reward": charged_N}
+
+    return replace(
+        objective, advantage=estimate, columns=(*objective.columns, "kl_in_reward"),
+        needs=objective.needs | {COMPLETION_KL}, is_alike=False,
+    )  # fmt: skip
+
+
+def _of_tokens(objective: Objective, beta: float) -> Objective:
+    if any(name == ADVANTAGE for name, _ in objective.token_columns):
+        raise UsageError(
+            "kl-in-reward:per=token gives each token an advantage, this objective has them already",
+            "charge completions with +kl-in-reward:per=completion",
+        )
+
+    def rule(tokens: Tokens) -> Tensor:
+        charged_K = tokens.advantage_K - beta * token_charge.divergence_ahead(tokens)
+        if not objective.whitens:
+            return charged_K
+        return advantage.standardised(charged_K, torch.ones_like(charged_K))
+
+    return replace(
+        objective,
+        advantage=lambda step: objective.advantage(replace(step, whitened_later=True)),
+        token_columns=((ADVANTAGE, rule), *objective.token_columns),
+        needs=objective.needs | {"stored_old_logp", "stored_ref_logp"},
+    )

@@ -4,10 +4,16 @@ Elsewhere: verl, OpenRLHF, slime, NeMo-RL.
 Use: Prompts of different difficulty, whose advantages should not each be scaled to 1.
 """
 
-from dataclasses import replace
+from __future__ import annotations
 
-from rlvr_cli.algorithms.objective import Objective
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlvr_cli.algorithms.objective import Objective, Step
 from rlvr_cli.algorithms.terms import advantage, penalty, token_clip, weight
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EARLIER = {"zero_equal": True}
 
@@ -25,16 +31,18 @@ def build(
 
     A is the reward minus the group's mean, standardised over all tokens of the rollout batch. That
     takes the batch's mean off groups of equal rewards too; with `zero_equal` they keep A = 0.
+    REINFORCE++ itself is `reinforce:whiten=true+kl-in-reward`.
     """
-    base = token_clip.objective(
-        lambda step: {
+
+    def estimate(step: Step) -> dict[str, Tensor]:
+        if step.whitened_later and not zero_equal:
+            return {"advantage": advantage.group_mean(step.reward_N, step.group_N)}
+        return {
             "advantage": advantage.whitened(
                 step.reward_N, step.group_N, step.length_N, zero_equal=zero_equal
             )
-        },
-        weight.token_mean,
-        low=clip_low,
-        high=clip_high,
-    )
-    base = replace(base, needs=frozenset({"length"}))
+        }
+
+    base = token_clip.objective(estimate, weight.token_mean, low=clip_low, high=clip_high)
+    base = replace(base, needs=frozenset({"length"}), whitens=not zero_equal)
     return penalty.with_kl(base, beta=kl, estimator="k2")

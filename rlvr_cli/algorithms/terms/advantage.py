@@ -150,13 +150,24 @@ def whitened(
     equal rewards has B = 0, and so A = -m / sqrt(v), or with `zero_equal` 0; a group of one has 0.
     (REINFORCE++ with baseline, arXiv:2501.03262, sec. 3.2)
     """
-    off_N = group_mean(reward_N, group_N)
-    share_N = length_N.to(torch.float64) / length_N.sum().clamp(min=1)
-    centred_N = off_N - (share_N * off_N).sum()
-    variance = (share_N * centred_N.square()).sum().clamp(min=_LEAST_VARIANCE)
     alone_N = _size(reward_N, group_N) == 1
     zero_N = alone_N | _constant(reward_N, group_N) if zero_equal else alone_N
-    return torch.where(zero_N, 0.0, centred_N / variance.sqrt())
+    return torch.where(zero_N, 0.0, standardised(group_mean(reward_N, group_N), length_N))
+
+
+def standardised(value_N: Tensor, count_N: Tensor) -> Tensor:
+    """Values less their mean, over their deviation, each of them counted so often.
+
+        (x_i - m) / sqrt(max(v, 1e-8)),  m and v mean and biased variance
+
+    Exactly 0 where all are equal. (REINFORCE++, arXiv:2501.03262, eq. 10)
+    """
+    if bool((value_N == value_N[:1]).all()):
+        return torch.zeros_like(value_N)
+    share_N = count_N.to(torch.float64) / count_N.sum().clamp(min=1)
+    centred_N = value_N - (share_N * value_N).sum()
+    variance = (share_N * centred_N.square()).sum().clamp(min=_LEAST_VARIANCE)
+    return centred_N / variance.sqrt()
 
 
 def signed(correct_N: Tensor, *, positive: float, negative: float) -> Tensor:

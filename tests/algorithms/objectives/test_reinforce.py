@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 
-DEFAULTS = "reinforce:clip_low=0.2,clip_high=0.2"
+DEFAULTS = "reinforce:clip_low=0.2,clip_high=0.2,whiten=false"
 
 
 def estimate(batch):
     return batch.reward
+
+
+def whitened(batch):
+    """Rewards standardised over all tokens of the batch (REINFORCE++, arXiv:2501.03262)."""
+    every = np.repeat(batch.reward, batch.length)
+    if every.max() == every.min():
+        return np.zeros(len(batch.reward))
+    return (batch.reward - np.mean(every)) / np.sqrt(max(np.var(every), 1e-8))
 
 
 def cost(row, batch, *, low, high):
@@ -23,6 +31,18 @@ def cost(row, batch, *, low, high):
 )
 def test_reinforce_is_its_equations(matches, spec, low, high):
     matches(spec, estimate, lambda row, batch: cost(row, batch, low=low, high=high))
+
+
+def test_whitened_rewards_are_standardised_over_the_tokens_of_the_batch(matches):
+    matches(
+        "reinforce:whiten=true",
+        whitened,
+        lambda row, batch: cost(row, batch, low=0.2, high=0.2),
+    )
+
+
+def test_whitening_equal_rewards_leaves_exactly_zero(advantages):
+    assert advantages("reinforce:whiten=true", [0.3] * 6, 4, 2)["advantage"] == [0] * 6
 
 
 def test_a_group_of_equal_rewards_keeps_them(advantages):
