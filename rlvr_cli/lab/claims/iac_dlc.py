@@ -37,9 +37,9 @@ def collapsed(lab: Lab, statement: str, algo: str, **settings: Any) -> Check:
 
 
 def estimators(lab: Lab) -> list[Check]:
-    return collapse(lab, ESTIMATORS) + at_each(
-        (1.0,), lambda _: [collapsed(lab, f"by step 2000, {a}", a, steps=2000) for a in ESTIMATORS]
-    )
+    return collapse(lab, ESTIMATORS) + [
+        collapsed(lab, f"by step 2000, {a}, rate 1", a, steps=2000) for a in ESTIMATORS
+    ]
 
 
 def collapse(lab: Lab, algos: Sequence[str], **settings: Any) -> list[Check]:
