@@ -29,7 +29,7 @@ ENTRIES = {
     ),
     "ucr": Entry(
         "UCR",
-        "Different right solutions (clusters) for each completion.",
+        "Different right solutions (clusters) per completion.",
         "Clusters / n of a prompt, then the mean over prompts.",
     ),
     "truncated": Entry(
@@ -40,32 +40,34 @@ ENTRIES = {
     "length": Entry(
         "Length",
         "The mean length of a completion.",
-        "In tokens, the end token included; in characters where completions came as text. Mean "
+        "In tokens, including the end token; in characters if completions came as text. Mean "
         "over prompts.",
     ),
     "entropy": Entry(
         "Entropy",
         "How uncertain the policy is about a completion's next token, in nats.",
-        "Of the policy's distribution at the temperature of sampling, the mean over a prompt's "
+        "From the policy's distribution at the sampling temperature: the mean over a prompt's "
         "tokens, then over prompts.",
     ),
     "interval": Entry(
         "Interval",
         "[low, high] contains the mean over all such prompts in about 95 of 100 cases.",
-        "Over prompts: completions of one prompt are not independent. Of Pass@k and truncated by "
+        "Over prompts, because completions of one prompt are not independent. For Pass@k and "
+        "truncated by "
         "Gaffke's bounds, which for values of 0 and 1 are Clopper and Pearson's and of pairs "
-        "McNemar's exact test. Of other metrics by the expanded percentile bootstrap "
+        "McNemar's exact test. For other metrics by the expanded percentile bootstrap "
         "(arXiv:1411.5279), if 10 prompts or more differ from the commonest value. Differences are "
         "paired: the same prompts on both sides; those of other metrics by Student's t. A "
-        "difference is better, worse or changed if its interval leaves 0 out; of several "
-        "comparisons, if Holm's correction for their number does. Each interval is 95% by itself.",
+        "difference is better, worse or changed if its interval excludes 0; with several "
+        "comparisons, if it passes Holm's correction. Each interval is 95% on its own.",
     ),
     "flips": Entry(
         "Flips",
         "Prompts never right before but right at least once after (gained), or the reverse (lost).",
         "Buckets by the share of right completions before: up to 1/32 very hard, 1/8 hard, 1/2 "
         "medium, above easy (QUATRO, appendix C: 8, 32, 128 of 256). A bucket is chosen by the "
-        "completions before, luck included: without any training the hardest bucket would rise a "
+        "completions before, which includes luck: without any training the hardest bucket would "
+        "rise a "
         "little and the easiest fall.",
     ),
     "signal": Entry(
@@ -76,18 +78,18 @@ ENTRIES = {
     ),
     "spread": Entry(
         "Prompts by share right",
-        "How many prompts have which share of right completions.",
+        "The number of prompts by their share of right completions.",
         "At both ends a group gives no signal.",
     ),
     "clusters": Entry(
         "Solutions",
         "Right completions that count as one; a cluster is shown by its first completion.",
-        "See UCC@k for what joins them.",
+        "See UCC@k for how they are joined.",
     ),
     "reward": Entry("Training reward", "The mean reward of a step's completions."),
     "correct": Entry(
         "Correct in training",
-        "The share of a step's completions that are right, of those with a verdict.",
+        "The share of right completions among a step's completions with a verdict.",
     ),
     "train_entropy": Entry(
         "Entropy in training",
@@ -95,25 +97,25 @@ ENTRIES = {
     ),
     "kl_start": Entry(
         "Divergence from the start",
-        "The mean of log-prob now minus log-prob at step 0, over held-out completions, in nats a "
+        "The mean of log-prob now minus log-prob at step 0, over held-out completions, in nats per "
         "token.",
         "The k1 estimate of KL(now || start).",
     ),
     "kl_step": Entry(
         "Divergence of one step",
-        "KL(old || new) of a step's last update by the k3 estimate, in nats a token.",
+        "KL(old || new) of a step's last update by the k3 estimate, in nats per token.",
     ),
     "grad_norm": Entry("Gradient norm", "Before clipping, the mean over a step's updates."),
     "clip": Entry(
         "Clipped tokens",
-        "The share of trained tokens whose importance ratio lies beyond the clip bounds.",
+        "The share of trained tokens whose importance ratio is beyond the clip bounds.",
         "Objectives without a clip have none.",
     ),
     "clamp": Entry(
         "Clamped tokens",
-        "The number of trained tokens whose log importance ratio is beyond 20 nats, where it is "
-        "held to stay finite.",
-        "Of a ratio over whole completions, as in quatro, the tokens of those completions.",
+        "The number of trained tokens whose log importance ratio is beyond 20 nats and is "
+        "clamped to stay finite.",
+        "With a ratio over whole completions, as in quatro, all tokens of those completions.",
     ),
     "status": Entry(
         "Status",
