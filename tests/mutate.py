@@ -120,7 +120,7 @@ def changes(node: ast.AST) -> Iterator[Change]:
             yield f"{_text(node)} -> {NAMES[name]}", lambda n: setattr(n, "attr", NAMES[name])
         case ast.keyword(arg=name) if name in NAMES:
             yield f"{name}= -> {NAMES[name]}=", lambda n: setattr(n, "arg", NAMES[name])
-        case ast.IfExp() | ast.If():
+        case ast.IfExp() | ast.If() if _text(node.test) != "TYPE_CHECKING":
             yield f"if {_text(node.test)} -> not", lambda n: _wrap(n, "test", ast.Not)
 
 

@@ -30,6 +30,12 @@ FAMILIES = {
     "ce-gppo": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "*", 128, 16, 8, 16384),
     "maxrl": ("Qwen/Qwen3-1.7B-Base", "*", 256, 256, 16, 4096),
     "dppo": ("Qwen/Qwen3-30B-A3B-Base", "*", 256, 32, 16, 8192),
+    "sapo": ("Qwen/Qwen3-30B-A3B-Base", 2000, 256, 32, 16, 8192),
+    "gspo-token": ("Qwen/Qwen2.5-3B-Instruct", 500, 512, 128, 16, 8192),
+    "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
+    "top-entropy": ("Qwen/Qwen3-14B-Base", "*", 512, 32, 16, 20480),
+    "signed": ("Qwen/Qwen2.5-Math-7B", 20 * (7500 // 1024), 1024, 256, 8, 3072),
+    "gdpo": ("Qwen/Qwen2.5-1.5B-Instruct", 15 * (4000 // 512), 512, 128, 4, 1024),
 }
 
 # Recipe: family, parts of the objective with the options that the paper decides.
@@ -122,9 +128,30 @@ TABLE |= {
     "maxrl": ("maxrl", {"maxrl": CLIP | TOKENS, "dual-clip": DUAL}),
     "dppo-tv": ("dppo", {"dppo-tv": {"low": 0.15, "high": 0.15, "aggregation": "constant"}}),
 }
+BONUS = {"coef": 1e-3}  # of the entropy, a default of early versions of verl
+TABLE |= {
+    "sapo": ("sapo", {"sapo": {"tau_pos": 1, "tau_neg": 1.05}, "overlong": {"buffer": 4096}}),
+    "gspo-token": ("gspo-token", {"gspo-token": {"clip_low": 3e-4, "clip_high": 4e-4}}),
+    "otb": ("otb", {"otb": CLIP, "dual-clip": DUAL}),
+    "top-entropy": (
+        "top-entropy",
+        {"dapo": DAPO, "overlong": {"buffer": 4096}, "top-entropy": {"share": 0.2}},
+    ),
+    "psr": ("signed", {"psr": CLIP, "entropy": BONUS}),
+    "nsr": ("signed", {"nsr": CLIP, "entropy": BONUS}),
+    "w-reinforce": ("signed", {"w-reinforce": CLIP | {"positive": 0.1}, "entropy": BONUS}),
+    "gdpo": ("gdpo", {"gdpo": CLIP | TOKENS, "entropy": BONUS}),
+}
 RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
 EPOCHS = {"quatro-stress-epochs": 5}
-WEIGHT_DECAY = {"quatro": 0.0, "entropy": 0.0, "ce-gppo": 0.1}
+WEIGHT_DECAY = {
+    "quatro": 0.0,
+    "entropy": 0.0,
+    "ce-gppo": 0.1,
+    "gspo-token": 0.1,
+    "top-entropy": 0.1,
+}
+WARMUP = {"ce-gppo": 10, "gspo-token": 500 * 0.05, "top-entropy": 10}  # steps
 GRADIENT_NORM = {"maxrl": 0.3}
 OLD_LOGPROBS = {"dppo-tv": "rollout"}
 
@@ -154,6 +181,9 @@ def test_the_numbers_are_those_of_the_paper(name):
     assert update.epochs == EPOCHS.get(name, 1)
     assert update.weight_decay == WEIGHT_DECAY.get(family, 0.01)
     assert update.max_grad_norm == GRADIENT_NORM.get(family, 1)
+    assert update.warmup_updates == WARMUP.get(family, 0) * (
+        run.prompts_per_step // update.mini_batch_prompts
+    )
     assert update.old_logprobs == OLD_LOGPROBS.get(name, "recompute")
     assert (rollout.max_draws > 1) == ("dapo" in parts or family == "entropy")
     given = parts_of(run.algo)
@@ -171,7 +201,8 @@ def test_what_verl_does_unless_told_otherwise_is_the_same_in_all_that_it_trained
     is_clipped = made.clip is not None and made.ratio == "token"
     own = bool({"dapo", "ce-gppo"} & set(parts))  # their authors' code has 10
     without = {"clip-cov", "kl-cov"} & set(parts)  # losses of verl's without a dual clip
-    is_verls = family not in ("apmpo", "apmpo-vl") and not without  # whose paper names no trainer
+    none = ("apmpo", "apmpo-vl", "signed", "gdpo")  # no trainer named, or a verl without one
+    is_verls = family not in none and not without
     bound = 10 if own else 3 if is_verls and is_clipped else None
     assert made.dual_clip == bound
     assert ("dual-clip" in parts) == (bound is not None and "dapo" not in parts)
@@ -207,7 +238,7 @@ def test_every_knob_that_shapes_the_updates_is_written_out(name):
 def test_the_summary_names_paper_and_place(name):
     (summary, *notes), _ = run_config.recipe(name)
     papers = r"arXiv:\d{4}\.\d{5}|Anchored Policy Optimization|When Sharpening Becomes Collapse"
-    places = r"sec\.|Table|appendix|Fig\.|the authors' script"
+    places = r"sec\.|Table|appendix|Fig\.|the authors' script|verl's script"
     assert re.search(rf"\(({papers}), ({places}).*\)\.$", summary), summary
     assert len(summary) <= 98
     assert re.search("not state", " ".join(notes), re.I)
@@ -227,10 +258,12 @@ SMALL = ["--model=builtin", "--max-new-tokens=16", "--steps=1", "--prompts-per-s
 
 @every_recipe
 def test_a_dry_run_of_the_builtin_policy_shows_the_recipe(rlvr, tmp_path, name):
-    algo = run_config.recipe(name)[1].train.algo.replace("buffer=819", "buffer=4")
+    algo = re.sub(r"buffer=\d+", "buffer=4", run_config.recipe(name)[1].train.algo)
     words = [*SMALL, "--mini-batch-prompts=1", "--out", tmp_path / "run", "--dry-run"]
     if "overlong" in algo:
         words += ["--algo", algo]
+    if "gdpo" in algo:
+        words += ["--verifier", "expression+0.5*format"]
     ran = rlvr("train", "--recipe", name, *words)
     assert ran.code == 0, ran.err
     shown = tomllib.loads(ran.out)
