@@ -44,6 +44,12 @@ FAMILIES = {
     "dppo-tv": "DPPO with total variation",
     "maxrl": "MaxRL",
     "vespo": "VESPO",
+    "sapo": "SAPO",
+    "gspo-token": "GSPO-token",
+    "otb": "OTB",
+    "gdpo": "GDPO",
+    "nsr": "NSR",
+    "top-entropy": "the 20% of tokens of highest entropy, on DAPO",
 }
 
 EXAMPLE = {  # verdicts on four completions of each prompt, by file
