@@ -51,7 +51,7 @@ class Links:
                 self._policy(inner / policy, target, final)
             except FileNotFoundError:  # the run goes on, and has pruned it meanwhile
                 atomic.remove(there / policy)
-        if images.FOLDER in shards.manifest["parents"]:
+        if images.KIND in shards.manifest["parents"]:
             self.shards(inner / images.FOLDER, target, final, source)
         self._manifest(shards, there / MANIFEST, inner, final)
         return True

@@ -51,7 +51,7 @@ def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
 def builtin(prompts: Shards) -> str:
     """The built-in policy for prompts of a built-in task; an error unless they are of one."""
     require_named(prompts)
-    has_images = any(images.FOLDER in one.manifest["parents"] for one in prompts.inputs)
+    has_images = any(images.KIND in one.manifest["parents"] for one in prompts.inputs)
     return BUILTIN_VL if has_images else BUILTIN
 
 

@@ -17,7 +17,7 @@ from rlvr_cli.specs import grammar
 from rlvr_cli.stages import prompt_images, reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
 from rlvr_cli.storage import schema
-from rlvr_cli.storage.images import COLUMN, FOLDER, Image, Images, write
+from rlvr_cli.storage.images import COLUMN, KIND, Image, Images, write
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with, is_begun
 from rlvr_cli.storage.writer import OnPart, resume, write_shards
@@ -268,7 +268,7 @@ def _with_images(plan: Plan, out: Path, images: list[Image], only: tuple[str, ..
     """The plan of prompts whose images are written now; an error if it is not that of `out`."""
     if begun_with(out).get("content", plan.params["content"]) != plan.params["content"]:
         resume(out, plan)  # which says what was made otherwise
-    return replace(plan, only=only, parents={**plan.parents, FOLDER: write(out, images)})
+    return replace(plan, only=only, parents={**plan.parents, KIND: write(out, images)})
 
 
 def _pinned(verifier: str) -> str:

@@ -31,7 +31,7 @@ def check(prompts: Shards, policy: Policy, options: RolloutOptions) -> None:
 
 def has_images(prompts: Shards) -> bool:
     """Whether some of the prompts have images; nothing is read for it."""
-    return any(images.FOLDER in one.manifest["parents"] for one in prompts.inputs)
+    return any(images.KIND in one.manifest["parents"] for one in prompts.inputs)
 
 
 def first(prompts: Shards) -> str:

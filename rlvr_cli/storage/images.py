@@ -1,6 +1,6 @@
 """The images of prompts: a directory `images` in that of the prompts, and looking them up there.
 
-A prompt's messages name each of its images by the sha256 of its stored bytes. `PROMPTS/images/`
+A prompt's messages name each of its images by the sha256 of its stored bytes. `PROMPTS/__images/`
 holds each once, in the order in which they first occur.
 """
 
@@ -22,7 +22,8 @@ from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import write_all_shards
 
-FOLDER = KIND = COLUMN = "images"
+KIND = COLUMN = "images"
+FOLDER = "__images"  # a name that pyarrow, Spark and `datasets` leave out of a directory's rows
 """The directory in that of the prompts, its kind, and the column of the prompts."""
 BYTES_PER_PART = 16 * 2**20
 _HELD_BYTES = 256 * 2**20  # of images that were looked up, which are kept in memory
@@ -97,7 +98,7 @@ class Images:
         The index is read once for the same content in the same place.
         """
         places = tuple((one.path.absolute(), one.digest) for one in prompts.inputs
-                       if FOLDER in one.manifest["parents"])  # fmt: skip
+                       if KIND in one.manifest["parents"])  # fmt: skip
         return _of(places) if places else None
 
     def __init__(self, prompts: Iterable[Shards]) -> None:
@@ -186,7 +187,7 @@ def of(prompts: Shards) -> Shards:
 
 def require_intact(prompts: Shards) -> None:
     """An error if an image of a directory of prompts is not there, or is not as it was written."""
-    if FOLDER not in prompts.manifest["parents"]:
+    if KIND not in prompts.manifest["parents"]:
         return
     images = Images([prompts])
     for names in images._prompts.values():

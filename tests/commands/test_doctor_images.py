@@ -70,7 +70,7 @@ def test_an_image_whose_bytes_have_changed_is_a_problem(rlvr, prompts, tmp_path)
 
     copy = tmp_path / "prompts"
     shutil.copytree(prompts, copy)
-    part = copy / "images" / "part-00000.parquet"
+    part = copy / "__images" / "part-00000.parquet"
     part.write_bytes(part.read_bytes().replace(b"\x89PNG", b"\x89PNX"))
     ran = rlvr("doctor", copy)
     assert ran.code == 3 and "checksum" in ran.out + ran.err

@@ -322,7 +322,7 @@ def test_texts_alone_are_read_with_no_column_of_images(made, tmp_path):
     row = {"images": [{"bytes": png(1)}], "problem": "1 + 1?", "answer": "2"}
     assert made(parquet(tmp_path, [row]), "--image-column", "none")[0] == ["1 + 1?"]
     stored = Shards.open(tmp_path / "made")
-    assert "images" not in stored.schema.names and not (tmp_path / "made" / "images").exists()
+    assert "images" not in stored.schema.names and not (tmp_path / "made" / "__images").exists()
 
 
 def test_a_folder_of_images_with_their_metadata(made, tmp_path):
@@ -346,7 +346,7 @@ def test_the_same_command_writes_a_lost_part_of_images_again(made, rlvr, tmp_pat
     rows = [{"images": [{"bytes": png(i)}], "problem": "Red?", "answer": "2"} for i in (1, 2)]
     source = parquet(tmp_path, rows)
     made(source)
-    part = tmp_path / "made" / "images" / "part-00000.parquet"
+    part = tmp_path / "made" / "__images" / "part-00000.parquet"
     before = part.read_bytes()
     part.unlink()
     made(source)
@@ -413,13 +413,13 @@ def test_other_images_in_a_directory_that_is_there_are_refused(made, refused, tm
 def test_check_names_an_image_that_was_changed_or_lost(made, rlvr, refused, tmp_path):
     row = {"images": [{"bytes": png(1)}], "problem": "Red?", "answer": "2"}
     made(parquet(tmp_path, [row]))
-    part = tmp_path / "made" / "images" / "part-00000.parquet"
+    part = tmp_path / "made" / "__images" / "part-00000.parquet"
     data = part.read_bytes()
     part.write_bytes(data[:30] + b"x" + data[31:])
-    assert "images/part-00000.parquet` does not match" in refused(3, "check", tmp_path / "made")
-    (tmp_path / "made" / "images").rename(tmp_path / "lost")
+    assert "__images/part-00000.parquet` does not match" in refused(3, "check", tmp_path / "made")
+    (tmp_path / "made" / "__images").rename(tmp_path / "lost")
     err = refused(3, "check", tmp_path / "made")
-    assert f"`{tmp_path / 'made' / 'images'}` is not there" in err
+    assert f"`{tmp_path / 'made' / '__images'}` is not there" in err
 
 
 def test_a_branch_shares_the_images_of_its_prompts(made, tmp_path):
@@ -428,7 +428,7 @@ def test_a_branch_shares_the_images_of_its_prompts(made, tmp_path):
     branch = tmp_path / "branch"
     assert Links(tmp_path, copy=False).shards(Path("made"), branch, branch)
     assert read(branch / "made") == [user(1, "Red?")]
-    part = Path("made", "images", "part-00000.parquet")
+    part = Path("made", "__images", "part-00000.parquet")
     assert (tmp_path / part).samefile(branch / part)
 
 
@@ -456,9 +456,9 @@ def test_parts_of_images_that_another_tool_copied_are_compared(made, refused, bu
     made(parquet(tmp_path, [row]))
     for path in (path for path in (tmp_path / "made").rglob("*") if path.is_file()):
         bucket.write(f"copied/{path.relative_to(tmp_path / 'made')}", path.read_bytes())
-    bucket.flip("copied/images/part-00000.parquet")
+    bucket.flip("copied/__images/part-00000.parquet")
     err = refused(3, "pull", bucket.url("copied"), tmp_path / "back")
-    assert "images/part-00000.parquet" in err and not (tmp_path / "back").exists()
+    assert "__images/part-00000.parquet" in err and not (tmp_path / "back").exists()
 
 
 def test_without_pillow_the_command_says_how_to_install_it(rlvr, tmp_path, monkeypatch):

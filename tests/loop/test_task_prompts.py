@@ -51,7 +51,7 @@ def test_a_run_on_a_task_writes_its_prompts_and_goes_on(rlvr, tmp_path):
     assert ran.code == 0, ran.err
     for split in ("train", "heldout"):
         prompts = Shards.open(run / "prompts" / split, "prompts")
-        assert (prompts.rows, (prompts.path / "images").is_dir()) == (6, True)
+        assert (prompts.rows, (prompts.path / "__images").is_dir()) == (6, True)
     rollouts = pq.read_table(next((run / "steps" / "000001" / "rollouts").glob("*.parquet")))
     assert len(rollouts) == 4
     ran = rlvr("train", *words, "--steps=2")

@@ -107,7 +107,7 @@ def test_a_page_whose_images_are_gone_names_them(tmp_path, report):
     prompts = pictured.directory(tmp_path / "old" / "prompts", [asked("a", SMALL, "?")])
     pictured.answered(prompts, tmp_path / "old" / "done")
     shutil.copytree(tmp_path / "old", tmp_path / "new")
-    shutil.rmtree(tmp_path / "new" / "prompts" / "images")
+    shutil.rmtree(tmp_path / "new" / "prompts" / "__images")
     html = report(tmp_path / "new" / "done").html
     assert "Images are named and not shown" in html and not urls(html)
     assert f'<span class="no-image">[image {SMALL.sha256[:12]}]</span>' in html

@@ -3,7 +3,10 @@
 import io
 import json
 
+import datasets
 import duckdb
+import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image as pictures
 
@@ -44,22 +47,29 @@ def test_each_image_is_stored_once_and_found_by_its_prompt(three):
     assert images.of_prompt("a") == (png(1), png(2))
     assert images.of_prompt("c") == (png(2),) and images.of_prompt("b") == ()
     assert [(one.format, one.width, one.height) for one in images.images_of("c")] == [("PNG", 8, 6)]
-    assert three.parent("images").path == three.path / "images"
+    assert three.parent("images").path == three.path / "__images"
 
 
 def test_prompts_without_images_have_neither_the_column_nor_the_directory(tmp_path):
     made = prompts.make_all_parts([row("b")], tmp_path / "p", params={})
-    assert "images" not in made.schema.names and not (made.path / "images").exists()
+    assert "images" not in made.schema.names and not (made.path / "__images").exists()
     assert made.manifest["only"] is None and Images.of(made) is None
 
 
 def test_duckdb_joins_prompts_with_their_images(three):
     found = duckdb.sql(
         f"SELECT p.prompt_id, i.width, octet_length(i.bytes) FROM '{three.path}/part-*.parquet' p "
-        f"JOIN '{three.path}/images/*.parquet' i ON list_contains(p.images, i.sha256) "
+        f"JOIN '{three.path}/__images/*.parquet' i ON list_contains(p.images, i.sha256) "
         "WHERE p.prompt_id = 'c'"
     ).fetchall()
     assert found == [("c", 8, len(png(2)))]
+
+
+def test_readers_of_a_whole_directory_read_the_prompts_alone(three, tmp_path):
+    assert pq.read_table(three.path).num_rows == 3
+    assert pyarrow.dataset.dataset(three.path).count_rows() == 3
+    loaded = datasets.load_dataset(str(three.path), split="train", cache_dir=str(tmp_path / "c"))
+    assert loaded.num_rows == 3
 
 
 def test_images_of_several_directories_are_found_in_each(three, tmp_path):
@@ -78,7 +88,7 @@ def test_images_are_packed_into_parts_of_bounded_size(tmp_path, monkeypatch):
 
 
 def test_a_damaged_part_of_images_is_an_error(three):
-    part = three.path / "images" / "part-00000.parquet"
+    part = three.path / "__images" / "part-00000.parquet"
     data = bytearray(part.read_bytes())
     data[20] ^= 1
     part.write_bytes(bytes(data))
@@ -93,7 +103,7 @@ def test_a_directory_moves_with_its_images(three, tmp_path):
 
 def test_an_image_that_changed_since_the_index_was_read_is_an_error(three):
     images = Images.of(three)
-    part = three.path / "images" / "part-00000.parquet"
+    part = three.path / "__images" / "part-00000.parquet"
     data = part.read_bytes()
     part.write_bytes(data[:50])
     with pytest.raises(DataError, match=r"part-00000.parquet` cannot be read"):

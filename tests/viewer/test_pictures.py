@@ -68,7 +68,7 @@ def test_prompts_whose_images_are_gone_are_shown_without_them(view, tmp_path):
     prompts = pictured.directory(tmp_path / "old" / "prompts", [asked("a", ONE, "?")])
     pictured.answered(prompts, tmp_path / "old" / "done")
     shutil.copytree(tmp_path / "old", tmp_path / "new")
-    shutil.rmtree(tmp_path / "new" / "prompts" / "images")
+    shutil.rmtree(tmp_path / "new" / "prompts" / "__images")
 
     async def act(screen):
         assert "── images ──" in screen.text("#text") and "cannot be read" in screen.text("#text")
