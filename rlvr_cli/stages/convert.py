@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, UserError, first_line
-from rlvr_cli.models import checkpoints, hub, lora, policy as policies, pretrained
+from rlvr_cli.models import checkpoints, hub, lora, policy as policies, pretrained, processors
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 
@@ -33,8 +33,11 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     their base, and quantised weights are written out in `dtype`.
     """
     place, adapters = _place(model)
+    source = adapters.path if adapters else Path(place)
     loaded, tokenizer = _load(place, adapters, dtype)
-    plain, ends = _plain(loaded, dtype), _end_ids(loaded, tokenizer)
+    reads_images = processors.reads_images(Path(place))
+    plain = _plain(loaded, dtype, reads_images=reads_images)
+    ends = _end_ids(loaded, tokenizer)
     plain.generation_config.eos_token_id = ends
     generation = json.loads(loaded.generation_config.to_json_string(use_diff=True))
     generation |= {"eos_token_id": ends, "pad_token_id": tokenizer.pad_token_id}
@@ -45,9 +48,10 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     with atomic.write_folder(out) as folder:
         plain.save_pretrained(folder)
         (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
-        _write_tokenizer(tokenizer, adapters.path if adapters else Path(place), folder)
+        _write_tokenizer(tokenizer, source, folder)
+        _write_processor(Path(place), folder)
     return {
-        "source": str(adapters.path) if adapters else place,
+        "source": model if policies.is_hub_name(model) else str(source),
         "merged": adapters is not None,
         "parameters": plain.num_parameters(),
         "dtype": dtype,
@@ -61,7 +65,9 @@ def _place(model: str) -> tuple[str, Policy | None]:
     """Where transformers finds the model, and the adapters to merge if they are what was named."""
     path = Path(model)
     if model not in policies.BUILTINS:
-        if policies.is_hub_name(model) or path.is_file():
+        if policies.is_hub_name(model):
+            return str(hub.download(model)), None
+        if path.is_file():
             return model, None
         found = checkpoints.policy_in(path)
         if found and (found / "config.json").exists():
@@ -89,6 +95,7 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
         is_stored = config and not adapters and not getattr(config, "quantization_config", None)
         loaded, info = pretrained.model(
             source,
+            reads_images=processors.reads_images(path),
             dtype=getattr(torch, dtype) if is_stored else torch.float32,
             **options,
         )
@@ -122,14 +129,14 @@ def _require_gguf() -> None:
         ) from error
 
 
-def _plain(loaded: Any, dtype: Dtype) -> Any:
+def _plain(loaded: Any, dtype: Dtype, *, reads_images: bool) -> Any:
     """The same model without what it knows of its quantisation, which cannot be saved."""
     import torch
 
     config = loaded.config
     config.__dict__.pop("quantization_config", None)
     with torch.device("meta"):
-        model = pretrained.untrained(config)
+        model = pretrained.untrained(config, reads_images=reads_images)
     state = {
         name: value.to(getattr(torch, dtype)) if value.is_floating_point() else value
         for name, value in loaded.state_dict().items()
@@ -154,4 +161,10 @@ def _write_tokenizer(tokenizer: Any, source: Path, out: Path) -> None:
     if not files:
         tokenizer.save_pretrained(out)
     for file in files:
+        shutil.copyfile(file, out / file.name)
+
+
+def _write_processor(source: Path, out: Path) -> None:
+    """The files of the processor of a model that reads images, and of videos where it has them."""
+    for file in source.glob("*processor_config.json"):
         shutil.copyfile(file, out / file.name)

@@ -193,6 +193,21 @@ def test_a_checkpoint_becomes_weights_alone(rlvr, tmp_path):
         shutil.rmtree(tmp_path / "made")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_policy_that_reads_images_is_converted_with_its_processor(rlvr, tmp_path, rank):
+    words = ["--prompts", "task:shapes", "--lora-rank", rank, "--out", tmp_path / "run"]
+    train(*words)
+    update = tmp_path / "run" / "steps" / "000001" / "update"
+    ran = rlvr("convert", tmp_path / "run", "--out", tmp_path / "made", "--dtype", "float32")
+    assert ran.code == 0, ran.err
+    torch.testing.assert_close(logits(tmp_path / "made"), logits(update), rtol=0, atol=1e-5)
+    made = policy.resolve(str(tmp_path / "made"))
+    assert policy.load_processor(made).image_token
+    names = {path.name for path in made.path.iterdir()}
+    assert {"preprocessor_config.json", "chat_template.jinja", "tokenizer.json"} <= names
+
+
 def test_a_model_in_several_files_is_converted(rlvr, loaded, tmp_path):
     loaded.model.save_pretrained(tmp_path / "sharded", max_shard_size="400KB")
     loaded.tokenizer.save_pretrained(tmp_path / "sharded")
