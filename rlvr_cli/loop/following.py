@@ -160,10 +160,19 @@ def is_whole(path: Path) -> bool:
 
 
 class Others:
-    """Those that sample and score for a trainer; `look` sees after the ones that it started."""
+    """Those that sample and score for a trainer.
 
-    def __init__(self, run: Path, look: Callable[[], None] = lambda: None) -> None:
-        self._run, self._look = run, look
+    `begin` starts some once the run's configuration is stored, which is what they read; `look` sees
+    after these.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        begin: Callable[[], None] = lambda: None,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._run, self.begin, self._look = run, begin, look
 
     def wait_for(self, out: Path, what: str, parent: Shards | None = None) -> Shards:
         """A directory once it is complete, and made from the `parent`."""

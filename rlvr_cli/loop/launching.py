@@ -140,7 +140,10 @@ def _opened(log: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def started(run: Path, places: Places) -> Iterator[Others]:
-    """Those that sample and score for the trainer; the main process of the world starts them."""
+    """Those that sample and score for the trainer; the main process of the world starts them.
+
+    They end with the context.
+    """
     if not distributed.current().is_main_process:
         yield Others(run)
         return
@@ -152,11 +155,14 @@ def started(run: Path, places: Places) -> Iterator[Others]:
     ]
     children.append(Child("the scorer", ["score", *follow], "", logs / "scorer.log", threads))
     try:
-        for child in children:
-            child.start()
-        yield Others(run, functools.partial(_look, children))
+        yield Others(run, functools.partial(_begin, children), functools.partial(_look, children))
     finally:
         _end(children)
+
+
+def _begin(children: list[Child]) -> None:
+    for child in children:
+        child.start()
 
 
 def _look(children: list[Child]) -> None:

@@ -183,6 +183,8 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             inputs = prepare(setup)
+            if others:
+                others.begin()
         if setup.world.size > 1:
             alike.require_directory(path, setup.directory.path / LOCK)
         if not setup.world.is_main_process:

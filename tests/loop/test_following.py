@@ -205,6 +205,12 @@ def test_processes_that_are_started_together_make_the_bytes_of_one_in_turn(few, 
     assert (out / "_logs" / "sampler-0.log").read_text().count("is sampled") == 2
 
 
+def test_processes_are_started_once_the_run_knows_its_configuration(few, refused, tmp_path):
+    """What they read of an earlier one, such as fewer steps, would have them end at once."""
+    refused(2, "train", *few, "--async", "--prompts-per-step", 25, "--out", tmp_path / "run")
+    assert not (tmp_path / "run" / launching.LOGS).exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
