@@ -333,9 +333,8 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
         words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
         console.say(f"  rlvr {shlex.join(map(str, words))}")
     if run_config.is_builtin(config):
-        console.say(
-            f"  rlvr train --algo {other} && rlvr compare runs/{other}-seed0 "
-            f"{shlex.quote(str(out))}"
-        )
+        prompts = ("--prompts", config.train.prompts) if config.train.prompts else ()
+        trains = shlex.join(("rlvr", "train", "--algo", other, *prompts))
+        console.say(f"  {trains} && rlvr compare runs/{other}-seed0 {shlex.quote(str(out))}")
     if config.train.steps:
         console.say(f"  rlvr check {shlex.quote(str(last))}")
