@@ -63,6 +63,10 @@ SCENARIOS = {
     "follow": Scenario(
         ("--algo", "grpo", *NOW_AND_THEN, *FOLLOW), forks=False, follows=True, same_bytes=True
     ),
+    "images": Scenario(
+        ("--algo", "grpo", "--engine", "transformers", *NOW_AND_THEN, "--model", "builtin-vl"),
+        task="task:shapes",
+    ),
     "vllm": Scenario(
         ("--algo", "grpo", "--engine", "vllm", *NOW_AND_THEN), forks=False, same_bytes=False
     ),
@@ -160,22 +164,28 @@ def disturb(run: Disturbed, expected: dict[str, str], steps: int) -> list:
     return [run.kills, not other]
 
 
+def prompts_of(task: str, scratch: Path) -> tuple[str, ...]:
+    """Makes prompts of a task to train on and held-out ones; the words of `rlvr train` for them."""
+    words = []
+    for option, split, limit in (("--prompts", "train", "24"), ("--heldout", "heldout", "6")):
+        out = str(scratch / f"{split}-{task.removeprefix('task:')}")
+        made = ["prompts", task, "--split", split, "--limit", limit, "--out", out]
+        os.waitpid(forked(lambda made=made: app.run(made), scratch / "_"), 0)
+        assert outcome(scratch / "_") == 0
+        words += [option, out]
+    return tuple(words)
+
+
 def prepare(given: argparse.Namespace, scratch: Path) -> dict[str, Tally]:
     """The undisturbed run of each scenario, all at once; what they import is imported here too."""
-    prompts = {split: scratch / split for split in ("train", "heldout")}
-    for split, limit in (("train", "24"), ("heldout", "6")):
-        made = ["--split", split, "--limit", limit, "--out", str(prompts[split])]
-        work = forked(
-            lambda made=made: app.run(["prompts", "task:expression", *made]), scratch / "_"
-        )
-        os.waitpid(work, 0)
-        assert outcome(scratch / "_") == 0
-    common = [*COMMON, "--steps", str(given.steps), "--prompts", str(prompts["train"])]
-    common += ["--heldout", str(prompts["heldout"]), *given.words]
+    names = given.scenario or BY_DEFAULT
+    prompts = {task: prompts_of(task, scratch) for task in {SCENARIOS[n].task for n in names}}
+    common = (*COMMON, "--steps", str(given.steps))
     tallies, waiting = {}, {}
-    for name in given.scenario or BY_DEFAULT:
+    for name in names:
         scenario = SCENARIOS[name]
-        scenario = replace(scenario, words=(*scenario.words, *common))
+        words = (*scenario.words, *common, *prompts[scenario.task], *given.words)
+        scenario = replace(scenario, words=words)
         if scenario.follows:
             words = ("--schedule-of", str(scratch / name / SCHEDULE))
             scenario = replace(scenario, words=(*scenario.words, *words))

@@ -52,10 +52,12 @@ class Broken(Exception):
 class Scenario:
     """Words of `rlvr train`; `forks` says that attempts are forks, with all imports done.
 
-    With `machines` it runs on two of them, tests/machines.py, with a process on each.
+    With `machines` it runs on two of them, tests/machines.py, with a process on each. `task` is the
+    source of its prompts.
     """
 
     words: tuple[str, ...]
+    task: str = "task:expression"
     forks: bool = True
     same_bytes: bool = True
     follows: bool = False  # whether it starts processes that sample and score
