@@ -53,3 +53,10 @@ def test_of_one_reward_it_is_the_group_norm_standardised_over_the_batch(advantag
     plain = np.array(advantages("grpo:eps=1e-12", reward, 4, 4)["advantage"])
     made = advantages("gdpo:eps=1e-12", reward, 4, 4)["advantage"]
     assert made == pytest.approx((plain / plain.std(ddof=1)).tolist(), rel=1e-9)
+
+
+def test_one_reward_weighs_one(advantages):
+    # (1/2) / (1/sqrt 2 + 1), and that over its deviation, sqrt 2 times as much, plus 1.
+    made = advantages("gdpo:eps=1", [1, 0], 2)["advantage"]
+    part = 0.5 / (0.5**0.5 + 1)
+    assert made == pytest.approx([part / (part * 2**0.5 + 1), -part / (part * 2**0.5 + 1)])
