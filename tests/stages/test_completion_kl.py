@@ -85,6 +85,20 @@ def test_log_probs_that_say_nothing_to_an_estimator_are_refused(scores, capsys):
 
 
 @pytest.mark.slow
+def test_a_run_charges_tokens_for_what_follows_them(tmp_path):
+    words = ["train", "--algo", "reinforce:whiten=true+kl-in-reward:beta=0.1", "--steps", "2"]
+    words += ["--prompts-per-step", "4", "-n", "4", "--learning-rate", "1e-3", "--eval-every", "0"]
+    assert app.run([*words, "--out", str(tmp_path / "run")]) == 0
+    for step in ("000001", "000002"):
+        folder = tmp_path / "run/steps" / step
+        known = Shards.open(folder / "logprobs")
+        assert {"old_logp", "ref_logp"} <= set(known.manifest["only"])
+        assert set(Shards.open(folder / "advantages").manifest["parents"]) == {"scores"}
+    rewards = Shards.open(folder / "advantages").table()["advantage"].to_pylist()
+    assert set(rewards) <= {0.0, 1.0}  # whitened in the update, with the charges
+
+
+@pytest.mark.slow
 def test_a_run_charges_the_divergence_from_where_it_began(tmp_path):
     words = ["train", "--algo", "rloo+kl-in-reward:beta=0.1", "--steps", "2", "--eval-every", "0"]
     words += ["--prompts-per-step", "4", "-n", "4", "--learning-rate", "1e-3"]

@@ -38,6 +38,11 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
                 "leave overlong out, or add it to another objective, as in rloo+overlong",
             )
 
+        if "correct" in objective.needs:
+            raise UsageError(
+                "overlong changes rewards, this objective reads verdicts alone",
+                "leave overlong out, or add it to another objective, as in rloo+overlong",
+            )
         if "parts" in objective.needs:
             raise UsageError(
                 "overlong adds to the sum of rewards, this objective reads each of them apart",

@@ -13,7 +13,7 @@ SHORT = "overlong:buffer=3"  # the default is too long for the completions of pr
 
 def refuses(objective):
     """Whether it says of an objective that they do not go together."""
-    return objective.least_reward == 0 or "parts" in objective.needs
+    return objective.least_reward == 0 or bool({"parts", "correct"} & objective.needs)
 
 
 def penalty(batch, buffer):
