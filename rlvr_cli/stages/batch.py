@@ -54,7 +54,7 @@ def read(
     if old == "old_logp" and old not in needed:
         needed = (*needed, old)
     _require_logprobs(advantages, logprobs, rollouts, needed, objective.top_k)
-    sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
+    sources = [rollouts, advantages] + ([logprobs] if logprobs and needed else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
     kept: list[list[pa.Table]] = [[] for _ in rollouts.inputs]
