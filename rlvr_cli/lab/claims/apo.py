@@ -34,28 +34,28 @@ CLAIMS = [
     Claim("A3", "Proposition B.2", "A reward strictly lowers every action that was not sampled",
           "one small update of 4,000 random policies: logits, probabilities",
           lambda lab: squeeze.passive_suppression(),
-          "True of logits. A rare alternative's probability rises where the dominant action's "
-          "falls by more (errata, P11)."),
+          "That is true for logits. A rare alternative's probability rises if the dominant "
+          "action's falls by more (errata, P11)."),
     Claim("A4", "eq. 20", "The gradient of the safe mass is pi_k (1 - P_S)",
           "APO's update less that without anchor", lambda lab: squeeze.pull_identity()[:1]),
     Claim("A5", "D.1", "Without the error in the anchor set, the pull lowers the error too",
           "share of updates", lambda lab: squeeze.pull_identity()[1:]),
     Claim("A6", "Proposition B.1", "The pull is collinear with the gradient of coverage (eq. 5)",
           "cosine of 4,000 random policies' updates", lambda lab: squeeze.collinear(),
-          "Only where the error lies outside the manifold: eq. 5 counts the error, the anchor set "
-          "leaves it out (errata, P5)."),
+          "Only if the error is outside the manifold: eq. 5 includes the error, the anchor set "
+          "excludes it (errata, P5)."),
     Claim("A7", "B.3", "The pull on a suppressed alternative does not vanish",
           "strength at pi = 1e-6 over that at 1e-2", lambda lab: squeeze.persistent_pull(),
-          "It is proportional to pi_k as the plain gradient is (errata, P6)."),
+          "It is proportional to pi_k, like the plain gradient (errata, P6)."),
     Claim("A8", "B.4", "An APO update cannot leave the clip's range",
           "share of 4,000 policies with a ratio outside 0.8 to 1.2 after four epochs at rate 2",
           lambda lab: squeeze.clipped_updates(),
-          "A clip ends a gradient; it bounds no step (errata, P4). The claim is of all updates, so "
-          "one rate is enough against it."),
+          "A clip removes a gradient; it does not bound a step (errata, P4). The claim is about "
+          "all updates, so one rate is enough to refute it."),
     Claim("A9", "sec. 4, B.3", "Elastic recovery: with the anchor a collapsed policy finds back",
           "five actions, start collapsed on an error, mean reward over 300 steps; APO less GRPO, "
           "NSR with anchor less NSR", lambda lab: recovery.checks(lab.seeds, RATES),
-          "At rates 0.01 and 0.1 no policy finds back within 300 steps."),
+          "At rates 0.01 and 0.1 no policy recovers within 300 steps."),
     Claim("A10", "Table 2", "APO beats GRPO in Pass@1 and Pass@K", "built-in task, 20 steps",
           lambda lab: default_is_best(lab, "grpo")),
     Claim("A11", "Table 3", "APO keeps more entropy than GRPO", "built-in task, 20 steps",
@@ -76,7 +76,7 @@ CLAIMS = [
                                                     above=-2.0, below=2.0)
           + lab.better("pass@16, points", "nsr", "grpo", "pass@16")),
     Claim("A18", "sec. 5.2", "A KL penalty on errors alone is better than one on all", "-", None,
-          "Not run: the budget went to the ablations of K, beta and lambda."),
+          "Not run: the budget was spent on the ablations of K, beta and lambda."),
     Claim("A19", "Table 1", "The reference policy's top 8 hold 97% of ground-truth tokens", "-",
           None, "The built-in task has dozens of right answers and no ground-truth text."),
 ]  # fmt: skip

@@ -252,14 +252,14 @@ CLAIMS = [
           "gains", "pi* of 10,000 random cases of six modes", infinite_samples),
     Claim("S2", "Theorem 2.2", "Eq. 4 is the policy that maximises Eq. 3",
           "Eq. 3 at Eq. 4's policy against one with less of a sampled wrong mode, random batches",
-          maximiser, "Eq. 3 has no maximum: A log pi of a wrong mode grows without end as pi goes "
-          "to 0 (errata, I4)."),
+          maximiser, "Eq. 3 has no maximum: A log pi of a wrong mode grows without bound as pi "
+          "goes to 0 (errata, I4)."),
     Claim("S3", "Theorem 2.3", "Z' is at least 1 + p(1 - p) / (beta sigma) times the probability "
           "gap", "20,000 random batches of eight", partition),
     Claim("S4", "sec. 2.4, Fig. 1", "Across estimators the policy collapses on one label",
           "share of seeds with 95% of the correct mass on one label, G = 8", estimators,
           "Groups that are all right have mean-shifted and normalised advantages of 0: once "
-          "success nears 1 these policies stand still, wherever they are."),
+          "success nears 1 these policies stop moving, wherever they are."),
     Claim("S5", "sec. 2.4", "Which label wins is random, by early sampling noise",
           "raw rewards, G = 8", lambda lab: at_each(RATES, lambda rate: winner(lab, rate))),
     Claim("S6", "sec. 2.4, Fig. 1", "A larger group delays collapse", SHARPNESS, delayed_by_size),
@@ -307,13 +307,13 @@ CLAIMS = [
     Claim("S22", "H, Fig. 5a", "IAC alone slows collapse (SGD)",
           f"{SHARPNESS}; GRPO less GRPO with IAC", iac,
           "IAC multiplies A > 0 by the number of failures, never by less than 1 in a "
-          "mixed group: for one query it is a larger step towards what was sampled."),
+          "mixed group: for one query it takes a larger step towards what was sampled."),
     Claim("S23", "H, Fig. 5c", "IAC alone slows collapse (AdamW)", f"{SHARPNESS}; GRPO less GRPO "
           "with IAC", lambda lab: iac(lab, optimizer="adamw")),
     Claim("S24", "H, Fig. 5b", "IAC with DLC comes to rest at a diverse policy (SGD)",
           "mu = 0.5, rate of the memory 1, G = 8",
           lambda lab: at_each(RATES, lambda rate: diverse(lab, "sgd", rate)),
-          "Start and learning rate of the memory are not published; here 0 and 1."),
+          "The memory's initial value and learning rate are not published; here they are 0 and 1."),
     Claim("S25", "H, Fig. 5d", "IAC with DLC comes to rest at a diverse policy (AdamW)",
           "the same", lambda lab: at_each(RATES, lambda rate: diverse(lab, "adamw", rate))),
     Claim("S26", "H, Fig. 5", "DLC adds diversity to IAC", f"{SHARPNESS}; IAC less IAC with DLC",
@@ -331,7 +331,7 @@ CLAIMS = [
           lambda lab: lab.better("1 less 0.5", "grpo+iac", "grpo+iac:alpha=0.5", "pass@1")
           + lab.better("1 less 0", "grpo+iac", "grpo", "pass@1")),
     Claim("S31", "I, Table 5", "IAC beats leaving out the easiest quarter of prompts", "-", None,
-          "Needs the base policy's success rate of every training prompt; not run."),
+          "Not run: this needs the base policy's success rate on every training prompt."),
     Claim("S32", "Table 4", "DLC adds to DAPO with IAC on language models", "-", None,
-          "Needs sampling from two language models at once, which rlvr does not have."),
+          "Not run: dlc.md has GRPO with IAC and DLC on the built-in task, without DAPO."),
 ]  # fmt: skip

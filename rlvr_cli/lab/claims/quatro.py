@@ -120,11 +120,12 @@ CLAIMS = [
               check.exact(f"delta {b:g} against {a:g}", (dual(b)["lam"] - dual(a)["lam"]).min(),
                           above=0.0) for a, b in pairwise(DELTAS)]),
     Claim("Q3", "sec. 3.3, Fig. 2", "The more completions are right, the smaller the update",
-          "delta 0.1, G = 8", magnitude, "True of the right ones; the wrong ones are pushed "
-          "harder, from 0.215 to 2.644 (errata, Q10)."),
+          "delta 0.1, G = 8", magnitude,
+          "That is true for the right ones; the wrong ones are pushed harder, from 0.215 to 2.644 "
+          "(errata, Q10)."),
     Claim("Q4", "Remark 3.2", "Groups of higher reward variance have a larger lambda",
           "delta 0.1, 1 to 7 right of 8", by_variance,
-          "Groups of one and of seven right have one variance and different lambda."),
+          "Groups with one and with seven right have the same variance and different lambdas."),
     Claim("Q5", "sec. 3.2", "The update stays within the trust region", "KL(new || old) of 500 "
           "random policies after 100 epochs on one group of 8", lambda lab: at_each(RATES, region)),
     Claim("Q6", "sec. 3.1", "It bounds the divergence better than clipping", "the same, paired",
@@ -140,7 +141,7 @@ CLAIMS = [
               c for o in ("grpo", GSPO, "dapo") for c in lab.better(
                   f"pass@1, less {o.partition(':')[0]}'s", quatro(0.1), o, "pass@1")]),
     Claim("Q9", "Table 1", "The gain grows with k", "built-in task, 20 steps", grows_with_k,
-          "GRPO leads at k = 1 and both near 100% at large k, where any lead has to shrink."),
+          "GRPO leads at k = 1 and both approach 100% at large k, where any lead must shrink."),
     Claim("Q10", "sec. 4.2", "A smaller delta trades Pass@1 for entropy", "built-in task, 20 steps",
           lambda lab: lab.better("pass@1, 0.1 less 0.001, points", quatro(0.1), quatro(0.001),
                                  "pass@1")
@@ -149,7 +150,7 @@ CLAIMS = [
           "built-in task, 20 steps", lambda lab: [
               c for d in DELTAS for o in (GSPO, "dapo", "cispo") for c in lab.better(
                   f"delta {d:g} less {o.partition(':')[0]}", quatro(d), o, "entropy")],
-          "GSPO has the paper's clip of 0.2 here, as in every claim of this paper. With its own "
+          "GSPO uses the paper's clip of 0.2 here, as in every claim of this paper. With its own "
           "of 3e-4 it keeps more entropy than delta 0.1 and 0.01 do."),
     Claim("Q12", "Table 3", "More different solutions than GRPO, GPG, GMPO and GSPO",
           "built-in task, 20 steps, UCC@16",
@@ -166,5 +167,6 @@ CLAIMS = [
           tenfold),
     Claim("Q16", "C.7", "It solves more prompts that the base policy never solves", "-", None,
           "On the built-in task the base policy solves every held-out prompt within 256 samples."),
-    Claim("Q17", "Table 4", "The gains carry over to code", "-", None, "No code task at hand."),
+    Claim("Q17", "Table 4", "The gains carry over to code", "-", None,
+          "There is no code task here."),
 ]  # fmt: skip

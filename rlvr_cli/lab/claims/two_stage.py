@@ -203,8 +203,8 @@ CLAIMS = [
           "P(a2) within 0.1 of that of all gradients, step 1500 (the paper's own claim is of "
           "language models: T17)",
           lambda lab: negative_only(lab, "a2", above=-0.1),
-          "Where a2 is sampled, a1 is the negative of the pair and its mass goes to the others in "
-          "proportion to what they have: a2 is never pulled up itself."),
+          "If a2 is sampled, a1 is the negative of the pair and its mass goes to the others in "
+          "proportion to what they have: a2 itself is never pulled up."),
     Claim("T17", "sec. 4.2, Fig. 2", "GRPO-N keeps up with GRPO in accuracy", "built-in task, 20 "
           "steps; less than 2 points behind", lambda lab: lab.better(
               "pass@1, points", "grpo+negative-only", "grpo", "pass@1", above=-2.0)),
@@ -213,9 +213,9 @@ CLAIMS = [
     Claim("T19", "sec. 1 and Table 1", "The base policy overtakes GRPO at large k",
           "built-in task, 20 steps, 256 samples of each of 43 prompts",
           lambda lab: large_k(lab, "grpo"),
-          "At 256 samples the base policy solves every prompt: nothing larger can be told."),
+          "At 256 samples the base policy solves every prompt, so nothing larger can be measured."),
     Claim("T20", "sec. 4.2, Fig. 2", "Entropy first falls and then rises with GRPO-N, GSPO, GSPO-N",
-          "-", None, "Needs runs of hundreds of steps with evaluations between."),
+          "-", None, "This needs runs of hundreds of steps with evaluations in between."),
     Claim("T21", "sec. 4.2, Table 1", "GRPO-N and GSPO-N do better out of domain at every k", "-",
           None, "The built-in task has one domain."),
 ]  # fmt: skip
