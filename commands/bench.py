@@ -21,10 +21,10 @@ from rlvr_cli.terminal import console
 @options.takes(given=config.BenchOptions)
 def command(
     given: dict[str, Any],
-    benchmarks: Annotated[str, typer.Argument(help="as in aime25,math500 or my.toml")],
+    benchmarks: Annotated[str, typer.Argument(help="names, as in aime25,math500, or my.toml")],
     model: options.Model = None,
     out: Annotated[
-        Path | None, typer.Option(help="the directory to make \\[default: bench/MODEL]")
+        Path | None, typer.Option(help="the directory to write \\[default: bench/MODEL]")
     ] = None,
     data: Annotated[
         list[str] | None, typer.Option(help="a copy of the data, as in gsm8k=DIR; repeatable")

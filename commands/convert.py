@@ -21,7 +21,7 @@ def command(
     model: Annotated[
         str, typer.Argument(help="a checkpoint, a run, a model's directory, GGUF file or hub name")
     ],
-    out: Annotated[Path, typer.Option(help="the directory to make")],
+    out: Annotated[Path, typer.Option(help="the directory to write")],
     dtype: Annotated[
         Literal["bfloat16", "float32"], typer.Option(help="dtype of the weights on disk")
     ] = "bfloat16",

@@ -36,7 +36,7 @@ def command(
     configuration: Annotated[
         Path | None, typer.Option("--config", help="the run's TOML file")
     ] = None,
-    nproc: Annotated[int, typer.Option(min=1, help="the run's processes, one a GPU")] = 1,
+    nproc: Annotated[int, typer.Option(min=1, help="the run's processes, one per GPU")] = 1,
     json: options.Json = False,
 ) -> None:
     from rlvr_cli import doctor

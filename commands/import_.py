@@ -22,7 +22,7 @@ from rlvr_cli.terminal import console, plural
 def command(
     columns: dict[str, Any],
     source: options.Files = None,
-    out: Annotated[Path, typer.Option(help="the directory to make")] = Path("imported"),
+    out: Annotated[Path, typer.Option(help="the directory to write")] = Path("imported"),
     prompts: Annotated[Path | None, typer.Option(help="the prompts that were answered")] = None,
     model: options.Model = None,
     json: options.Json = False,

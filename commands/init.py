@@ -20,7 +20,7 @@ from rlvr_cli.terminal import console
 def command(
     model: Annotated[str, typer.Option(help="the policy: a model directory, or a hub name")],
     data: Annotated[str, typer.Option(help="any source of `rlvr prompts`")],
-    heldout: Annotated[str | None, typer.Option(help="one to evaluate on")] = None,
+    heldout: Annotated[str | None, typer.Option(help="a source to evaluate on")] = None,
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("run.toml"),
     split: Annotated[str | None, typer.Option(help="split of the data set")] = None,
     heldout_split: Annotated[str | None, typer.Option(help="the split to evaluate on")] = None,

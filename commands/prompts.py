@@ -21,7 +21,7 @@ from rlvr_cli.terminal import console
 def command(
     images: dict[str, Any],
     sources: options.Sources,
-    out: Annotated[Path, typer.Option(help="the directory to make")] = Path("prompts"),
+    out: Annotated[Path, typer.Option(help="the directory to write")] = Path("prompts"),
     split: Annotated[str | None, typer.Option(help="split of the data set or task")] = None,
     layout: options.Layout = None,
     verifier: Annotated[str | None, typer.Option(help="the verifier of every prompt")] = None,

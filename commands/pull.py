@@ -17,7 +17,7 @@ from rlvr_cli.terminal import console
 
 def command(
     url: Annotated[str, typer.Argument(help="the source, as in s3://bucket/name")],
-    folder: Annotated[Path, typer.Argument(help="the directory to make")],
+    folder: Annotated[Path, typer.Argument(help="the directory to write")],
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.stores import pull

@@ -30,7 +30,9 @@ def command(
     typeset: Annotated[
         int, typer.Option(min=0, help="characters to typeset (Markdown, formulas, code)")
     ] = 500_000,
-    title: Annotated[str | None, typer.Option(help="default: the directories' names")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="the title \\[default: the directories' names]")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="rewrite it while runs train")] = False,
     interval: Annotated[
         float, typer.Option(min=1, help="with --watch: seconds between updates")

@@ -22,8 +22,8 @@ def command(
     model: Annotated[
         str, typer.Argument(help="a model directory or hub name, a checkpoint, a run, or `builtin`")
     ],
-    nproc: Annotated[int, typer.Option(min=1, help="servers, one a GPU")] = 1,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="of the first server")] = 8000,
+    nproc: Annotated[int, typer.Option(min=1, help="servers, one per GPU")] = 1,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="port of the first server")] = 8000,
     host: Annotated[str, typer.Option(help="0.0.0.0: all networks")] = "127.0.0.1",
     engine: Annotated[str, typer.Option(help="vLLM and its options, as in vllm:dtype=float32")] = (
         "vllm"

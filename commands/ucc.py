@@ -24,7 +24,9 @@ def command(
     source: options.Files = None,
     k: options.Ks = None,
     min_n: options.MinN = 1,
-    threshold: Annotated[str, typer.Option(help="above 0 up to 1, as in 0.6,0.8")] = "0.8",
+    threshold: Annotated[
+        str, typer.Option(help="similarity above 0 up to 1, as in 0.6,0.8")
+    ] = "0.8",
     linkage: options.Linkage = "single",
     similarity: Annotated[str, typer.Option(help="see `rlvr list similarities`")] = "tfidf",
     clusters: Annotated[Path | None, typer.Option(help="a JSON lines file to write")] = None,

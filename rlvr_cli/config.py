@@ -46,7 +46,7 @@ class RolloutOptions:
     GROUP: ClassVar[str] = SAMPLING
     num_generations: int = option(8, "completions per prompt", least=1, group=ESSENTIAL)
     max_new_tokens: int = option(256, "the longest completion, in tokens", least=1, group=ESSENTIAL)
-    temperature: float = option(1.0, "0 takes the likeliest token", least=0)
+    temperature: float = option(1.0, "sampling temperature; 0 takes the likeliest token", least=0)
     top_p: float = option(1.0, "nucleus sampling: keep this probability mass", least=1e-6, most=1)
     top_k: int = option(0, "sample from the likeliest tokens only; 0 means all", least=0)
     engine: str = option(
@@ -171,7 +171,7 @@ class UpdateOptions:
         "activation checkpointing: slower, less memory",
         group=MEMORY,
     )
-    weight_decay: float = option(0.0, "of AdamW", least=0)
+    weight_decay: float = option(0.0, "weight decay of AdamW", least=0)
     max_grad_norm: float = option(1.0, "clip the gradient's norm to this; 0 means never", least=0)
     old_logprobs: Literal["recompute", "rollout", "stored"] = option(
         "recompute", "where the old policy's log-probs come from (stored: a logprobs directory)"

@@ -14,7 +14,7 @@ import typer
 from rlvr_cli.cli import lists, options
 from rlvr_cli.terminal import console
 
-_SIAMESE = "of the held-out class, as in high,mid,low; without it a sweep leaves that class out"
+_SIAMESE = "of the held-out class, as in high,mid,low; a sweep leaves it out by default"
 
 
 def command(

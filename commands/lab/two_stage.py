@@ -20,10 +20,10 @@ _Rows = list[str] | None
 
 def command(
     algo: options.Algos = None,
-    rewards: Annotated[_Rows, typer.Option(help="of the actions, as in 0.5,1,0")] = None,
+    rewards: Annotated[_Rows, typer.Option(help="rewards, as in 0.5,1,0")] = None,
     initial: Annotated[_Rows, typer.Option(help="probabilities, as in 0.5,0.05,0.45")] = None,
     group_size: options.GroupSizes = None,
-    temperature: Annotated[str | None, typer.Option(help="of the policy, as in 1,5")] = None,
+    temperature: Annotated[str | None, typer.Option(help="temperatures, as in 1,5")] = None,
     optimizer: options.Optimizers = None,
     learning_rate: options.LearningRates = None,
     steps: options.Steps = 1500,

@@ -48,7 +48,7 @@ StageSeed = Annotated[
     typer.Option("--seed", min=0, help="every row's seed is a hash of this \\[default: 0]"),
 ]
 StageStep = Annotated[
-    int | None, typer.Option("--step", min=0, help="of the loop; part of every seed")
+    int | None, typer.Option("--step", min=0, help="step of the loop; part of every seed")
 ]
 StageTokens = Annotated[
     int | None,
@@ -83,17 +83,20 @@ Logprobs = Annotated[
 ]
 Model = Annotated[str | None, typer.Option(help="the policy: a model directory, or `builtin`")]
 StageAlgo = Annotated[
-    str | None, typer.Option("--algo", help="as in quatro:delta=0.05+kl \\[default: grpo]")
+    str | None,
+    typer.Option("--algo", help="the algorithm, as in quatro:delta=0.05+kl \\[default: grpo]"),
 ]
 Algos = Annotated[
     list[str] | None,
     typer.Option("--algo", help="objective and modifiers, as in grpo+iac; repeatable"),
 ]
-GroupSizes = Annotated[str | None, typer.Option("--group-size", help="samples a step, as in 4,16")]
+GroupSizes = Annotated[
+    str | None, typer.Option("--group-size", help="samples per step, as in 4,16")
+]
 Optimizers = Annotated[
     str | None, typer.Option("--optimizer", help="any of sgd,momentum,adam,adamw")
 ]
-LearningRates = Annotated[str | None, typer.Option("--learning-rate", help="as in 0.1,1")]
+LearningRates = Annotated[str | None, typer.Option("--learning-rate", help="rates, as in 0.1,1")]
 Steps = Annotated[int, typer.Option(min=1, help="updates of a policy")]
 Seeds = Annotated[int, typer.Option(min=1, help="policies per run, trained together")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="processes \\[default: one per core]")]
@@ -174,7 +177,9 @@ Power = Annotated[
     float | None,
     typer.Option(help="compute how many prompts would show this Pass@1 difference, as in 0.02"),
 ]
-Ks = Annotated[str | None, typer.Option("--k", help="as in 1,8,64; default: powers of two")]
+Ks = Annotated[
+    str | None, typer.Option("--k", help="values of k, as in 1,8,64 \\[default: powers of two]")
+]
 MinN = Annotated[
     int, typer.Option("--min-n", min=1, help="leave out prompts with fewer completions than this")
 ]
