@@ -64,6 +64,7 @@ EQUIVALENT = {
     ("terms/surrogate.py", "1e-08 -> 2e-08"): "both means agree to within rounding there",
     ("terms/surrogate.py", "power_B1.abs() > _SMALL_POWER -> GtE"): "as above",
     ("terms/ranking.py", "1e-09 -> 2e-09"): "what rounding leaves is far below either",
+    ("objectives/pass_at_k.py", "len(reward_G) < k -> LtE"): "one subset has no signal either way",
     ("objectives/nsr.py", "1.0 -> 2.0"): "the advantage of rows that leave the batch",
     ("objectives/psr.py", "1.0 -> 2.0"): "the advantage of rows that leave the batch",
     ("objectives/psr.py", "-1.0 -> without its sign"): "the advantage of rows that leave the batch",

@@ -208,3 +208,9 @@ def test_the_share_of_tokens_that_weigh_next_to_nothing_is_counted(kind, lost):
     result = objective.loss(algo, batch, objective.Totals(tokens=3, sequences=1, max_length=4))
     metrics = objective.token_metrics(algo, batch, result)
     assert (metrics["correction_lost"], metrics["correction_lost_among"]) == (lost, 3)
+
+
+def test_what_an_earlier_version_stored_has_no_lower_bound_and_is_not_normalised():
+    made_by = "grpo+is-correction:kind=tis,cap=2.0"
+    whole = "+is-correction:kind=tis,cap=2.0,low=0.0,normalize=false"
+    assert objective.canonical(made_by, made_by).endswith(whole)

@@ -127,3 +127,10 @@ def test_a_group_as_large_as_the_subset_has_no_signal(advantages):
 def test_a_subset_that_is_none_is_refused(option):
     with pytest.raises(UsageError, match="must be"):
         objective.build(f"pass-at-k:{option}")
+
+
+@pytest.mark.parametrize("form, is_alike", [("analytic", True), ("full", False)])
+def test_only_the_closed_form_gives_equal_rewards_equal_advantages(advantages, form, is_alike):
+    assert objective.build(f"pass-at-k:form={form}").is_alike == is_alike
+    wrong, _, beside, _ = advantages(f"pass-at-k:k=2,form={form}", [0, 0, 0, 1], 4)["advantage"]
+    assert (wrong == beside) == is_alike

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from rlvr_cli.algorithms import objective
+
 DEFAULTS = "reinforce:clip_low=0.2,clip_high=0.2,whiten=false"
 
 
@@ -53,3 +55,8 @@ def test_the_four_corners_of_the_clip(gains):
     gain = gains("reinforce", [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0])
     assert gain.value == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4, rel=1e-12)
     assert gain.slope == pytest.approx([0, 0.5 / 4, -1.5 / 4, 0], rel=1e-12)
+
+
+def test_what_an_earlier_version_stored_is_not_whitened():
+    made_by = "reinforce:clip_low=0.2,clip_high=0.2"
+    assert objective.canonical(made_by, made_by) == f"{made_by},whiten=false"
