@@ -69,7 +69,7 @@ def look(store: Store) -> Remote:
 
     An error where a push began and did not end, there or in a folder above, and where nothing is.
     """
-    for outer in (store, *store.above()):
+    for outer in () if store.is_page else (store, *store.above()):
         inner = store.url.removeprefix(outer.url).strip("/")
         try:
             files = _pushed(outer, inner, store)
@@ -229,7 +229,7 @@ def _fetch(remote: Remote, tree: Path, scratch: Path, on_bytes: OnBytes) -> list
         return True
 
     fetched = []
-    with ThreadPoolExecutor(listings.THREADS) as pool:
+    with ThreadPoolExecutor(remote.store.threads) as pool:
         try:
             for name, is_new in zip(remote.files, pool.map(one, remote.files), strict=True):
                 on_bytes(remote.files[name].size)

@@ -8,7 +8,6 @@ What is there already, of a push that was cut, is not sent again.
 """
 
 import contextlib
-import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -166,8 +165,7 @@ def _refuse_other(tree: Tree, store: Store, there: _There) -> None:
 def _differs(tree: Tree, store: Store, names: str) -> UsageError:
     return UsageError(
         f"`{store.shown}` holds something else than `{tree.folder}`{names}",
-        "choose another URL, or send what differs over it with "
-        f"`rlvr push {shlex.quote(str(tree.folder))} {shlex.quote(store.shown)} --update`",
+        "choose another URL, or send what differs over it: the same command with `--update`",
     )
 
 
@@ -207,7 +205,7 @@ def _send(tree: Tree, store: Store, names: list[str], on_bytes: OnBytes) -> None
         store.put(path, name)
         _require_state(path, tree.states[name], "while it was sent")
 
-    with ThreadPoolExecutor(listings.THREADS) as pool:
+    with ThreadPoolExecutor(store.threads) as pool:
         try:
             for name, _ in zip(names, pool.map(one, names), strict=True):
                 on_bytes(tree.listing.files[name].size)

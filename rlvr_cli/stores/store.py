@@ -5,6 +5,8 @@ cached between two looks: other processes and machines write to the same place.
 """
 
 import contextlib
+import logging
+import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -12,30 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.storage import disk
+from rlvr_cli.stores import refusals
+from rlvr_cli.stores.listing import THREADS
+from rlvr_cli.stores.refusals import EXTRAS
 from rlvr_cli.terminal import escape
 
 _URL = re.compile(r"([A-Za-z][\w+.-]+)((?:::[\w+.-]+)*):(/{1,3})(.*)", re.DOTALL)
-_EXTRAS = {
-    **dict.fromkeys(("s3", "s3a"), "s3"),
-    **dict.fromkeys(("gs", "gcs"), "gcs"),
-    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "azure"),
-}
-_CREDENTIALS = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and AWS_ENDPOINT_URL "
-    "of a service other than AWS; FSSPEC_S3_ANON=true reads a public bucket",
-    "gcs": "log in with `gcloud auth application-default login`, or set "
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "azure": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-}
-_REFUSED = re.compile(
-    r"credential|permission|access ?denied|forbidden|unauthori[sz]ed|InvalidAccessKeyId|"
-    r"SignatureDoesNotMatch|authenticat|account_name",
-    re.IGNORECASE,
-)
-_NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|container does not exist", re.I)
 _PIECE = 8 * 2**20  # bytes; so many are in memory for each file that is sent
+# Others than these and the asynchronous ones may mix up the answers of two threads: paramiko does.
+_SHARED = ("hf", "file", "local", "memory", "webdav", "dav")
+# Each says the same as the error that follows, many times and with a traceback.
+_LOGGERS = ("asyncssh", "azure", "gcsfs", "google", "paramiko", "s3fs")
+# gcsfs would ask for the kind of a bucket each time, and hold 0.3 GB of each large file in memory.
+_GCSFS = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false", "DEFAULT_GCSFS_CONCURRENCY": "1"}
 _STATES = (
     *("ETag", "etag", "md5Hash", "content_md5", "generation", "version_id", "oid", "blob_id"),
     *("mtime", "LastModified", "last_modified", "updated", "created", "Last-Modified"),
@@ -69,7 +62,7 @@ def url_of(value: object) -> str | None:
 def _schemes() -> list[str]:
     import fsspec
 
-    return [*fsspec.available_protocols(), *_EXTRAS]
+    return [*fsspec.available_protocols(), *EXTRAS]
 
 
 def at(url: str) -> "Store":
@@ -102,12 +95,16 @@ class Store:
                 "write s3://BUCKET/..., gs://..., az://... or hf://...",
             )
         place = self.url.partition("://")[2].rstrip("/")
-        if "/" not in place and self._scheme in _EXTRAS:
+        if "/" not in place and self._scheme in EXTRAS:
             raise UsageError(
                 f"`{self.shown}` is a bucket, not a place in it" if place
                 else f"`{self.shown}` names no bucket",
                 f"name a place, as in {self.shown if place else self._scheme + '://BUCKET'}/NAME",
             )  # fmt: skip
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        for name, value in _GCSFS.items():
+            os.environ.setdefault(name, value)
         with self.guarding("opened"):
             fs, path = fsspec.core.url_to_fs(self.url)
             with contextlib.suppress(AttributeError):
@@ -119,19 +116,32 @@ class Store:
         """The last part of its path, without a revision of the Hub."""
         return posixpath.basename(self._path).partition("@")[0] or "store"
 
+    @property
+    def threads(self) -> int:
+        """How many files may go there or come from there at the same time."""
+        is_shared = self._fs.async_impl or self._scheme in _SHARED
+        return THREADS if is_shared else 1
+
     def require_files(self) -> None:
         """An error for what is written in commits, or not at all."""
-        if self._scheme in ("hf", "http", "https"):
+        if self.is_page:
+            raise UsageError(f"`{self.shown}` is only read from", "push to s3://, gs:// or az://")
+        if self._scheme == "hf":
             raise UsageError(
                 f"`{self.shown}` takes no files one by one",
                 "upload to the Hub with `hf upload USER/NAME DIR`, or a policy with "
                 "`rlvr convert POLICY --out model --push USER/NAME`",
             )
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a file of the web, which has no folders; its URL may end in a query."""
+        return self._scheme in ("http", "https")
+
     def above(self) -> Iterator["Store"]:
         """The folders that it lies in, the nearest first; none where they are no folders."""
         url, path = self.url, self._path
-        if self._scheme in ("hf", "http", "https"):
+        if self._scheme == "hf" or self.is_page:
             return
         while (outer := posixpath.dirname(path)) not in ("", "/", path) and "/" in path:
             url, path = posixpath.dirname(url), outer
@@ -143,8 +153,7 @@ class Store:
             try:
                 return bytes(self._fs.cat_file(f"{self._path}/{name}"))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-                if _NO_BUCKET.search(str(error)):
-                    raise
+                refusals.require_absent(error)
                 return None
 
     def write(self, name: str, data: bytes) -> None:
@@ -153,16 +162,19 @@ class Store:
             self._fs.pipe_file(f"{self._path}/{name}", data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Writes a small file that is not there; False if it is, also since this moment."""
+        """Writes a small file that is not there; False if it is.
+
+        S3, Google Cloud and Azure have no file that came in this moment either.
+        """
+        if self.read(name) is not None:  # some have never heard of `mode`
+            return False
         with self.guarding("written"):
             self._make_folder(name)
             try:
                 self._fs.pipe_file(f"{self._path}/{name}", data, mode="create")
             except FileExistsError:
                 return False
-            except (NotImplementedError, TypeError):  # of a store without conditional writes
-                if self.read(name) is not None:
-                    return False
+            except (NotImplementedError, TypeError):
                 self._fs.pipe_file(f"{self._path}/{name}", data)
         return True
 
@@ -173,9 +185,9 @@ class Store:
     def put(self, source: Path, name: str) -> None:
         """Sends a file, in pieces; an empty name is that of the place itself."""
         pieces: dict[str, int] = {}
-        if _EXTRAS.get(self._scheme) in ("s3", "gcs"):  # which may have 10,000 of them
+        if EXTRAS.get(self._scheme) in ("s3", "gcs"):  # which may have 10,000 of them
             pieces["chunksize"] = -(-max(_PIECE, source.stat().st_size // 9000) // _PIECE) * _PIECE
-        if _EXTRAS.get(self._scheme) == "s3":
+        if EXTRAS.get(self._scheme) in ("s3", "azure"):  # each in memory
             pieces["max_concurrency"] = 2
         size = source.stat().st_size
         before = Store(self.url, self._fs, self._at(name)).file() if size > _PIECE else None
@@ -194,9 +206,11 @@ class Store:
     def get(self, name: str, target: Path) -> None:
         """Fetches a file; an empty name is that of the place itself.
 
-        s3fs would hold half a GB of each large file in memory, and begins none again where it was.
+        s3fs would hold half a GB of each large file in memory, and begins none again where it was;
+        adlfs as much.
         """
-        streams = {"max_concurrency": 1} if _EXTRAS.get(self._scheme) == "s3" else {}
+        has_pieces = EXTRAS.get(self._scheme) in ("s3", "azure")
+        streams = {"max_concurrency": 1} if has_pieces else {}
         with self.guarding("read"):
             self._fs.get_file(self._at(name), str(target), **streams)
 
@@ -207,10 +221,16 @@ class Store:
             try:
                 found = self._fs.info(self._path)
             except (FileNotFoundError, NotADirectoryError) as error:
-                if _NO_BUCKET.search(str(error)):
-                    raise
+                refusals.require_absent(error, is_page=self.is_page)
                 return None
-        return _found(found) if found["type"] == "file" else None
+        if found["type"] != "file":
+            return None
+        if self.is_page and found.get("mimetype") == "text/html":
+            raise DataError(
+                f"`{self.shown}` is a web page, not a file",
+                "name the file itself; of the Hub as in hf://datasets/USER/NAME/FILE",
+            )
+        return _found(found)
 
     def files(self) -> dict[str, Found]:
         """All files below it by their relative names; none where there is nothing."""
@@ -219,8 +239,7 @@ class Store:
             try:
                 found = self._fs.find(self._path, detail=True)
             except (FileNotFoundError, NotADirectoryError) as error:
-                if _NO_BUCKET.search(str(error)):
-                    raise
+                refusals.require_absent(error)
                 return {}
         return {
             self._relative(name): _found(info)
@@ -242,7 +261,7 @@ class Store:
 
     def _make_folder(self, name: str) -> None:
         """Makes the folder of a file where the store has such; buckets are never made."""
-        if self._scheme not in _EXTRAS:
+        if self._scheme not in EXTRAS:
             self._fs.makedirs(posixpath.dirname(self._at(name)), exist_ok=True)
 
     @contextlib.contextmanager
@@ -254,29 +273,7 @@ class Store:
             raise
         except Exception as error:
             disk.refuse(error)
-            raise self._explained(error, what) from error
-
-    def _explained(self, error: Exception, what: str) -> UserError:
-        said = escape.redacted(f"{type(error).__name__}: {first_line(error)}")
-        extra = _EXTRAS.get(self._scheme, "")
-        if isinstance(error, ImportError):
-            install = f"pip install 'rlvr[{extra}]'" if extra else f"install it: {said}"
-            return UsageError(f"`{self._scheme}://` needs a package that is not installed", install)
-        if _NO_BUCKET.search(str(error)):
-            return DataError(
-                f"the bucket of `{self.shown}` does not exist", "check its name, or make it"
-            )
-        if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
-            hint = _CREDENTIALS.get(extra, "check the credentials that its library reads")
-            return UserError(
-                f"`{self.shown}` cannot be {what} with these credentials: {said}", hint
-            )
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            return DataError(f"`{self.shown}` cannot be {what}: {said}", "check the URL")
-        return UserError(
-            f"`{self.shown}` cannot be {what}: {said}",
-            "check the connection and run the same command again: what has arrived is kept",
-        )
+            raise refusals.explained(error, self.url, what) from error
 
 
 def _found(info: dict[str, Any]) -> Found:

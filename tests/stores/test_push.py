@@ -125,7 +125,7 @@ def test_another_content_is_refused_and_replaced_only_if_asked(bucket, tree):
     (tree / "b.txt").unlink()
     with pytest.raises(UsageError, match=r"holds something else than .*: a\.txt, b\.txt") as error:
         send(tree, url)
-    assert f"rlvr push {tree} {url} --update" in error.value.hint
+    assert "the same command with `--update`" in error.value.hint
     assert bucket.read("tree/a.txt") == b"this is a.txt"
     bucket.sent()
     assert send(tree, url, update=True).kept == 1

@@ -1,0 +1,75 @@
+"""What a store's library raised, as one line that says what to do."""
+
+import re
+
+from rlvr_cli.errors import DataError, UsageError, UserError, first_line
+from rlvr_cli.terminal import escape
+
+EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "azure"),
+}
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and AWS_ENDPOINT_URL "
+    "of a service other than AWS; FSSPEC_S3_ANON=true reads a public bucket",
+    "gcs": "log in with `gcloud auth application-default login`, or set "
+    "GOOGLE_APPLICATION_CREDENTIALS; FSSPEC_GS_TOKEN=anon reads a public bucket",
+    "azure": "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and "
+    "AZURE_STORAGE_ACCOUNT_KEY, or log in with `az login`",
+}
+_PACKAGES = {
+    **dict.fromkeys(("sftp", "ssh"), "sshfs"),
+    **dict.fromkeys(("webdav", "dav"), "webdav4"),
+}
+# What an fsspec file system lacks that the URL does not hold: fsspec takes it from the environment.
+_ARGUMENT = re.compile(r"__init__\(\) missing \d+ required positional arguments?: '(\w+)'")
+_REFUSED = re.compile(
+    r"credential|permission|access ?denied|forbidden|unauthori[sz]ed|InvalidAccessKeyId|"
+    r"SignatureDoesNotMatch|authenticat|not authori[sz]ed|Anonymous caller|"
+    r"account_name|connection string",
+    re.IGNORECASE,
+)
+_NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|container does not exist", re.I)
+
+
+def require_absent(error: Exception, *, is_page: bool = False) -> None:
+    """The error again if the bucket is what was not found, or a page for another reason than that.
+
+    fsspec says of each page that it could not open that it was not found.
+    """
+    cause = error.__cause__
+    if is_page and cause is not None and getattr(cause, "status", None) not in (404, 410):
+        raise cause
+    if _NO_BUCKET.search(str(error)):
+        raise error
+
+
+def explained(error: Exception, url: str, what: str) -> UserError:
+    """The error to raise where a place cannot be `what`: opened, read or written."""
+    scheme, place = url.partition("://")[0].lower(), escape.redacted(url)
+    said = escape.redacted(f"{type(error).__name__}: {first_line(error)}")
+    extra = EXTRAS.get(scheme, "")
+    if isinstance(error, ImportError):
+        return _missing(scheme, first_line(error))
+    if found := _ARGUMENT.search(str(error)):
+        variable = f"FSSPEC_{scheme}_{found[1]}".upper()
+        return UsageError(f"`{place}` needs a `{found[1]}`", f"set {variable}")
+    is_lost = extra in ("gcs", "azure") and isinstance(error, FileNotFoundError)
+    if (is_lost and what == "written") or _NO_BUCKET.search(str(error)):
+        return DataError(f"the bucket of `{place}` does not exist", "check its name, or make it")
+    if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
+        hint = _CREDENTIALS.get(extra, "check the credentials that its library reads")
+        return UserError(f"`{place}` cannot be {what} with these credentials: {said}", hint)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return DataError(f"`{place}` cannot be {what}: {said}", "check the URL")
+    return UserError(
+        f"`{place}` cannot be {what}: {said}",
+        "check the connection and run the same command again: what has arrived is kept",
+    )
+
+
+def _missing(scheme: str, said: str) -> UsageError:
+    package = f"rlvr[{EXTRAS[scheme]}]" if scheme in EXTRAS else _PACKAGES.get(scheme)
+    hint = f"pip install '{package}'" if package else f"install it: {said}"
+    return UsageError(f"`{scheme}://` needs a package that is not installed", hint)
