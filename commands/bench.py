@@ -1,8 +1,9 @@
-"""Measures a model on benchmarks: prompts, rollout, score, Pass@k, UCC@k and a report at once.
+"""Measures a model on benchmarks in one command.
 
-`rlvr list benchmarks` names the built-in benchmarks; a TOML file defines one of your own. Options
-that you do not give take the benchmark's values. The data comes from the Hub, or from copies that
-you name with `--data` or `--data-dir`. Run the same command again to resume.
+It makes prompts, samples and scores them, and computes Pass@k, UCC@k and a report. `rlvr list
+benchmarks` names the built-in benchmarks; a TOML file defines one of your own. Options that you do
+not give take the benchmark's values. The data comes from the Hub, or from copies that you name with
+`--data` or `--data-dir`. Run the same command again to resume.
 
     rlvr bench aime25,math500,gpqa-diamond,humaneval --model MODEL -n 16 --allow-code-execution
 """

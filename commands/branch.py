@@ -1,9 +1,9 @@
-"""Starts new runs from one step of a run, with another objective, another verifier, or both.
+"""Starts new runs from one step of a stored run.
 
-Makes one run directory for each `--algo` and `--verifier`. Each shares, by hard links, what RUN
-stored up to step `--at` and the completions of the next step; these are scored again if the
-verifier is different. Nothing is sampled or trained. The commands to paste are printed on stderr,
-and the new directories on stdout, one a line.
+The new runs have another objective, another verifier, or both: one for each `--algo` and
+`--verifier`. Each shares, by hard links, what RUN stored up to step `--at` and the completions of
+the next step; these are scored again if the verifier is different. Nothing is sampled or trained.
+The commands to paste are printed on stderr, and the new directories on stdout, one a line.
 
     rlvr branch runs/quatro --at 60 --steps 100 --algo dapo --algo gspo --out runs/from-60
 """

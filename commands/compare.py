@@ -1,4 +1,4 @@
-"""Compares runs on the same prompts: paired differences, prompts gained, where Pass@k crosses.
+"""Compares runs on the same prompts, with paired intervals.
 
 Takes two or more run directories of train (their last evaluations), scores directories, or files
 of other tools, and compares each with the first on the prompts that all of them share: the same

@@ -1,9 +1,10 @@
-"""Writes the weights of a checkpoint, or of any model that transformers loads, ready to serve.
+"""Writes only the weights of a model, ready to serve.
 
-Copies the tokenizer, chat template and generation config too. Merges adapters into their base and
-dequantises GGUF files (`pip install 'rlvr[gguf]'`). For a run it takes the newest checkpoint. It
-keeps the declared end-of-text ids and adds the tokenizer's own. `--push` uploads the directory to
-the Hugging Face Hub, as the user of `hf auth login` or HF_TOKEN.
+Takes a checkpoint, a run (its newest checkpoint), or any model that transformers loads. Copies the
+tokenizer, chat template and generation config too. Merges adapters into their base and dequantises
+GGUF files (`pip install 'rlvr[gguf]'`). Keeps the declared end-of-text ids and adds the
+tokenizer's own. `--push` uploads the directory to the Hugging Face Hub, as the user of `hf auth
+login` or HF_TOKEN.
 
     rlvr convert runs/gsm8k/steps/000100/update --out model
 """

@@ -1,7 +1,8 @@
-"""Measures oracle coverage: the share of a known solution's tokens among a policy's top K.
+"""Measures how many solution tokens are in a policy's top K.
 
-Uses teacher forcing over a file of prompts and solutions (APO, table 1). It shows how much of valid
-reasoning a policy would lose if only its K likeliest tokens were kept.
+This is oracle coverage (APO, table 1), by teacher forcing over a file of prompts and known
+solutions. It shows how much of valid reasoning a policy would lose if only its K likeliest tokens
+were kept.
 
     rlvr coverage demo/prompts --model builtin --k 1,4
 """

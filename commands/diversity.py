@@ -1,4 +1,4 @@
-"""Measures how different a prompt's completions are: n-grams, similarities, answers, entropies.
+"""Measures how different a prompt's completions are.
 
 Reports 1 - Self-BLEU-4, distinct-n, the entropy of the extracted answers, the mean similarity of
 pairs, lengths and the truncated share, over all completions of a prompt, right or wrong.

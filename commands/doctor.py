@@ -1,4 +1,4 @@
-"""Finds problems before you start: on this machine, with a model, in the data.
+"""Finds problems with the machine, the model or the data.
 
 Given a prompts, rollouts or scores directory, or a file of prompts, it checks the golds, ids and
 texts, and with --model also the lengths and the end-of-text ids. Without one it lists what this

@@ -1,11 +1,12 @@
-"""Computes exact Pass@k and Maj@k for every k, with confidence intervals over prompts.
+"""Computes exact Pass@k and Maj@k, with intervals.
 
     Pass@k = 1 - C(n - c, k) / C(n, k), per prompt, then the mean over prompts
 
 Reads a scores directory, or JSONL, Parquet or CSV files of any tool (a file, a directory or a
 quoted pattern), one completion or one list a row. Completions without a verdict are excluded and
 counted. Maj@k needs extracted answers: it is the chance that the commonest of k answers is right,
-and `--equality` decides which wrong ones are equal. `--power 0.02`: prompts to show that change.
+and `--equality` decides which wrong ones are equal. Intervals are over prompts. `--power 0.02` says
+how many prompts would show that change.
 
     rlvr eval-passk demo/scores --k 1,4,8 --plot
 """

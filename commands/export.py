@@ -1,4 +1,4 @@
-"""Writes completions and their scores in the formats of other tools.
+"""Exports completions and scores for other tools.
 
 The formats are JSON lines and those of other tools (`rlvr list formats`). Each row holds all that
 the directory and its inputs know about a completion.

@@ -1,4 +1,4 @@
-"""Looks at a model and data, and writes a commented run.toml for them.
+"""Writes a commented run.toml for your model and data.
 
 It measures the prompts with the model's tokenizer, finds the verifier for the golds, and chooses
 lengths, batches and steps that fit into the memory of this machine, or of the GPUs that you

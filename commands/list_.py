@@ -1,4 +1,4 @@
-"""Lists everything that has a name: objectives, recipes, verifiers, benchmarks, layouts, templates.
+"""Lists objectives, recipes, verifiers and all other names.
 
 One list alone also shows every option with its default, and the objective of each recipe. Entries
 from an installed package name that package. Name an entry to show it alone, or a spec to show code

@@ -1,8 +1,8 @@
-"""Trains DLC's memory model on the completions of a step, and stores all that exact resume needs.
+"""Trains DLC's memory model on a step's completions.
 
 The memory model comes from the rollouts, which were sampled from the policy minus this model. The
-trained one is stored in the `_checkpoint` folder of the new directory;
-`rlvr rollout --memory-model` takes either path.
+trained one is stored in the `_checkpoint` folder of the new directory, with all that exact resume
+needs; `rlvr rollout --memory-model` takes either path.
 
     rlvr rollout demo/prompts --memory-model auto --out dlc/rollouts -n 8 --max-new-tokens 16
     rlvr memory-step dlc/rollouts

@@ -1,7 +1,8 @@
-"""Downloads a directory, a run, a policy or a file from a store, and verifies every file.
+"""Downloads a run, policy or directory, and verifies it.
 
-Files that `rlvr push` sent are verified by sha256; in other directories of shards only the parts
-are. The directory appears once it is complete. An interrupted download resumes.
+Also takes a single file. Files that `rlvr push` sent are verified by sha256; in other directories
+of shards only the parts are. The directory appears once it is complete. An interrupted download
+resumes.
 
     rlvr pull s3://bucket/demo demo
 """

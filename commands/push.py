@@ -1,8 +1,9 @@
-"""Uploads a directory, a run, a policy or a file to a store: S3, Google Cloud, Azure and others.
+"""Uploads a run, policy or directory to an object store.
 
-The URL is one that fsspec opens; its library finds the credentials. An interrupted upload resumes
-without sending a file twice, and readers never see half a directory. If something else is there
-already, the command stops unless you give `--update`.
+Stores are S3, Google Cloud, Azure and others; a single file works too. The URL is one that fsspec
+opens; its library finds the credentials. An interrupted upload resumes without sending a file
+twice, and readers never see half a directory. If something else is there already, the command
+stops unless you give `--update`.
 
     rlvr push demo s3://bucket/demo
 """

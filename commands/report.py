@@ -1,8 +1,8 @@
-"""Writes one HTML file about runs and scores: figures, curves, examples, lineage.
+"""Writes one HTML page about runs and their completions.
 
-Takes run directories of train (the first and last evaluation of one run, or the last of each of
-several) and directories with scores. The file needs no network, reads well on a phone and prints.
-With `--watch` it is written again while the runs train, and an open page reloads itself.
+The page has figures, curves, examples and lineage, needs no network, and fits a phone. Takes run
+directories of train (the first and last evaluation of one, or the last of each of several) and
+scores. With `--watch` it is written again while the runs train, and an open page reloads itself.
 
     rlvr report runs/grpo runs/quatro --out report.html
 """

@@ -1,4 +1,4 @@
-"""Verifies completions: each gets a reward, or a status that says why it has none.
+"""Verifies completions: each gets a reward, or a status.
 
 If the verifier itself fails, the row has a status and a null reward, never a 0. To score again with
 another verifier, give another `--out`: nothing is sampled again. You can add verifiers up

@@ -1,11 +1,11 @@
-"""Serves a policy with vLLM, one server a GPU, for rollouts on this machine or on others.
+"""Serves a policy with vLLM, one server per GPU.
 
-The policy is a model, a checkpoint, a run (its newest checkpoint), or `builtin`, the tiny one of
-the demo. Each server speaks the OpenAI protocol below /v1. The command prints the
-`--engine openai:url=...` that samples from the servers. They return token ids and the log-probs
-of the distribution that is sampled from, report a digest of the policy that they hold, and load
-the weights of another checkpoint without a restart if a rollout asks with `load=true`. Each server
-has its own port, counting from --port.
+The servers answer rollouts of this machine or of others. The policy is a model, a checkpoint, a run
+(its newest checkpoint), or `builtin`, the tiny one of the demo. Each server speaks the OpenAI
+protocol below /v1, on its own port, counting from --port. The command prints the
+`--engine openai:url=...` that samples from them. They return token ids and the log-probs of the
+distribution that is sampled from, report a digest of the policy that they hold, and load the
+weights of another checkpoint without a restart if a rollout asks with `load=true`.
 
     rlvr serve builtin --engine vllm:max_length=64,cache_gib=0.1
 """

@@ -1,8 +1,9 @@
-"""Sends a run's figures and a few completions to a tracker, during or after training.
+"""Sends a run's figures to a tracker, such as wandb.
 
-It only reads the run directory, so it never disturbs the run, and it sends each step once: stop it
-and start it again as you like, even if the run was resumed. It ends when the run does; `--once`
-sends what is there now. `rlvr train --track trackio` starts it with the run.
+It also sends a few completions, during or after training. It only reads the run directory, so it
+never disturbs the run, and it sends each step once: stop it and start it again as you like, even if
+the run was resumed. It ends when the run does; `--once` sends what is there now. `rlvr train
+--track trackio` starts it with the run.
 
     rlvr track runs/quatro --to tensorboard
 """

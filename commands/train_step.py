@@ -1,9 +1,9 @@
-"""Updates a policy on advantages, and stores all that exact resume needs.
+"""Updates a policy on the advantages of a step.
 
 It finds the rollouts and the policy in the lineage of the advantages. The new policy is stored in
-the `_checkpoint` folder of the new directory; `--model` takes either path. The advantages of
-several directories make one update. With `--follow RUN` it is the trainer of a run that other
-processes sample and score.
+the `_checkpoint` folder of the new directory, with all that exact resume needs; `--model` takes
+either path. The advantages of several directories make one update. With `--follow RUN` it is the
+trainer of a run that other processes sample and score.
 
     rlvr train-step demo/advantages --learning-rate 2e-4
 """

@@ -1,4 +1,4 @@
-"""Computes UCC@k: how many different correct completions k samples find.
+"""Computes UCC@k: different correct completions among k.
 
     UCC@k = sum_j (1 - C(n - s_j, k) / C(n, k)), s_j the size of cluster j
 

@@ -1,4 +1,4 @@
-"""Shows completions in the terminal, of one run or of two side by side.
+"""Shows completions in the terminal, or two runs side by side.
 
 Takes a run of train (its evaluations, the last one first), rollouts or scores, a folder that
 contains them, or files of other tools as they are: JSONL, Parquet or CSV, one completion or one

@@ -1,3 +1,3 @@
-"""Reinforcement learning with verifiable rewards, one command a stage, Parquet in between."""
+"""Reinforcement learning with verifiable rewards, one command per stage, Parquet in between."""
 
 __version__ = "0.1.0"

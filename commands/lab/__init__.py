@@ -1,1 +1,1 @@
-"""Runs the papers' small systems: their figures, identities and a ledger of claims."""
+"""Reproduces the papers' small systems, figures and claims."""

@@ -1,7 +1,7 @@
-"""Tests the claims of five papers, and writes which of them hold here.
+"""Tests the claims of five papers at small scale.
 
 It trains the small systems, reads what language models did on the built-in task, and writes a page
-of Markdown. The bounds of every test are in the code.
+of Markdown that says which claims hold. The bounds of every test are in the code.
 
     rlvr lab claims --only S9,T5 --out claims.md
 """

@@ -1,4 +1,4 @@
-"""Tests the softmax identities of APO and two-stage training, and recovery from a collapse.
+"""Tests the softmax identities of APO and two-stage training.
 
 Lemma 1, Theorem 1 and C.4 of two-stage (arXiv:2510.04028); eq. 2 and 20, B.1 to B.4 of Anchored
 Policy Optimization: one update of random policies against each formula, the expected update

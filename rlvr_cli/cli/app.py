@@ -152,7 +152,7 @@ def _root(
         False, "--version", is_eager=True, callback=_show_version, help="print the version"
     ),
 ) -> None:
-    """Reinforcement learning with verifiable rewards, one command a stage."""
+    """Reinforcement learning with verifiable rewards, one command per stage."""
 
 
 def main(launcher: int | None = None) -> None:
