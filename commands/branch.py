@@ -35,16 +35,16 @@ def command(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.loop import branching, laying
+    from rlvr_cli.loop import branch_directories, branching
 
     plan = branching.plan(
         run, at, out, algos=algo or [], verifiers=verifier or [], steps=steps,
         allow_code=allow_code,
     )  # fmt: skip
-    laid = laying.lay(plan, out, copy=copy)
-    console.remark("branch", *laying.remarks(plan, laid))
+    created = branch_directories.create(plan, out, copy=copy)
+    console.remark("branch", *branch_directories.remarks(plan, created))
     if json:
-        return console.result(out, laying.summary(plan, laid), as_json=True)
+        return console.result(out, branch_directories.summary(plan, created), as_json=True)
     console.say("train them:")
     for branch in plan.branches:
         console.say(f"  {branch.command}")

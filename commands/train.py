@@ -42,9 +42,9 @@ def command(
     places: Any = None,
 ) -> None:
     from rlvr_cli.loop import display
-    from rlvr_cli.tracking import beside
+    from rlvr_cli.tracking import process as tracker_process
 
-    beside.check(track)
+    tracker_process.check(track)
     given = {"train": train, "rollout": rollout, "train_step": train_step}
     files, given["memory_step"] = [configuration] if configuration else [], memory_step
     out, chosen = display.configuration(out, files, given, recipe)

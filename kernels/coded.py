@@ -131,7 +131,7 @@ def attend(
     length = cache.keys_BKLD.shape[2]
     if len(position_B) and not position_B.is_cuda:  # where the host need not wait
         last = int(position_B.max())
-        length = (last // attention.BLOCK + 1) * attention.BLOCK  # in whole blocks: a row's bits
+        length = (last // attention.BLOCK + 1) * attention.BLOCK  # in full blocks: a row's bits
     keys_BKLD, values_BKLD = cache.read(length, wide)
     attended_BHD = attention.attend(
         query_BHD.to(wide), key_BKD.to(wide), value_BKD.to(wide), keys_BKLD, values_BKLD,

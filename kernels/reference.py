@@ -84,7 +84,7 @@ def top_k(
     softcap: float | None = None,
     vocabulary: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The ids [N, K] of the k likeliest tokens and their log-probs over the whole vocabulary.
+    """The ids [N, K] of the k likeliest tokens and their log-probs over the full vocabulary.
 
     Likeliest first, of equals the lower id first. In nats, float32 or wider, computed in chunks
     of rows. A row with a NaN among its logits has NaN log-probs.

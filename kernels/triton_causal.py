@@ -1,4 +1,6 @@
-"""The attention of whole prompts, block by block from the first position, whatever is beside them.
+"""The attention of complete prompts, block by block from the first position.
+
+The result of a prompt does not depend on the others of its batch.
 
 Shapes: P prompts, S positions of the longest, H query heads, K key heads, D head size.
 """

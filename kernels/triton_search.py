@@ -94,7 +94,7 @@ def threshold(  # type: ignore[no-untyped-def]
 
     `top` is the largest logit. At `low` enough is kept, at `high` too little. Each pass has eight
     thresholds between them, the first ones steps of two powers of two below the largest logit,
-    until at most CAP logits lie between.
+    until at most CAP logits are between.
     """
     if not COUNT:
         sums = tl.zeros((BLOCK,), tl.int64)

@@ -186,7 +186,7 @@ def top_k(
 ) -> tuple[Tensor, Tensor]:
     """See `reference.top_k`; k is 64 at most.
 
-    A likeliest token lies in one of the k groups of 32 columns with the largest logits: one pass
+    A likeliest token is in one of the k groups of 32 columns with the largest logits: one pass
     over the head finds them, and only their logits are computed again.
     """
     size = checks.logits(hidden_NH, head_VH, bias_V, temperature, softcap, vocabulary)

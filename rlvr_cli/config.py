@@ -310,9 +310,9 @@ def group(kind: type, option: dataclasses.Field[Any]) -> str:
 
 
 def earlier(kind: type) -> dict[str, Any]:
-    """What is meant where an earlier version stored nothing of an option."""
-    stated = {f.name: f.metadata["earlier"] for f in fields(kind)}
-    return {name: value for name, value in stated.items() if value is not None}
+    """The values of options that earlier versions did not store."""
+    values = {f.name: f.metadata["earlier"] for f in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def make(kind: type, given: dict[str, Any], stored: dict[str, Any] | None = None) -> Any:

@@ -55,7 +55,7 @@ class TooManyErrors(UserError):
 
 
 class Interrupted(UserError):
-    """The stage was stopped; running it again goes on where it stopped."""
+    """The stage was stopped; running it again resumes it."""
 
     exit_code = INTERRUPTED
 
@@ -74,9 +74,9 @@ class ReaderGone(UserError):
 
 
 class Advice(UserWarning):
-    """What may go wrong; it is said in one line, and the command goes on."""
+    """A possible problem: it is printed in one line, and the command continues."""
 
 
 def first_line(error: BaseException) -> str:
-    """What another library's error says, short enough to stand within a line of ours."""
+    """The first line of another library's error, short enough to be part of one of ours."""
     return str(error).strip().partition("\n")[0][:200]

@@ -62,7 +62,7 @@ class Isolated:
     reads: tuple[str, ...] = ()  # the keys of `extra` that `judge` reads; "prompt" is the text
     imports: tuple[str, ...] = ()  # modules worth loading before its process is forked
     runs_code: bool = False  # whether it executes what a model wrote
-    is_pure: bool = True  # whether `version` is all, so that a verdict of another run stands
+    is_pure: bool = True  # whether `version` decides its verdicts, so that they may be reused
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Remote:
     reads: tuple[str, ...] = ()  # the keys of `extra` that are asked about; "prompt" is the text
     columns: tuple[str, ...] = ()  # those of them that a prompt must have
     needs_answer: bool = True  # whether a prompt must have a gold
-    is_pure: bool = True  # whether `version` is all, so that a verdict of another run stands
+    is_pure: bool = True  # whether `version` decides its verdicts, so that they may be reused
 
 
 Equality = Callable[[str], str] | Literal["text", "none"]
@@ -312,7 +312,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Tracked:
-    """What a tracker knows of a run that it has begun or found again."""
+    """What a tracker knows of a run that it has begun or resumed."""
 
     key: str  # by which it finds the run again
     last: int | None = None  # the newest step that it has, -1 for none; None where it cannot say
@@ -322,7 +322,7 @@ class Tracker(Protocol):
     """Keeps a run's figures elsewhere; what it raises ends the tracking, never the run."""
 
     def start(self, run: TrackedRun) -> Tracked:
-        """Begins the run, or goes on with the one of `run.key`."""
+        """Begins the run, or resumes the one of `run.key`."""
         ...
 
     def log(self, step: int, figures: dict[str, float], samples: list[dict[str, Any]]) -> None:

@@ -84,7 +84,7 @@ def entries(folder: str, *, in_full: bool) -> dict[str, dict[str, Any]]:
 
 
 def entry(folder: str, spec: str) -> dict[str, dict[str, Any]]:
-    """What one name or spec stands for, in full."""
+    """The entry of one name or spec, in full."""
     return {spec: _described(folder, spec, True)}
 
 
@@ -182,7 +182,7 @@ def canonical(folder: str, spec: str, stored: str | None = None, *, named_by: st
     """The one spelling of a spec: every option written out, in the signature's order.
 
     What is not rlvr's own says first which file or package it is from. A file is named without its
-    folder, so that it may lie elsewhere.
+    folder, so that it may be elsewhere.
     """
     read = _read(folder, spec)
     resolved = _resolve(folder, read, named_by)
@@ -253,7 +253,7 @@ def origins(folder: str, spec: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """What a name stands for; `origin` is empty for rlvr's own."""
+    """The entry of a name; `origin` is empty for rlvr's own."""
 
     name: str
     module: Any
@@ -299,7 +299,7 @@ def _resolve(folder: str, read: Spec, named_by: str = "") -> _Resolved:
 
 
 def _outside(folder: str, name: str, code: user_code.Code) -> _Resolved:
-    """What a name of the user's own stands for; a format has no builder and is used as it is."""
+    """The entry of a user's own name; a format has no builder and is used as it is."""
     if folder == "formats":
         return _Resolved(name, code.value, None, code.origin)
     is_module = code.value is code.module

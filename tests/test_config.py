@@ -137,7 +137,7 @@ def test_what_a_dry_run_prints_is_a_file_for_the_same_run(rlvr, tmp_path):
     again = rlvr("train", "--config", tmp_path / "run.toml", "--out", tmp_path / "run", "--dry-run")
     assert (first.code, again.code) == (0, 0)
     assert again.out == first.out and tomllib.loads(first.out)["rollout"]["num_generations"] == 4
-    assert f"this run would lie in `{tmp_path / 'run'}`" in first.err
+    assert f"this run would be in `{tmp_path / 'run'}`" in first.err
 
 
 def test_a_new_run_says_first_that_it_trains_what_is_built_in(rlvr, refused, tmp_path):

@@ -160,9 +160,9 @@ def test_an_option_without_a_value_is_refused(toys):
 @pytest.mark.parametrize(
     "item, expected",
     [
-        ("turns=two", "a whole number"),
-        ("turns=2.5", "a whole number"),
-        ("turns=", "a whole number"),
+        ("turns=two", "an integer"),
+        ("turns=2.5", "an integer"),
+        ("turns=", "an integer"),
         ("speed=fast", "a number"),
         ("wound=yes", "true or false"),
         ("colour=green", "one of red, deep-blue"),

@@ -120,7 +120,7 @@ Flat = Callable[[TokenBatch, "Tensor"], "Tensor"]  # bool, [B, T]
 TokenRule = Callable[[Tokens], "Tensor"]  # [K]
 Weight = Callable[["Tensor", Totals], "Tensor"]  # of a mask [B, T] as numbers, [B, T]
 Count = Callable[[TokenBatch, "Tensor"], "tuple[Tensor, Tensor]"]  # hits, tokens they are out of
-Whole = Callable[[TokenBatch], float]  # of the whole optimizer batch
+BatchNumber = Callable[[TokenBatch], float]  # over an optimizer batch
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ class Objective:
     shard, `behaviour_logp`, `entropy`, `ref_topk` (the `top_k` likeliest tokens of the reference
     policy), `stored_NAME` (a column of the time before the update), or, for the estimator,
     `correct`, `length`, `truncated`, `completion_kl` or `parts` (those of a reward that is a sum).
-    `token_columns` are made of the whole rollout batch before its first update, so that what they
+    `token_columns` are computed over a rollout batch before its first update, so that what they
     choose depends neither on mini-batches nor on micro-batches; one named `advantage` is that of
-    the tokens. `wholes` are made before each update, of a batch whose log-probs are the old ones.
+    the tokens. `batch_columns` are computed before each update, over a batch with old log-probs.
     `clip` gives the bounds (distances below and above 1, or the column that holds one), with
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
     clip leaves a token without one; `ratio` says over what the importance ratio spans.
@@ -171,12 +171,12 @@ class Objective:
     penalties: tuple[Cost, ...] = ()  # added to a token's cost
     weighted: tuple[tuple[Cost, Weight], ...] = ()  # penalties with a weight of their own
     shares: tuple[tuple[str, Count], ...] = ()  # metrics of the step
-    wholes: tuple[tuple[str, Whole], ...] = ()  # columns of the loss, one number an update
+    batch_columns: tuple[tuple[str, BatchNumber], ...] = ()  # of the loss, one number an update
 
     @property
     def loss_columns(self) -> tuple[str, ...]:
-        """The columns of a batch: those of the advantages, and the numbers of the whole."""
-        return (*self.columns, *(name for name, _ in self.wholes))
+        """The columns of a batch: those of the advantages, and one number an update."""
+        return (*self.columns, *(name for name, _ in self.batch_columns))
 
     def with_penalty(self, penalty: Cost, *needs: str, weight: Weight | None = None) -> Objective:
         """The objective with one cost more; without a `weight` it has the objective's own."""

@@ -1,4 +1,4 @@
-"""Options that commands are given beside their own: what is trusted, and where parents lie now."""
+"""Options added to commands: what is trusted, and where the parents of directories are now."""
 
 import functools
 import inspect
@@ -129,7 +129,7 @@ def _moved(name: str, command: Command) -> Command:
             moved.remember(digest, path)
         result = command(**values)
         for path in (path for digest, path in given.items() if not moved.is_used(digest)):
-            console.remark(name, f"warning: nothing that was read was made from `{path}`")
+            console.remark(name, f"warning: no directory that was read was made from `{path}`")
         return result
 
     return taking(wrapper, command, **{flag: _flag(kind) for flag, kind in flags.items()})

@@ -230,7 +230,7 @@ def _run(arguments: list[str]) -> int:
             time.sleep(_HEAD_START_S)  # it may be that another process died, which will be said
         where = f"{type(error).__name__}: {error}"
         if blamed := user_code.blamed(error):
-            _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the whole traceback")
+            _fail(f"{blamed}: {where}", "RLVR_DEBUG=1 shows the full traceback")
         elif explained := faults.explained(error):
             _fail(str(explained), explained.hint)
             return explained.exit_code
@@ -286,5 +286,5 @@ def _cut_off() -> int:
 
 def _interrupted(message: str, arguments: list[str]) -> int:
     with contextlib.suppress(OSError):  # the terminal may be gone
-        console.error(message, f"go on with `{escape.command(['rlvr', *arguments])}`")
+        console.error(message, f"resume with `{escape.command(['rlvr', *arguments])}`")
     return errors.INTERRUPTED

@@ -1,4 +1,4 @@
-"""The folders that lie next to the package in a checkout and are linked into it."""
+"""The folders that are next to the package in a checkout and are linked into it."""
 
 import shlex
 from pathlib import Path
@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def check(package: Path = _PACKAGE) -> None:
-    """Refuses a package without them: git made the checkout where it makes no symbolic links."""
+    """An error if they are missing because git made the checkout without symbolic links."""
     missing = [f"`{package.name}/{name}`" for name in LINKED if not (package / name).is_dir()]
     if not missing:
         return
@@ -25,5 +25,5 @@ def check(package: Path = _PACKAGE) -> None:
 
 
 def root(package: Path = _PACKAGE) -> Path | None:
-    """The checkout that the package lies in, None of an installed wheel."""
+    """The checkout that contains the package; None of an installed wheel."""
     return package.parent if (package.parent / "pyproject.toml").exists() else None

@@ -7,8 +7,8 @@ from rlvr_cli.errors import DataError, UserError
 
 _DEBUG = "RLVR_DEBUG=1 shows where"
 _ADVICE = {
-    errno.ENOSPC: "free space there; what is complete is kept, and the same command goes on",
-    errno.EDQUOT: "free some of your quota; what is complete is kept, and the same command goes on",
+    errno.ENOSPC: "free space there; what is complete is kept, and the same command resumes",
+    errno.EDQUOT: "free some of your quota; what is complete is kept, and the same command resumes",
     errno.EMFILE: "allow more open files with `ulimit -n 4096`",
     errno.ENFILE: "the machine has too many open files: end some programs",
     errno.EAGAIN: "allow more processes and threads with `ulimit -u`, or end some",

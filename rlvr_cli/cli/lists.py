@@ -12,7 +12,7 @@ def ks(text: str | None) -> list[int]:
         return []
     values = text.split(",")
     if not all(value.strip().isdecimal() and int(value) > 0 for value in values):
-        raise UsageError(f"--k is `{text}`", "write whole numbers from 1 on, as in --k 1,8,64")
+        raise UsageError(f"--k is `{text}`", "write integers from 1 on, as in --k 1,8,64")
     return sorted({int(value) for value in values})
 
 
@@ -28,7 +28,7 @@ def numbers(name: str, text: str | None, kind: type = float) -> tuple[Any, ...]:
     except ValueError:
         values = (math.nan,)
     if not all(0 <= value < math.inf for value in values):
-        what = "whole numbers" if kind is int else "numbers"
+        what = "integers" if kind is int else "numbers"
         raise UsageError(f"{name} is `{text}`", f"write {what} from 0 on, as in {name} 1,2")
     return values
 

@@ -1,7 +1,7 @@
 """Where URLs of stores are taken: what a command reads is fetched, and it writes to none of them.
 
 Each value of a command's options that names a place in a store becomes the path of a copy, before
-the command sees it. What a command writes lies on this machine: `rlvr push` sends it.
+the command sees it. What a command writes stays on this machine: `rlvr push` sends it.
 """
 
 import functools
@@ -24,7 +24,7 @@ TEXTS = (
 _OF_THE_HUB = ("sources", "data")  # whose data sets have splits and configurations
 _STAYS = {
     ("track", "run"): "notes in a run what it sent",
-    **{("init", name): "writes down where its inputs lie" for name in ("model", "data", "heldout")},
+    **{("init", name): "records the paths of its inputs" for name in ("model", "data", "heldout")},
 }
 _READS_NO_WEIGHTS = ("report", "compare", "eval-passk", "ucc", "diversity", "export")
 
@@ -48,7 +48,7 @@ def placed(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read(word: str) -> str:
-    """The path of what a word names, which may be the URL of a directory in a store."""
+    """The local path of what a word names, which may be the URL of a directory in a store."""
     return str(_place("", "", word))
 
 
@@ -75,7 +75,7 @@ def _place(name: str, option: str, value: Any) -> Any:
     shown = escape.redacted(url)
     console.remark(name or "rlvr", f"{what} `{shown}`, read in `{path}`")
     console.call_by_url(path, shown)
-    if path.name == shown.rpartition("/")[2]:  # what would lie beside it
+    if path.name == shown.rpartition("/")[2]:  # what would be next to it
         console.call_by_url(path.parent, shown.rpartition("/")[0])
     return type(value)(path) if isinstance(value, Path) else str(path)
 
@@ -92,11 +92,11 @@ def _refused(name: str, option: str, url: str) -> UsageError:
         return UsageError(f"`{url}` is in a store already", "name a directory on this machine")
     if option != "out":
         return UsageError(
-            f"{flag} is `{url}`, and what `rlvr {name}` keeps there lies on this machine",
+            f"{flag} is `{url}`, and what `rlvr {name}` keeps there must be on this machine",
             f"name a directory of this machine with {flag}",
         )
     local = shlex.quote(url.rstrip("/").rpartition("/")[2] or "out")
-    pull = f"; to go on with what lies there, first `rlvr pull {shlex.quote(url)} {local}`"
+    pull = f"; to resume the run there, first `rlvr pull {shlex.quote(url)} {local}`"
     return UsageError(
         f"`rlvr {name}` writes to this machine alone, and --out is `{url}`",
         f"give it `--out {local}`, and then run `rlvr push {local} {shlex.quote(url)}`"

@@ -21,9 +21,9 @@ def source(given: str | None) -> Path:
 
 
 def directories(
-    given: list[str] | None, kind: str, out: Path | None, beside: str
+    given: list[str] | None, kind: str, out: Path | None, name: str
 ) -> tuple[Any, Path]:
-    """The directories that were given, as one, and the directory to make: `beside` a single one."""
+    """The given directories read as one, and the output: `out`, or `name` next to a single one."""
     from rlvr_cli.storage import joined
 
     if given and len(given) > 1 and "-" in given:
@@ -32,14 +32,14 @@ def directories(
     opened = joined.opened(paths, kind)
     if len(paths) > 1 and out is None:
         raise UsageError(
-            f"{len(paths)} directories are given, and what is made of them lies beside none",
-            f"say where it goes, as in `--out mixed/{beside}`",
+            f"{len(paths)} directories are given, and the output has no default place",
+            f"say where it goes, as in `--out mixed/{name}`",
         )
-    return opened, out or paths[0].parent / beside
+    return opened, out or paths[0].parent / name
 
 
 def moved_to(given: list[Path] | None, kind: str, source: Any) -> Path | None:
-    """Where the parent of one directory is now; those of several are remembered by their digest."""
+    """The new place of the parent of one directory; of several it is recorded by its digest."""
     from rlvr_cli.storage import moved
     from rlvr_cli.storage.shards import Shards
 

@@ -60,17 +60,17 @@ def examine(
 
 
 def _disk(policy: Policy, config: RunConfig) -> Finding:
-    """What the checkpoints of such a run take, where its directory would lie by default."""
+    """The space that the checkpoints of such a run take, in the default place."""
     here, run = Path("runs"), config.train
     needs, free = room.of_run(config, policy), disk.free(here)
-    made = room.saves(run, range(1, run.steps + 1), adapters=config.train_step.lora_rank > 0)
-    most = needs.most(made)
+    saves = room.saves(run, range(1, run.steps + 1), adapters=config.train_step.lora_rank > 0)
+    peak = needs.peak(saves)
     known = "unknown" if free is None else f"{disk.gb(free)} free"
     text = (
-        f"{disk.gb(most)} of {known} for checkpoints: at most {min(made, needs.whole)} at once, "
-        f"{disk.gb(needs.checkpoint)} each"
+        f"{disk.gb(peak)} of {known} for checkpoints: at most {min(saves, needs.complete)} at "
+        f"once, {disk.gb(needs.checkpoint)} each"
     )
-    if free is not None and most > free:
+    if free is not None and peak > free:
         hint = "free some, keep fewer with --keep, or name a larger disk with --out"
         return Finding("note", "disk", text, hint)
     return Finding("ok", "disk", text)

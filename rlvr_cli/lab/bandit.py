@@ -57,7 +57,7 @@ def admitted(algo: str, actions: int) -> Objective:
             "pass-at-k:form=analytic",
         )
     for name, refused in (("mask-truncated", "truncated" in objective.needs),
-                          ("normalize=true", bool(objective.wholes))):  # fmt: skip
+                          ("normalize=true", bool(objective.batch_columns))):  # fmt: skip
         if refused:
             raise UsageError(
                 f"`{algo}` has {name}, which systems of one-token actions are not made for",

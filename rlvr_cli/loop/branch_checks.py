@@ -1,4 +1,4 @@
-"""What a branch of a run is refused for, before anything of it is made."""
+"""Reasons to refuse a branch of a run, checked before any of it is made."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from rlvr_cli.storage import run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import plural
 
-_MOST_TRIED = 4  # checkpoints nearby that are read to see whether they are whole
+_MOST_TRIED = 4  # checkpoints nearby that are read to see whether they are intact
 
 
 def require_step(run: RunDirectory, at: int, config: RunConfig) -> None:
@@ -38,21 +38,21 @@ def require_step(run: RunDirectory, at: int, config: RunConfig) -> None:
         why = f"the checkpoint of step {at} of `{run.path}` was removed (--keep {config.train.keep}"
         kept = policies.checkpoint_state(Shards.open(update)) == "weights alone"
         why += "; its weights alone are no state to train from)" if kept else ")"
-    held = [step for step, here in complete.items() if (here / "update" / CHECKPOINT).exists()]
-    near = sorted(held, key=lambda step: (abs(step - at), step))[:_MOST_TRIED]
+    stored = [step for step, here in complete.items() if (here / "update" / CHECKPOINT).exists()]
+    near = sorted(stored, key=lambda step: (abs(step - at), step))[:_MOST_TRIED]
     nearest = next((step for step in near if run.has_checkpoint(step)), 0)
-    others = f"; there are those of {', '.join(map(str, held))}" if held else ""
+    others = f"; there are those of {', '.join(map(str, stored))}" if stored else ""
     raise DataError(f"{why}{others}", f"the nearest is `--at {nearest}`")
 
 
 def require_outside(run: Path, out: Path) -> None:
-    """An error where the branches would lie in the run, and be removed and pushed with it."""
-    whole = run.resolve()
-    if whole in (out.resolve(), *out.resolve().parents):
-        beside = run.absolute().with_name(f"{run.absolute().name}-branches")
+    """An error where the branches would be in the run, and be removed and pushed with it."""
+    inside = run.resolve()
+    if inside in (out.resolve(), *out.resolve().parents):
+        sibling = run.absolute().with_name(f"{run.absolute().name}-branches")
         raise UsageError(
-            f"--out is `{out}`: the branches would lie in `{run}`, and be removed with it",
-            f"choose a folder beside it, as in `--out {shlex.quote(os.path.relpath(beside))}`",
+            f"--out is `{out}`: the branches would be in `{run}`, and be removed with it",
+            f"choose a folder next to it, as in `--out {shlex.quote(os.path.relpath(sibling))}`",
         )
 
 
@@ -107,7 +107,7 @@ def require_golds(
 def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, Selection]]:
     """The prompts of the step after `at`, and the held-out ones if the run evaluates."""
     train = config.train
-    found = []
+    prompts = []
     selection = Selection(train.seed, at + 1, train.prompts_per_step)
     for split, given, chosen in (
         ("train", train.prompts, selection),
@@ -115,5 +115,5 @@ def prompts_of(run: Path, at: int, config: RunConfig) -> list[tuple[Shards, Sele
     ):
         folder = task_prompts.directory(given) or run / "prompts" / split
         if given or (folder / MANIFEST).exists():
-            found.append((Shards.open(folder, "prompts"), chosen))
-    return found
+            prompts.append((Shards.open(folder, "prompts"), chosen))
+    return prompts

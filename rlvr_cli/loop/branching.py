@@ -1,8 +1,8 @@
 """New runs from a step of a run, which differ from it in the objective, the verifier or both.
 
 A branch is an ordinary run directory. It shares what the run stored up to that step, and the
-completions of the next one, which are of the same policy. Here is which branches there are, and
-what of them is refused; laying.py makes them. Nothing is trained.
+completions of the next one, which are of the same policy. This module plans the branches and
+refuses what cannot be one; branch_directories.py makes them. Nothing is trained.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Branch:
-    """A run to be: where it will lie, its configuration, and what sets it apart."""
+    """A planned run: its path, its configuration, and what sets it apart."""
 
     path: Path
     config: RunConfig
@@ -96,7 +96,7 @@ def plan(
     steps: int | None = None,
     allow_code: bool = False,
 ) -> Plan:
-    """The branches of all combinations; an error for what cannot be one, before any is made.
+    """The branches of all combinations; an error about an impossible one before any is made.
 
     Without `algos` or `verifiers` they have the run's own, without `steps` as many as the run.
     """
@@ -126,9 +126,9 @@ def plan(
         for branch in branches:
             checked = setup.check(branch.path, branch.config)
         setup.dry_run(replace(checked, config=own, directory=RunDirectory(run)))
-    made = Plan(run, at, own, branches)
-    _require_golds(made)
-    return made
+    plan = Plan(run, at, own, branches)
+    _require_golds(plan)
+    return plan
 
 
 def _config(run: Path) -> RunConfig:
@@ -154,7 +154,7 @@ def _config(run: Path) -> RunConfig:
 def _choices(
     name: str, given: Sequence[str], own: RunConfig, inputs: dict[str, str]
 ) -> list[Choice]:
-    """What was given of `algo` or `verifier`, each once; without it the run's own."""
+    """The values given for `algo` or `verifier`, each once; without any, the run's own."""
     stored: str = vars(own.train)[name]
     files_of = objectives.origins if name == "algo" else rewards.origins
     meant = stored_config.decides(name, stored, None)
@@ -171,7 +171,7 @@ def _choices(
 
 
 def _names(specs: list[list[str]]) -> list[str]:
-    """A folder's name for each branch, by what it is to have; of equal ones, numbered."""
+    """A folder name for each branch from its specs; equal names are numbered."""
     plain = ["-".join(map(_slug, texts))[:_LONGEST_NAME] for texts in specs]
     seen: Counter[str] = Counter()
     names = []
@@ -187,22 +187,22 @@ def _slug(spec: str) -> str:
     return "".join(c if c.isalnum() or c in "-." else "-" for c in short).strip("-.")
 
 
-def _require_golds(made: Plan) -> None:
-    prompts = branch_checks.prompts_of(made.run, made.at, made.config)
+def _require_golds(plan: Plan) -> None:
+    prompts = branch_checks.prompts_of(plan.run, plan.at, plan.config)
     for given, _ in prompts:
         moved.remember(given.digest, given.path)
-    others = {b.verifier.text: b.verifier for b in made.branches if not b.verifier.is_own}
+    others = {b.verifier.text: b.verifier for b in plan.branches if not b.verifier.is_own}
     for verifier in others.values():
-        verification = made.verification(verifier)
+        verification = plan.verification(verifier)
         assert verification.scorer
         with verification.scorer:
-            limit = made.config.train.max_error_rate
+            limit = plan.config.train.max_error_rate
             branch_checks.require_golds(prompts, verification, limit)
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Leaves to `train` what it says of each run before it starts."""
+    """Suppresses remarks that `train` makes again when it starts each run."""
     terminal = console.stderr()
     before, terminal.quiet = terminal.quiet, True
     try:

@@ -52,12 +52,12 @@ def of_step(here: Path) -> Figures:
         table = scores.part(index, ["prompt_id", "reward", "correct"])
         rows = zip(*(column.to_pylist() for column in table.columns), lengths, strict=True)
         for prompt_id, reward, correct, length in rows:
-            found = sums[sources[prompt_id]]
-            found.prompts.add(prompt_id)
-            found.completions += 1
-            found.tokens += length
-            found.reward += [] if reward is None else [reward]
-            found.correct += [] if correct is None else [float(correct)]
+            total = sums[sources[prompt_id]]
+            total.prompts.add(prompt_id)
+            total.completions += 1
+            total.tokens += length
+            total.reward += [] if reward is None else [reward]
+            total.correct += [] if correct is None else [float(correct)]
     return {source: sums[source].figures() for source in sorted(sums)}
 
 
@@ -66,10 +66,10 @@ def of_evaluation(here: Path, measures: Measures) -> Figures:
     figures = of_step(here)
     sources = _sources(Shards.open(here / "rollouts")) if figures else {}
     names = [name for name in measures.names if name.startswith("pass@")]
-    for source, found in figures.items():
+    for source, values in figures.items():
         rows = [p for p, name in enumerate(measures.prompt_id) if sources[name] == source]
         cells = measures.of(rows).intervals() if rows else {}
-        found.update({name: cells.get(name, [None, None, None]) for name in names})
+        values.update({name: cells.get(name, [None, None, None]) for name in names})
     return figures
 
 
@@ -101,8 +101,8 @@ def _mean(values: Iterable[float]) -> float | None:
 def line(figures: Figures, name: str) -> str:
     """One figure of each source in short, as in `gsm8k 0.50, math 0.25`; empty without any."""
     shown = []
-    for source, found in list(figures.items())[:_SHOWN]:
-        value = found.get(name)
+    for source, values in list(figures.items())[:_SHOWN]:
+        value = values.get(name)
         number = value[0] if isinstance(value, list) else value
         shown.append(f"{source} {'-' if number is None else format(number, '.2f')}")
     return ", ".join(shown + ["..."] * (len(figures) > _SHOWN))

@@ -22,7 +22,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
 def directory(path: Path) -> dict[str, Any]:
-    """What a complete directory holds and what made it, after all of it is read."""
+    """What a complete directory holds and what made it; every part is read and checked."""
     shards = Shards.open(path)
     for index in range(len(shards)):
         shards.part(index)
@@ -61,7 +61,7 @@ def run(path: Path) -> tuple[list[DataError], dict[str, Any]]:
     for step in run_folders.steps(path):
         try:
             if published.is_there(path, step):
-                published.require_whole(path, step)
+                published.require_intact(path, step)
         except DataError as error:
             damaged.append(error)
     damaged += _of_run(path)
@@ -77,29 +77,29 @@ def origins_of(path: Path) -> list[str]:
 
 
 def _directories(path: Path) -> list[Path]:
-    """All that are complete, and those that an undisturbed run had completed before others."""
+    """All that are complete, and those that must be, as later ones are."""
     logged: dict[int, Any] = {}
     with contextlib.suppress(DataError):
         logged = metrics_log.read(path).records
     evaluated = [step for step, record in logged.items() if "eval" in record]
     last = max([*run_folders.complete(path, "steps", "update"), *logged], default=-1)
-    found = [path / "prompts" / split for split in ("train", "heldout")]
+    directories = [path / "prompts" / split for split in ("train", "heldout")]
     due = [RunDirectory(path).of("eval", step) / name for step in evaluated for name in EVALUATION]
     for kind, names in (("eval", EVALUATION), ("steps", OF_A_STEP)):
         for step, folder in run_folders.steps(path, kind).items():
             inner = sorted(stage for stage in folder.iterdir() if stage.is_dir())
-            found += inner
+            directories += inner
             if step < last + (kind == "steps"):
                 begun = [stage for stage in inner if stage.name in ("logprobs", "memory")]
                 due += [*(folder / name for name in names), *begun]
-    complete = [stage for stage in found if (stage / MANIFEST).exists()]
+    complete = [stage for stage in directories if (stage / MANIFEST).exists()]
     return complete + [stage for stage in dict.fromkeys(due) if stage not in complete]
 
 
 def _of_run(path: Path) -> list[DataError]:
-    """What is damaged of the files of the run itself."""
+    """Errors about damaged files of the run itself."""
     damaged = []
-    resume = f"resume `rlvr train --out {path}`, which mends it"
+    resume = f"resume `rlvr train --out {path}`, which repairs it"
     try:
         begun = RunDirectory(path)
         begun.begun()

@@ -25,7 +25,7 @@ from rlvr_cli.stages import dropped, rollout_remarks, task_prompts, train_step, 
 from rlvr_cli.storage import metrics_log
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
-from rlvr_cli.tracking import beside
+from rlvr_cli.tracking import process as tracker_process
 
 
 def run_name(config: RunConfig, recipe: str | None) -> str:
@@ -37,7 +37,7 @@ def run_name(config: RunConfig, recipe: str | None) -> str:
 def configuration(
     out: Path | None, files: list[Path], given: dict[str, dict[str, Any]], recipe: str | None
 ) -> tuple[Path, RunConfig]:
-    """Where a run lies, and what decides it; one that was begun has its own for the defaults."""
+    """The path and the options of a run; one that was begun has its own as the defaults."""
     begun = RunDirectory(out).begun() if out else None
     if out and begun is not None:
         chosen = resumed(run_config.load(files, given, recipe, stored=begun), begun)
@@ -74,7 +74,7 @@ def _with_policy(config: RunConfig) -> RunConfig:
 
 
 def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -> None:
-    """Names what a run was begun with that a new one would not be, and that was not given now."""
+    """Names the stored options of a run that differ from the defaults and were not given now."""
     if distributed.is_launched():
         return  # the process that launched this one said it
     usual = run_config.load([], given, stored=None if run_config.is_builtin(chosen) else {})
@@ -91,7 +91,7 @@ def _say_begun(out: Path, chosen: RunConfig, given: dict[str, dict[str, Any]]) -
 
 
 def dry_run(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> None:
-    """Prints the configuration of a run that would begin or go on, as a TOML file."""
+    """Prints the configuration of a run that would begin or resume, as a TOML file."""
     if as_json:
         raise UsageError(
             "--dry-run prints a TOML file, and --json was given",
@@ -99,7 +99,7 @@ def dry_run(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> No
         )
     _say_builtin(out, config)
     setup.dry_run(setup.check(out, config, follows=follows))
-    console.remark("train", f"this run would lie in `{out}`", *setup.settled(config)[1])
+    console.remark("train", f"this run would be in `{out}`", *setup.settled(config)[1])
     console.document(config.to_toml())
 
 
@@ -158,7 +158,7 @@ def train(
         return
     start = time.monotonic()
     records, warnings = [], _Warnings(RunDirectory(out), config)
-    with _display(config.train.steps) as show, beside.tracking(out, track) as tracker:
+    with _display(config.train.steps) as show, tracker_process.tracking(out, track) as tracker:
         for record in setup.train(out, config, others):
             records.append(record)
             if len(records) == 2:
@@ -182,8 +182,8 @@ def train(
             console.say(
                 "warning: no completion had a reward to learn from: the policy is as it was"
             )
-    is_whole = config.train.eval_every and done >= config.train.steps
-    summary = _report(out, config) if is_whole else {}
+    is_evaluated = config.train.eval_every and done >= config.train.steps
+    summary = _report(out, config) if is_evaluated else {}
     console.result(out, {"steps": done, **summary}, as_json=as_json)
 
 

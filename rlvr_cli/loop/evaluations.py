@@ -1,4 +1,4 @@
-"""Evaluations of a run's earlier steps that were damaged, and what of them can be made again."""
+"""Damaged evaluations of a run's earlier steps, and which of them can be made again."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +12,21 @@ from rlvr_cli.terminal import console
 
 @dataclass(frozen=True)
 class Lost:
-    """The steps whose evaluation is made again: by their policy, or from completions alone."""
+    """The steps whose evaluation is made again: from their policy, or from stored completions."""
 
     sampled: list[int]
     scored: list[int]
 
 
-def take_back(run: RunDirectory, last: int) -> Lost:
-    """Removes what is damaged of evaluations and can be made again; says what cannot.
+def discard_damaged(run: RunDirectory, last: int) -> Lost:
+    """Removes damaged evaluations that can be made again; reports those that cannot.
 
     Those of the `last` step and later ones are made again when the run comes to them.
     """
     lost = Lost([], [])
     for step, here in run_folders.steps(run.path, "eval").items():
         damaged = [name for name in EVALUATION if not _is_intact(here / name)]
-        others = [] if "rollouts" in damaged else _of_others(here, damaged)
+        others = [] if "rollouts" in damaged else _stale(here, damaged)
         damaged += others
         begun = any((here / name / MANIFEST).exists() for name in EVALUATION)
         is_legible = not others and all(writer.is_legible(here / name) for name in damaged)
@@ -53,19 +53,19 @@ def take_back(run: RunDirectory, last: int) -> Lost:
     return lost
 
 
-def _of_others(here: Path, damaged: list[str]) -> list[str]:
-    """Those that were not made from the completions that are there."""
-    rollouts, found = Shards.open(here / "rollouts"), []
+def _stale(here: Path, damaged: list[str]) -> list[str]:
+    """The directories that were made from other completions than the stored ones."""
+    rollouts, stale = Shards.open(here / "rollouts"), []
     for name in [name for name in EVALUATION[1:] if name not in damaged]:
         try:
             rollouts.require_child(Shards.open(here / name))
         except DataError:
-            found.append(name)
-    return found
+            stale.append(name)
+    return stale
 
 
 def _is_intact(directory: Path) -> bool:
-    """Whether a directory is complete, and all its parts are there; their content is not read."""
+    """Whether a directory is complete and all its parts exist; their content is not read."""
     try:
         shards = Shards.open(directory)
     except DataError:

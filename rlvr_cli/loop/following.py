@@ -44,7 +44,7 @@ class Followed:
     def of(self, step: int, stage: str) -> Path:
         return self.path / "steps" / run_folders.name(step) / stage
 
-    def is_made(self, step: int, stage: str) -> bool:
+    def is_complete(self, step: int, stage: str) -> bool:
         return (self.of(step, stage) / MANIFEST).exists()
 
     @property
@@ -124,34 +124,34 @@ def _until_stopped() -> Iterator[None]:
 
 
 def _work(run: Followed, make: Callable[[int], bool | None], stage: str, what: str) -> None:
-    """Has `make` look at each step in order until the stage of all is there.
+    """Calls `make` for each step in order until a stage of all steps is complete.
 
-    It says whether it did something, and None where nothing can be done for that step yet nor for
-    later ones. Each process looks once at what is complete, too, so that damage is mended.
+    `make` returns whether it did something, or None if neither that step nor a later one can be
+    made yet. Each process checks complete steps once, too, so that damage is repaired.
     """
-    wait, looked, first = waiting.Waiting(), set[int](), run.next_step
+    wait, checked, first = waiting.Waiting(), set[int](), run.next_step
     while True:
-        while first in looked and run.is_made(first, stage):
+        while first in checked and run.is_complete(first, stage):
             first += 1
         did = False
         for step in range(first, run.config.train.steps + 1):
-            waiting.require_going_on(run.path)
-            if step in looked and run.is_made(step, stage):
+            waiting.raise_if_stopped(run.path)
+            if step in checked and run.is_complete(step, stage):
                 continue
-            if (made := make(step)) is None:
+            if (worked := make(step)) is None:
                 break
-            did = did or made
-            looked |= {step} if run.is_made(step, stage) else set()
+            did = did or worked
+            checked |= {step} if run.is_complete(step, stage) else set()
         if first > run.config.train.steps:
             return
         if did:
-            wait.come()
+            wait.reset()
         else:
             wait.wait(f"{what} (step {first} of {run.config.train.steps})")
 
 
-def is_whole(path: Path) -> bool:
-    """Whether a directory is complete, and all its parts are there as they were written."""
+def is_intact(path: Path) -> bool:
+    """Whether a directory is complete, and all its parts are as they were written."""
     try:
         parts = Shards.open(path).manifest["parts"]
     except DataError:
@@ -160,10 +160,10 @@ def is_whole(path: Path) -> bool:
 
 
 class Others:
-    """Those that sample and score for a trainer.
+    """The processes that sample and score for a trainer.
 
-    `begin` starts some once the run's configuration is stored, which is what they read; `look` sees
-    after these.
+    `begin` starts some once the run's configuration is stored, which is what they read; `look`
+    raises an error if one of these has failed.
     """
 
     def __init__(
@@ -177,14 +177,14 @@ class Others:
     def wait_for(self, out: Path, what: str, parent: Shards | None = None) -> Shards:
         """A directory once it is complete, and made from the `parent`."""
 
-        def is_there() -> bool:
+        def is_complete() -> bool:
             if not (out / MANIFEST).exists():
                 return False
             return not parent or begun_parents(out).get(parent.kind) == [parent.digest]
 
         stage = "score" if parent else "rollout"
         how = f"{what}, which `rlvr {stage} --follow {self._run}` makes"
-        waiting.until(self._run, is_there, how, self._look)
+        waiting.until(self._run, is_complete, how, self._look)
         return Shards.open(out)
 
 
@@ -193,7 +193,7 @@ class _Sampling:
 
     def __init__(self, run: Followed) -> None:
         self._run, self._newest = run, published.Newest(run.path)
-        self._reader, self._whole = Reader(run.initial_policy), set[int]()
+        self._reader, self._intact = Reader(run.initial_policy), set[int]()
         self._sampler = Sampler(
             run.config, self._reader, None, run.prompts,
             timer=Timer(), verification=score.Verification(),
@@ -204,7 +204,7 @@ class _Sampling:
         )  # fmt: skip
 
     def make(self, step: int) -> bool | None:
-        """Opens a step if it may be, and makes what parts of it nobody else makes."""
+        """Opens a step if the schedule allows it, and makes the parts that nobody else makes."""
         run, out = self._run, self._run.of(step, "rollouts")
         newest = self._newest.step()
         planned = run.schedule.version(step, newest)
@@ -212,7 +212,7 @@ class _Sampling:
             return None
         if planned > newest:
             return False  # the trainer publishes it again
-        if not run.is_made(step, "rollouts") and not self._is_whole(planned, newest):
+        if not run.is_complete(step, "rollouts") and not self._is_intact(planned, newest):
             console.say(
                 f"`{out}` was begun with the policy of step {planned}, whose weights are gone: it "
                 f"is begun again with that of step {newest}"
@@ -226,32 +226,32 @@ class _Sampling:
         assert settled is not None, "it is begun"
         self._reader.aim(self._policy(settled))
         try:
-            made = self._sampler.sample(run.prompts, out, options, selection, LEAVES_REST)
+            rollouts = self._sampler.sample(run.prompts, out, options, selection, LEAVES_REST)
         except DataError:
-            if not run.is_made(step, "rollouts"):
+            if not run.is_complete(step, "rollouts"):
                 raise
-            if not is_whole(out):  # and there is nothing to mend it with
+            if not is_intact(out):  # and it cannot be repaired
                 console.say(f"`{out}` was damaged: it is begun again with the newest policy")
                 atomic.remove(out)
-            return False  # else others made it, and the weights went meanwhile
-        if made is not None:
+            return False  # otherwise others made it, and the weights were removed meanwhile
+        if rollouts is not None:
             console.say(f"rollout: step {step} is sampled, from the policy of step {settled}")
-        return made is not None
+        return rollouts is not None
 
-    def _is_whole(self, step: int, newest: int) -> bool:
+    def _is_intact(self, step: int, newest: int) -> bool:
         """Whether a policy's weights are as they were published; an error if the newest's are not.
 
         They are read once.
         """
-        if step in self._whole and published.is_there(self._run.path, step):
+        if step in self._intact and published.is_there(self._run.path, step):
             return True
         try:
-            published.require_whole(self._run.path, step)
+            published.require_intact(self._run.path, step)
         except DataError:
             if step == newest:
                 raise
             return False
-        self._whole.add(step)
+        self._intact.add(step)
         return True
 
     def _policy(self, step: int) -> Policy:
@@ -261,11 +261,11 @@ class _Sampling:
 
 
 def _scoring(run: Followed, verification: score.Verification) -> Callable[[int], bool | None]:
-    """What scores a step once its rollouts are complete."""
+    """A function that scores a step once its rollouts are complete."""
     limit = run.config.train.max_error_rate
 
     def make(step: int) -> bool | None:
-        if not run.is_made(step, "rollouts"):
+        if not run.is_complete(step, "rollouts"):
             return None
         out = run.of(step, "scores")
         rollouts = Shards.open(run.of(step, "rollouts"), "rollouts")

@@ -28,7 +28,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _BEFORE = "RLVR_VISIBLE_DEVICES"  # what that was before the trainer kept to its own
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _START = "from rlvr_cli.cli.app import main; main({})"
-_STOPPED_S = 3.0  # until a process that was told to end is killed
+_STOPPED_S = 3.0  # until a process that was asked to end is killed
 _MOST_TIMES = 20  # that one process is started
 
 
@@ -130,7 +130,7 @@ class Child:
 
 
 def _opened(log: Path) -> IO[bytes]:
-    """A log; nothing where there is no room for it, as the run goes on without."""
+    """A log file; the null device where it cannot be written, as a run needs no log."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return open(log, "ab")
@@ -140,7 +140,7 @@ def _opened(log: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def started(run: Path, places: Places) -> Iterator[Others]:
-    """Those that sample and score for the trainer; the main process of the world starts them.
+    """Starts the processes that sample and score for the trainer, from the main process.
 
     They end with the context.
     """

@@ -1,8 +1,8 @@
-"""Files of a run as files of another: further names (hard links) of the same bytes.
+"""Hard links from the files of a run to those of another.
 
-Nothing here is written twice, and each run is whole without the other: the bytes stay as long as
-one of them has a name for them. Small files that say where something outside of the run lies, are
-written anew where that is another way from there.
+Nothing is written twice, and each run is complete without the other: the bytes stay as long as one
+of them links to them. Small files with relative paths to something outside of the run are written
+anew where the path differs.
 """
 
 import json
@@ -19,10 +19,10 @@ from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 
 class Links:
-    """Gives directories of the run `source` names in others; copies, if allowed, what cannot be.
+    """Links directories of the run `source` into others; with `copy`, copies what cannot be linked.
 
-    `shared` and `copied` count the bytes that got a further name, and those that were copied, which
-    happens once however many runs share them.
+    `shared` and `copied` count the bytes that were linked and copied; each file is copied once,
+    however many runs share it.
     """
 
     def __init__(self, source: Path, *, copy: bool) -> None:
@@ -31,10 +31,10 @@ class Links:
         self.shared = self.copied = 0
 
     def shards(self, inner: Path, target: Path, final: Path, source: Path | None = None) -> bool:
-        """Shares a directory of shards and the policy in it, if it is complete; whether it is.
+        """Links a directory of shards, and the policy in it, if it is complete; whether it is.
 
-        `inner` is its path in the run, `target` the run to lay it in, and `final` where that will
-        lie. Another `source` than the run has the same files.
+        `inner` is its path in the run, `target` the temporary folder of the new run, and `final`
+        the path of that run. `source` is another run that has the same files.
         """
         here, there = (source or self._source) / inner, target / inner
         try:
@@ -49,7 +49,7 @@ class Links:
         for policy in (CHECKPOINT, WEIGHTS):
             try:
                 self._policy(inner / policy, target, final)
-            except FileNotFoundError:  # the run goes on, and has pruned it meanwhile
+            except FileNotFoundError:  # the run is being trained, and pruned it meanwhile
                 atomic.remove(there / policy)
         if images.KIND in shards.manifest["parents"]:
             self.shards(inner / images.FOLDER, target, final, source)
@@ -57,7 +57,7 @@ class Links:
         return True
 
     def folder(self, inner: Path, target: Path) -> None:
-        """Shares a folder as it is, if it is there."""
+        """Links the files of a folder, if it exists."""
         for file in sorted((self._source / inner).rglob("*")):
             if file.is_file():
                 there = target / file.relative_to(self._source)
@@ -91,7 +91,7 @@ class Links:
             atomic.write_atomic(there, seal(data))
 
     def _seen(self, path: str, digest: str, inner: Path, final: Path) -> str:
-        """A path that a directory of the run holds, as the same directory of another says it."""
+        """A path that a directory of the run stores, as that of the new run stores it."""
         if not path.startswith(os.pardir):
             return path
         place = Path(os.path.normpath(self._source / inner / path))

@@ -90,13 +90,13 @@ def check_overlap(options: RunOptions) -> None:
     if not options.eval_every:
         return
     heldout = _ids_and_messages("heldout", options)
-    found = overlap.between(training, heldout)
-    if not found.prompts:
+    shared = overlap.between(training, heldout)
+    if not shared.prompts:
         return
-    by = [f"{found.text} with the same text"] if found.text else []
-    by += [f"{found.id_alone} with the same id"] if found.id_alone else []
-    text = f"{found.prompts} of {len(heldout)} held-out prompts are trained on"
-    text += f", {' and '.join(by)}, as `{found.example}`"
+    by = [f"{shared.text} with the same text"] if shared.text else []
+    by += [f"{shared.id_alone} with the same id"] if shared.id_alone else []
+    text = f"{shared.prompts} of {len(heldout)} held-out prompts are trained on"
+    text += f", {' and '.join(by)}, as `{shared.example}`"
     if not options.allow_overlap:
         words = (
             "rlvr",

@@ -1,8 +1,8 @@
-"""Which checkpoints of a run stay, and what is left of the others.
+"""Which checkpoints of a run are kept, and what is kept of the others.
 
-The newest `keep` stay whole, and the best: all that may be it where an evaluation was lost. Of the
-`keep_weights` before them weights alone stay, in the format of `rlvr convert`; adapters stay as
-they are, without the state of their optimizer.
+The newest `keep` are kept complete, and the best one; if an evaluation was lost, all that may be
+the best. Of the `keep_weights` before them only weights are kept, in the format of `rlvr convert`;
+adapters stay as they are, without the state of their optimizer.
 """
 
 import shutil
@@ -20,10 +20,10 @@ _UNFINISHED = f"_tmp-{WEIGHTS}"
 
 
 def prune(run: RunDirectory, keep: int, keep_weights: int) -> None:
-    """Removes what need not stay.
+    """Removes what need not be kept.
 
-    A kill at any moment leaves of a checkpoint all of it or its weights: these are complete before
-    it goes.
+    A kill at any moment leaves a complete checkpoint or its weights: these are complete before the
+    checkpoint is removed.
     """
     staying = {run.of("steps", step) for step in run.may_be_best()}
     steps = list(run_folders.steps(run.path).values())

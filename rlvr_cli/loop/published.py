@@ -3,12 +3,12 @@
 steps/000003/policy/_weights          a model or adapters, as any loader reads them
 steps/000003/policy/_published.json   the digest of these, and what they were cast from
 
-The manifest is written last, once and for all: what it names is what samples. Weights go when no
-step may name them any more, and the manifest stays. Nobody needs to look for readers: a step that
-is not trained names one of the newest `ahead` + 1, as it could not be opened otherwise.
+The manifest is written last and never changes: samplers use what it names. Weights are removed when
+no step may name them any more; the manifest stays. No check for readers is needed: a step that is
+not trained names one of the newest `ahead` + 1 policies, as it could not be opened otherwise.
 
-Nobody waits for a disk: a kill loses nothing, and what a power cut left of weights is told by its
-digest, and published again.
+Writing does not wait for the disk: a kill loses nothing, and weights that a power cut damaged are
+recognised by their digest and published again.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Published:
 
 
 def read(run: Path, step: int) -> Published | None:
-    """What was published of a step; None if that is not done."""
+    """The manifest of a step; None if its policy is not published."""
     content = manifest.unsealed(folder(run, step) / MANIFEST)
     if content is None:
         return None
@@ -60,7 +60,7 @@ class Newest:
         self._run, self._known = run, 0
 
     def step(self) -> int:
-        """Looks at each step above: those that one process made, or a branch shares, have none."""
+        """The newest one; steps of a run without samplers, or shared by a branch, have none."""
         later = (s for s in reversed(run_folders.steps(self._run)) if s > self._known)
         self._known = next((s for s in later if self._is_there(s)), self._known)
         return self._known
@@ -80,16 +80,16 @@ def policy(run: Path, step: int) -> Policy:
     return Policy(folder(run, step) / WEIGHTS, str(name), there.policy)
 
 
-def require_whole(run: Path, step: int) -> None:
+def require_intact(run: Path, step: int) -> None:
     """An error unless a published policy's weights are as they were written."""
     there, path = read(run, step), folder(run, step) / WEIGHTS
-    if step and not (there and _is_whole(path, there)):
+    if step and not (there and _is_intact(path, there)):
         raise DataError(
-            f"`{path}` is not as it was written", "start the trainer again, which mends it"
+            f"`{path}` is not as it was written", "start the trainer again, which repairs it"
         )
 
 
-def _is_whole(weights: Path, there: Published) -> bool:
+def _is_intact(weights: Path, there: Published) -> bool:
     return weights.is_dir() and Policy(weights, "").digest == there.weights
 
 
@@ -101,8 +101,8 @@ def is_there(run: Path, step: int) -> bool:
 def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) -> None:
     """Publishes the policy after a step, which `write` writes to a folder.
 
-    One that is published stays: it may have sampled already. It is written again only to mend it;
-    where it comes out otherwise, as it may on a GPU, a line says so.
+    A published policy stays: completions may have been sampled from it. It is written again only to
+    repair it; if the weights then differ, as they may on a GPU, a line says so.
     """
     here, there = folder(run, step), read(run, step)
     atomic.make_folder(here)
@@ -120,7 +120,7 @@ def publish(write: Callable[[Path], None], run: Path, step: int, after: Policy) 
             f"step {step} came out with other weights than those that were published: these "
             "stay, as steps were sampled from them"
         )
-    elif not _is_whole(here / WEIGHTS, there):
+    elif not _is_intact(here / WEIGHTS, there):
         atomic.remove(here / WEIGHTS)
         again.rename(here / WEIGHTS)
     atomic.remove(again)

@@ -148,7 +148,7 @@ class Run:
     def _due(self, step: int) -> list[int]:
         """The steps to sample before one is trained, of which that one may be lost or damaged."""
         due, out = list(self.schedule.due(step - 1)), self.schedule.rollouts(step)
-        if step not in due and not following.is_whole(out):
+        if step not in due and not following.is_intact(out):
             console.remark("train", f"`{out}` was cut off or damaged: this policy samples it")
             atomic.remove(out)
             due.insert(0, step)
@@ -193,7 +193,7 @@ class Run:
         sampling = preflight.sampling_of_evaluations(self.config)
         rollouts = self.sampler.run(self.heldout, here / "rollouts", sampling, self._prompts_of(0))
         self._score(rollouts, here / "scores")
-        self._discard_of_others(here / "logprobs", rollouts)
+        self._discard_stale(here / "logprobs", rollouts)
         logprobs = logprob.run(
             rollouts, here / "logprobs", columns=pass_at_k.TOKEN_COLUMNS, policy=policy.policy,
             reference=policy.initial_policy, load=policy.load_or_reuse, share=self._share,
@@ -238,27 +238,27 @@ class Run:
         limit = self.config.train.max_error_rate
         if self.world.is_main_process:
             score.discard_failed(out, limit)
-        self._discard_of_others(out, rollouts)
+        self._discard_stale(out, rollouts)
         scores = self.verification.run(rollouts, out, self._share)
         complete = self._complete(scores, out)
         score.check_error_rate(complete, limit)
         return complete
 
-    def _discard_of_others(self, out: Path, parent: Shards) -> None:
-        """Removes what was made of a directory that was damaged, and made again with other bytes.
+    def _discard_stale(self, out: Path, parent: Shards) -> None:
+        """Removes a directory whose parent was damaged and came out different when made again.
 
-        A GPU may do so; every process calls this.
+        That may happen on a GPU; every process calls this.
         """
-        is_of_another = self.world.is_main_process and begun_parents(out).get(
+        is_stale = self.world.is_main_process and begun_parents(out).get(
             parent.kind, [parent.digest]
         ) != [parent.digest]
-        if is_of_another:
+        if is_stale:
             atomic.remove(out)
         distributed.barrier()
 
     def _logprobs(self, rollouts: Shards, out: Path, columns: tuple[str, ...]) -> Shards:
         """What the objective reads of the reference policy, and of the policy before its update."""
-        self._discard_of_others(out, rollouts)
+        self._discard_stale(out, rollouts)
         policy = self.policy.policy if logprob.stored_columns(self.objective.needs) else None
         logprobs = logprob.run(
             rollouts, out, columns=columns, policy=policy, reference=self.policy.initial_policy,
@@ -270,7 +270,7 @@ class Run:
     def _advantages(
         self, scores: Shards, out: Path, logprobs: Shards | None, *, is_stale: bool
     ) -> Shards:
-        self._discard_of_others(out, scores)
+        self._discard_stale(out, scores)
         algo = preflight.corrected(self.config) if is_stale else self.config.train.algo
         advantages = None
         if self.world.is_main_process:

@@ -125,14 +125,14 @@ class RunDirectory:
         return RunConfig(**tables)
 
     def remarks(self) -> list[str]:
-        """What of the run's own files is written again when it goes on, and what was changed."""
+        """Which of the run's own files are written again when it resumes, and what was changed."""
         said = stored_config.remarks(self.path, self._version)
         if self._inputs()[1]:
             said.append(f"`{self.path / _INPUTS}` was damaged or gone: it is written again")
         return said
 
     def _may_move(self, name: str) -> bool:
-        """Whether an option says where something lies whose content is compared by its digest."""
+        """Whether an option is a path whose content is compared by its digest."""
         return MAY_MOVE.get(name) in self.require_inputs({})
 
     def check_inputs(self, inputs: dict[str, str]) -> None:
@@ -178,7 +178,7 @@ class RunDirectory:
         )
 
     def discard_memory_model(self, folder: Path) -> None:
-        """Removes the memory model that the run made itself if it is damaged, to be made again."""
+        """Removes the memory model that the run itself made if it is damaged; it is made again."""
         if self.is_changed(folder):
             console.say(f"train: `{folder}` was damaged: it is made again from the seed")
             atomic.remove(folder)
@@ -199,23 +199,23 @@ class RunDirectory:
             step = 0
         if say and damaged:
             console.say(
-                f"train: the checkpoint of step {', '.join(damaged)} is damaged: going on from "
+                f"train: the checkpoint of step {', '.join(damaged)} is damaged: continuing from "
                 f"{f'that of step {step}' if step else 'the start'}, with what the steps stored"
             )
         return step
 
     def has_checkpoint(self, step: int) -> bool:
-        """Whether a step's checkpoints are there as they were written."""
+        """Whether a step's checkpoints exist as they were written."""
         update = self.of("steps", step) / "update"
         return _state(update) == "whole" and (
             not self._with_memory or _state(update.parent / "memory") == "whole"
         )
 
     def discard_after(self, last: int) -> None:
-        """Takes the updates after a step back, so that they are repeated as they were begun.
+        """Removes the updates after a step, so that they are repeated as they were begun.
 
-        What cannot be read of those steps is made again, as nothing was made of it. A process that
-        was killed when the last update was complete may have left its lock.
+        Directories of those steps that cannot be read are made again, as nothing was made from
+        them. A process that was killed after the last update may have left its lock.
         """
         for name in ("update", "memory"):
             if last and (self.of("steps", last) / name).is_dir():
@@ -232,14 +232,14 @@ class RunDirectory:
                 writer.reopen(later / name)
 
     def summary(self, step: int) -> Record:
-        """What the stages of a step say of it, in short; nothing of step 0."""
+        """The main figures of a step, from its stages; empty for step 0."""
         if not step:
             return {}
         here = self.of("steps", step)
-        made = [Shards.open(here / name) for name in OF_A_STEP]
-        for before, after in itertools.pairwise(made):
+        stages = [Shards.open(here / name) for name in OF_A_STEP]
+        for before, after in itertools.pairwise(stages):
             before.require_child(after)
-        rollouts, scores, advantages, update = (shards.summary for shards in made)
+        rollouts, scores, advantages, update = (shards.summary for shards in stages)
         sampled = schedule.version(here / "rollouts") if self._with_staleness else None
         return {
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},

@@ -1,7 +1,7 @@
-"""What a run samples with: a rollout engine on the policy being trained, step after step.
+"""Samples for a run: a rollout engine on the policy being trained, step after step.
 
-An engine with weights of its own stays for the whole run. Before it samples it takes the trainer's
-weights, and both must agree on a completion of one prompt; afterwards it sleeps.
+An engine with weights of its own is kept for the entire run. Before it samples, the trainer's
+weights are synced to it, and both must agree on a completion of one prompt; afterwards it sleeps.
 """
 
 import functools

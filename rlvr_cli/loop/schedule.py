@@ -1,4 +1,4 @@
-"""The schedule of a run: which policy samples each step. It stands in the plans of the rollouts.
+"""The schedule of a run: which policy samples each step. The plans of the rollouts store it.
 
 Step T is sampled from the policy after step V(T), one for all of it: the newest that is published
 when the step is opened, which may be done when T <= V(T) + 1 + ahead. Nothing else of a run depends
@@ -23,7 +23,7 @@ _UPDATE = "update"  # the stage that gives a step's policy
 def version(rollouts: Path) -> int | None:
     """The step whose policy samples a step's rollouts, 0 for the first; None if nothing says so.
 
-    It stands in the path of that policy, which is relative to the rollouts.
+    It is part of the path of that policy, which is relative to the rollouts.
     """
     if not is_begun(rollouts):
         return None
@@ -63,7 +63,7 @@ class Schedule:
         return (t for t in range(newest + 1, last + 1) if self.version(t, newest) == newest)
 
     def staleness(self, step: int) -> int:
-        """How many updates lie between the policy that sampled a step and the one it trains.
+        """The number of updates between the policy that sampled a step and the one it trains.
 
         An error if it is more than the run allows.
         """

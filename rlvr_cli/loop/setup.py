@@ -189,7 +189,7 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
             alike.require_directory(path, setup.directory.path / LOCK)
         if not setup.world.is_main_process:
             inputs = prepare(setup)
-        last = take_back(setup)
+        last = rewind(setup)
         for step in last.evaluations.sampled:
             with contextlib.closing(load(setup, inputs, step)) as earlier:
                 earlier.evaluate(step)
@@ -197,7 +197,7 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
         stack.callback(run.close)
         for step in last.evaluations.scored:
             run.score_evaluation(step)
-        yield from run.steps(_mended_seconds(setup, last.step))
+        yield from run.steps(_repaired_seconds(setup, last.step))
 
 
 def prepare(setup: Setup) -> Inputs:
@@ -248,24 +248,24 @@ class Last:
     evaluations: evaluations.Lost
 
 
-def take_back(setup: Setup) -> Last:
-    """Finds where the run resumes, and takes back what is to be made again.
+def rewind(setup: Setup) -> Last:
+    """Finds the step from which the run resumes, and removes what is to be made again.
 
     Updates after that step are repeated from the rollouts that they stored.
     """
-    found = None
+    last = None
     if setup.world.is_main_process:
         directory = setup.directory
         step = directory.last_step(say=True)
         _require_shared_step(setup, step)
         directory.discard_after(step)
-        found = Last(step, evaluations.take_back(directory, step))
-    last: Last = distributed.broadcast(found)
-    return last
+        last = Last(step, evaluations.discard_damaged(directory, step))
+    resumed: Last = distributed.broadcast(last)
+    return resumed
 
 
 def _require_shared_step(setup: Setup, last: int) -> None:
-    """An error where a branch would repeat steps that it shares, which were made otherwise."""
+    """An error where a branch would repeat shared steps, which other options made."""
     here, begun = setup.directory.path, setup.directory.begun() or {}
     origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:
@@ -273,15 +273,15 @@ def _require_shared_step(setup: Setup, last: int) -> None:
     words = ["rlvr", "branch", fetched.joined(here, origin.run), "--at", str(origin.at)]
     given = [w for name in origin.changed for w in (f"--{name}", begun["train"][name])]
     raise DataError(
-        f"`{here}` has no whole checkpoint since step {origin.at}, where it branched",
+        f"`{here}` has no complete checkpoint since step {origin.at}, where it branched",
         f"make it again: `{shlex.join([*words, *given])} --out DIR`",
     )
 
 
-def _mended_seconds(setup: Setup, last: int) -> dict[str, float]:
-    """The seconds of the last step, from metrics.jsonl, which is as if the run ended there."""
-    mended = setup.directory.repair_metrics(last) if setup.world.is_main_process else None
-    seconds: dict[str, float] = distributed.broadcast(mended)
+def _repaired_seconds(setup: Setup, last: int) -> dict[str, float]:
+    """The seconds of the last step, from metrics.jsonl, which is cut after that step."""
+    repaired = setup.directory.repair_metrics(last) if setup.world.is_main_process else None
+    seconds: dict[str, float] = distributed.broadcast(repaired)
     return seconds
 
 

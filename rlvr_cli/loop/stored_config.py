@@ -19,12 +19,12 @@ from rlvr_cli.storage import atomic, manifest, metrics_log
 from rlvr_cli.storage.run_folders import CONFIG, KEPT, kept
 from rlvr_cli.verification.scoring import rewards
 
-# What decides no row: a step that was begun goes on as it was, where it would be stored otherwise.
+# Options that decide no row. A step that was begun keeps its own where they are stored with it.
 MAY_CHANGE = (
     *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
     "prompts_per_part",
 )
-# Where something lies that the run reads, and the name of its digest in inputs.json.
+# Paths that the run reads, and the names of their digests in inputs.json.
 MAY_MOVE = {
     "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
     "schedule_of": "schedule",
@@ -49,7 +49,7 @@ def read(run: Path, version: Callable[[], str]) -> Tables | None:
         if not path.exists() and (run / "inputs.json").exists():
             raise DataError(f"`{path}` is gone", _BRING_BACK)
         return _tables(path, _text(path), version) if path.exists() else None
-    if (tables := _whole(path, before, version)) is None:
+    if (tables := _intact(path, before, version)) is None:
         return before
     free = {*MAY_CHANGE, *MAY_MOVE}
     if others := [one for one in _changed(before, tables) if one[0] not in free]:
@@ -59,12 +59,12 @@ def read(run: Path, version: Callable[[], str]) -> Tables | None:
 
 
 def remarks(run: Path, version: Callable[[], str]) -> list[str]:
-    """What is mended of the configuration when the run goes on, and what was changed by hand."""
+    """How the configuration is repaired when the run resumes, and what was changed by hand."""
     path, before = run / CONFIG, _before(run, version)
     if before is None:
         is_lost = any((run / name).exists() for name in (KEPT, metrics_log.DIGESTS))
         return [f"`{run / KEPT}` was damaged or gone: it is written again"] if is_lost else []
-    if (tables := _whole(path, before, version)) is None:
+    if (tables := _intact(path, before, version)) is None:
         return [f"`{path}` was damaged or gone: it is written again as it was"]
     return [
         f"`{path}` was changed: {name} was {was}, is {value}"
@@ -77,8 +77,8 @@ def _before(run: Path, version: Callable[[], str]) -> Tables | None:
     return _tables(run / CONFIG, copy[0], version) if copy else None
 
 
-def _whole(path: Path, before: Tables, version: Callable[[], str]) -> Tables | None:
-    """The tables that are stored; None where the file is gone, cut, or cannot be read."""
+def _intact(path: Path, before: Tables, version: Callable[[], str]) -> Tables | None:
+    """The stored tables; None if the file is gone, cut, or cannot be read."""
     if not path.exists():
         return None
     try:

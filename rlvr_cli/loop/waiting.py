@@ -20,14 +20,14 @@ class Waiting:
 
     def __init__(self, patience_s: float = 3.0) -> None:
         self._patience_s, self._said = patience_s, ""
-        self.come()
+        self.reset()
 
-    def come(self) -> None:
-        """Something came: what comes next may come at once."""
+    def reset(self) -> None:
+        """Starts again with short waits, after something came."""
         self._seconds, self._since = _POLL_S[0], time.monotonic()
 
     def wait(self, what: str) -> None:
-        """Waits for the next look; says once, after a while, for what."""
+        """Waits until the next check; after a while, says once for what."""
         if what != self._said and time.monotonic() - self._since > self._patience_s:
             self._said = what
             console.say(f"waiting for {what}")
@@ -35,10 +35,10 @@ class Waiting:
         self._seconds = min(2 * self._seconds, _POLL_S[1])
 
 
-def require_going_on(run: Path) -> None:
+def raise_if_stopped(run: Path) -> None:
     """Raises Stopped if the run is to stop."""
     if (run / STOP).exists():
-        raise Stopped(f"`{run / STOP}` is there: remove it, and the same command goes on")
+        raise Stopped(f"`{run / STOP}` exists: remove it, and the same command resumes")
 
 
 def until(
@@ -49,7 +49,7 @@ def until(
     *,
     patience_s: float = 3.0,
 ) -> None:
-    """Returns once something is there, for all processes of the world together.
+    """Returns once `is_there` is true, for all processes together.
 
     `look` is called by the main process from time to time, as it may fail.
     """
@@ -58,7 +58,7 @@ def until(
         seen = is_there(), (run / STOP).exists()
         is_done, stops = distributed.broadcast(seen)
         if stops:
-            require_going_on(run)
+            raise_if_stopped(run)
         if is_done:
             return
         if distributed.current().is_main_process:

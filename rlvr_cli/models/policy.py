@@ -219,7 +219,7 @@ def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
 
 
 def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alone", "absent"]:
-    """Whether the policy that an update wrote is there, unchanged.
+    """Whether the policy that an update wrote exists, unchanged.
 
     `train` removes old checkpoints (`--keep`), or keeps their weights alone (`--keep-weights`), and
     leaves their steps.
@@ -229,10 +229,11 @@ def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alon
         return "weights alone" if kept else "absent"
     try:
         policy = resolve(str(steps.path))
-        found = (policy.digest, policy.trainer_digest)
+        digests = (policy.digest, policy.trainer_digest)
     except DataError:
         return "damaged"
-    return "whole" if found == (steps.summary["policy"], steps.summary["optimizer"]) else "damaged"
+    recorded = (steps.summary["policy"], steps.summary["optimizer"])
+    return "whole" if digests == recorded else "damaged"
 
 
 @dataclass(frozen=True)

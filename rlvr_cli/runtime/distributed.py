@@ -1,6 +1,6 @@
 """The processes that share a stage's work: their ranks, barriers and broadcasts, starting them.
 
-A process learns its rank from the variables that torchrun, deepspeed or srun set.
+A process reads its rank from the variables that torchrun, deepspeed or srun set.
 """
 
 import atexit
@@ -76,8 +76,8 @@ def current() -> World:
 def _variable(*names: str) -> int | None:
     """The number that the first of these begins with: srun writes `8(x2)` for two nodes."""
     values = (os.environ[name] for name in names if name in os.environ)
-    found = (re.match(r"\d+", value) for value in values)
-    return next((int(number[0]) for number in found if number), None)
+    matches = (re.match(r"\d+", value) for value in values)
+    return next((int(match[0]) for match in matches if match), None)
 
 
 def node_of_slurm(count: int) -> int | None:
@@ -204,7 +204,7 @@ def timeout_s() -> float:
     """How long a process waits for the others."""
     text = os.environ.get("RLVR_TIMEOUT_S", "1800")
     if not text.isdecimal() or text == "0":
-        raise UsageError(f"RLVR_TIMEOUT_S is `{text}`", "write whole seconds, as in 1800")
+        raise UsageError(f"RLVR_TIMEOUT_S is `{text}`", "write an integer of seconds, as in 1800")
     return float(text)
 
 
@@ -248,10 +248,10 @@ def leave(code: int = 0) -> None:
 
 
 class Ending:
-    """Ends this process once all else that runs at its end has run, if it is made before that.
+    """Ends this process after all exit handlers that are registered later have run.
 
-    What follows would be the destructors of libraries: pyarrow's abort at times, when a thread of
-    its pool has just been started, and those of torch take a while.
+    The destructors of libraries would follow: pyarrow's abort at times, when a thread of its pool
+    has just been started, and those of torch take a while.
     """
 
     code = FAILED  # unless the process gets to its end
@@ -266,7 +266,7 @@ def is_launched() -> bool:
 
 
 def note_failure(message: str, hint: str) -> None:
-    """Leaves what this process says of its failure for its launcher, which tells other nodes."""
+    """Writes the failure of this process for its launcher, which passes it to other nodes."""
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
         said = json.dumps({"message": message, "hint": hint, "timestamp": int(time.time())})
         with contextlib.suppress(OSError), open(path, "w") as file:

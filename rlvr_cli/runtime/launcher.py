@@ -11,7 +11,7 @@ from rlvr_cli.errors import Interrupted, UserError
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.runtime.nodes import Asked, Nodes
 
-_STOPPED_S = 3  # until a process that was told to end is killed
+_STOPPED_S = 3  # until a process that was asked to end is killed
 
 
 def spawn(processes: int, arguments: list[str], asked: Asked) -> int:

@@ -24,15 +24,15 @@ def interfaces() -> dict[str, str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         fcntl.ioctl(asked, _SIOCGIFCONF, request)
     length, _ = _IFCONF.unpack(request)
-    found = {
+    interface_of = {
         socket.inet_ntoa(place[4:8]): name.rstrip(b"\0").decode()
         for name, place in _IFREQ.iter_unpack(space.tobytes()[:length])
     }
     with contextlib.suppress(OSError):  # without IPv6
         for line in Path("/proc/net/if_inet6").read_text().splitlines():
             digits, *_, interface = line.split()
-            found[str(ip_address(bytes.fromhex(digits)))] = interface
-    return found
+            interface_of[str(ip_address(bytes.fromhex(digits)))] = interface
+    return interface_of
 
 
 def is_own(host: str) -> bool:

@@ -1,9 +1,9 @@
-"""The machines of a run: they meet at one address, and each learns when another fails or is gone.
+"""The machines of a run: they meet at one address, and each notices when another fails or is gone.
 
-The agents of torchrun tell one another nothing of a failure: the others would learn of it when a
-collective fails, or in half an hour where a machine lost its power. So the launchers watch one
-another through the store in which they met: each counts there every second, and the first that
-fails writes why.
+The agents of torchrun do not report a failure to one another: the others would notice it when a
+collective fails, or after half an hour where a machine lost its power. So the launchers watch one
+another through the store in which they met: each updates a beat there every second, and the first
+that fails writes why.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ class Nodes:
         self.rank, self.names, self.processes = -1, [""] * asked.count, processes
         self.failure: UserError | None = None
         self._reason, self._end = "", threading.Event()
-        self._heard: dict[int, tuple[bytes, float]] = {}
+        self._beats: dict[int, tuple[bytes, float]] = {}
         self._answered = time.monotonic()
         self._silent_s = min(SILENT_S, distributed.timeout_s())
 
@@ -107,7 +107,7 @@ class Nodes:
                 self._reason = f"what answers there is not another node {first_line(error)}".strip()
             self._wait(start, self._reason)
         self._choose_interface()
-        watching, self._telling = (self._client(self.reached_at) for _ in range(2))
+        watching, self._end_store = (self._client(self.reached_at) for _ in range(2))
         for work in (self._beat_on, self._look_on):
             threading.Thread(target=work, args=(watching,), daemon=True).start()
         return store
@@ -170,18 +170,18 @@ class Nodes:
         """A connection to the store; an error if something else answers, which may be silent."""
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-        made: Future[Store] = Future()
+        connection: Future[Store] = Future()
 
         def connect() -> None:
             try:
-                made.set_result(
+                connection.set_result(
                     TCPStore(host, self.port, timeout=_ANSWER_S, wait_for_workers=False)
                 )
             except RuntimeError as error:
-                made.set_exception(error)
+                connection.set_exception(error)
 
         threading.Thread(target=connect, daemon=True).start()
-        return made.result(2 * _ANSWER_S.total_seconds())
+        return connection.result(2 * _ANSWER_S.total_seconds())
 
     def _register(self, store: "Store", start: float) -> bool:
         """Whether all nodes are there; a store of an earlier attempt, that ends now, is left."""
@@ -238,8 +238,8 @@ class Nodes:
                 for i, value in zip(
                     ready, store.multi_get([f"beat/{i}" for i in ready]), strict=True
                 ):
-                    if value != self._heard.get(i, (b"", 0.0))[0]:
-                        self._heard[i] = bytes(value), now
+                    if value != self._beats.get(i, (b"", 0.0))[0]:
+                        self._beats[i] = bytes(value), now
                 self._answered = now
         self._answered = min(self._answered, time.monotonic() - _MISSED_S)
 
@@ -259,7 +259,7 @@ class Nodes:
         now = time.monotonic()
         if self.rank and now - self._answered > seconds:
             return 0
-        since = {i: at for i, (value, at) in self._heard.items() if value != _DONE.encode()}
+        since = {i: at for i, (value, at) in self._beats.items() if value != _DONE.encode()}
         silent = {i: at for i, at in since.items() if now - at > seconds}
         return min(silent, key=lambda i: silent[i], default=None)
 
@@ -279,22 +279,22 @@ class Nodes:
         return self.failure
 
     def end(self, error: UserError | None = None) -> None:
-        """Leaves the others, and tells them why if this node failed and none did before."""
+        """Leaves the others; if this node is the first to fail, writes why."""
         if self.rank < 0 or self._end.is_set():
             return
         self._end.set()
-        telling = threading.Thread(target=self._tell, args=(error,), daemon=True)
-        telling.start()
-        telling.join(_LINGER_S)  # the first node may be gone without a word
+        thread = threading.Thread(target=self._publish_end, args=(error,), daemon=True)
+        thread.start()
+        thread.join(_LINGER_S)  # the first node may be gone without a word
 
-    def _tell(self, error: UserError | None) -> None:
+    def _publish_end(self, error: UserError | None) -> None:
         with contextlib.suppress(RuntimeError):
             if error is None:
-                self._telling.set(f"beat/{self.rank}", _DONE)
+                self._end_store.set(f"beat/{self.rank}", _DONE)
                 return
             said = {"text": str(error), "hint": error.hint, "code": error.exit_code}
-            self._telling.compare_set("failure", "", json.dumps(said))
-            while self.rank == 0 and self._telling.add("read", 0) < self.count - 1:
+            self._end_store.compare_set("failure", "", json.dumps(said))
+            while self.rank == 0 and self._end_store.add("read", 0) < self.count - 1:
                 time.sleep(0.05)
 
 
@@ -319,5 +319,5 @@ def ask(count: int, rank: int | None, endpoint: str | None) -> None:
 
 
 def asked() -> Asked:
-    """What `ask` was told last."""
+    """The nodes that `ask` recorded last."""
     return _asked

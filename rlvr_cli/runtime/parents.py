@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
-_LOOK_S = 0.5  # between two looks for the parent, where the kernel does not tell of its end
+_LOOK_S = 0.5  # between two checks for the parent, where the kernel does not report its end
 
 
 def die_with_parent(parent: int | None = None, number: int = signal.SIGKILL) -> None:
@@ -28,7 +28,7 @@ def die_with_parent(parent: int | None = None, number: int = signal.SIGKILL) -> 
         _prctl(_SET_PDEATHSIG, number)
     else:
         threading.Thread(target=_look, args=(expected, number), daemon=True).start()
-    if os.getppid() != expected:  # it ended before the kernel was told
+    if os.getppid() != expected:  # it ended before the kernel was asked to report it
         os.kill(os.getpid(), number)
 
 

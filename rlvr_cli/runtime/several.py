@@ -11,7 +11,7 @@ class Several(PosixPath):
 
 
 def together(paths: Sequence[Path]) -> Path:
-    """One path that stands for these."""
+    """One path that represents these."""
     if len(paths) == 1:
         return paths[0]
     several = Several(", ".join(map(str, paths)))

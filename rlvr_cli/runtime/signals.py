@@ -28,7 +28,7 @@ def handled() -> tuple[signal.Signals, ...]:
 
 
 def received() -> bool:
-    """Whether this process was told to end."""
+    """Whether this process was asked to end."""
     return _received is not None
 
 

@@ -1,4 +1,4 @@
-"""Stdin as a source: `-` stands for what is piped in, which is kept in a file for the while.
+"""Stdin as a source: `-` means what is piped in, which is kept in a temporary file.
 
 Commands read a source several times, and a pipe can be read once.
 """
@@ -65,10 +65,10 @@ def lines() -> list[str] | None:
     if path.stat().st_size > _LONGEST_PATH:
         return None
     try:
-        found = path.read_bytes().decode()
+        text = path.read_bytes().decode()
     except UnicodeDecodeError:
         return None
-    kept = [line for line in found.split("\n") if line.strip()]
+    kept = [line for line in text.split("\n") if line.strip()]
     if kept and (kept[0].lstrip()[:1] in "{[" or len(kept) > 1):
         return kept if all(map(os.path.exists, kept)) else None
     return kept

@@ -2,13 +2,13 @@
 
     sum    = piece { "+" piece }                  algorithms and rewards; elsewhere `+` is text
     piece  = [ weight "*" ] name [ ":" option { "," option } ]
-    name   = word | path ".py:" function          a path may stand in quotes: "c++/mine.py":build
+    name   = word | path ".py:" function          a path may be quoted: "c++/mine.py":build
     option = key "=" value
     value  = text | quoted | "[" value, ... "]" | "{" key "=" value, ... "}"
     quoted = a JSON string: "a, b", with \\" and \\\\ and \\n
 
 As in `grpo:clip_high=0.3+kl:beta=0.001`, `0.9*math+0.1*format`, `code:allow=[numpy,scipy]`,
-`./mine.py:build:clip=0.3`. Text ends at a comma, a `+` or the bracket it stands in; the plus sign
+`./mine.py:build:clip=0.3`. Text ends at a comma, a `+` or the bracket it is in; the plus sign
 of an exponent, as in 1e+3, is part of the number, and within brackets text may hold others. The
 type of an option decides what text means.
 """
@@ -29,7 +29,7 @@ _MANTISSA = re.compile(r"\s*-?(?:\d+\.?\d*|\.\d+)[eE]")
 
 
 class Quoted(str):
-    """Text that stood in quotes, so that it is neither a number nor a word such as `true`."""
+    """Text that was quoted, so that it is neither a number nor a word such as `true`."""
 
 
 Value = Any  # str, Quoted, list[Value] or dict[str, Value]
@@ -64,7 +64,7 @@ def listed(text: str) -> list[str]:
 def quoted(text: str, *, within: str = "") -> str:
     """Text as it is written in a spec: in quotes if it could be read as something else.
 
-    `within` holds the signs that, like a comma, would end it where it stands.
+    `within` holds the signs that, like a comma, would end it there.
     """
     is_plain = text == text.strip() and text[:1] not in ('"', "[", "{") and text.isprintable()
     if is_plain and not any(sign in text for sign in f",{within}"):
@@ -192,7 +192,7 @@ class _Reader:
         return Quoted(value)
 
     def _bare(self, ends: str) -> str:
-        """Text up to one of these signs, or to what ends it where it stands.
+        """Text up to one of these signs, or to what ends it there.
 
         Within brackets it may hold others, as in `{arc=any:of=[math,choice]}`.
         """

@@ -9,13 +9,13 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from rlvr_cli.specs.grammar import Quoted, Value, quoted
 
-_NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_NAMED = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 _EXAMPLES = {int: "1", float: "0.5", bool: "true", str: "text"}
 _LISTS = (list, tuple, collections.abc.Sequence)
 _TABLES = (dict, collections.abc.Mapping)
 _UNTYPED = (Any, object, inspect.Parameter.empty)
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_DIGITS = 300  # of a whole number; more is text
+_DIGITS = 300  # of an integer; more is text
 _WITHIN = '+=[]{}"'  # signs that are quoted within brackets
 
 
@@ -113,7 +113,7 @@ def _untyped(value: Value) -> Any:
 def spell(value: Any, kind: Any, *, plus_ends: bool = False, is_inside: bool = False) -> str:
     """A value in the one spelling that `convert` reads as it again.
 
-    Text outside brackets stands in quotes only where it must; `plus_ends` says whether a `+` ends
+    Text outside brackets is quoted only where it must be; `plus_ends` says whether a `+` ends
     it there.
     """
     if value is None:

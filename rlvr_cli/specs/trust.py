@@ -106,16 +106,16 @@ def host_of(url: str) -> str:
 
 
 def named_in(words: Iterable[str]) -> Named:
-    """What the words of a command line name. The name of a file that is there is no spec."""
-    found: dict[str, list[str]] = {"files": [], "texts": [], "hosts": [], "variables": []}
+    """What the words of a command line name. The name of an existing file is no spec."""
+    named: dict[str, list[str]] = {"files": [], "texts": [], "hosts": [], "variables": []}
     for word in words:
         value = word.partition("=")[2] if word.startswith("--") else word
         if not os.path.lexists(value):
-            _add(found, value.removeprefix("task:"))
-    return Named(**{kind: list(dict.fromkeys(filter(None, all_))) for kind, all_ in found.items()})
+            _add(named, value.removeprefix("task:"))
+    return Named(**{kind: list(dict.fromkeys(filter(None, all_))) for kind, all_ in named.items()})
 
 
-def _add(found: dict[str, list[str]], text: str) -> None:
+def _add(named: dict[str, list[str]], text: str) -> None:
     """Adds what a sum or a list of specs names, and what the specs within them name."""
     for read_as in (grammar.pieces, grammar.listed):
         with contextlib.suppress(UserError):  # most words are no specs
@@ -123,14 +123,14 @@ def _add(found: dict[str, list[str]], text: str) -> None:
                 read = grammar.read(_WEIGHT.sub("", piece))
                 options = dict(read.options)
                 own = str(options.get("path") or "") if read.name == "custom" else ""
-                found["files"].append(read.path or own)
+                named["files"].append(read.path or own)
                 for option, kind in _OPTIONS.items():
                     if isinstance(value := options.get(option), str):
-                        found[kind].append(host_of(value) if kind == "hosts" else value)
+                        named[kind].append(host_of(value) if kind == "hosts" else value)
                 of = options.get("of")
                 for item in of.values() if isinstance(of, dict) else of or ():
                     if isinstance(item, str) and not isinstance(of, str):
-                        _add(found, item)
+                        _add(named, item)
 
 
 def require_code(path: Path | str, *, named_by: str = "") -> Path:

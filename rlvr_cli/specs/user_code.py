@@ -53,7 +53,7 @@ def read(path: Path | str, what: str = "the file") -> bytes:
 def pinned(path: str, sha256: str, what: str) -> tuple[str, bytes]:
     """The real path of a trusted file and its content; with a `sha256` only of that content.
 
-    The trusted file of that name and content is meant then, wherever it lies.
+    The trusted file of that name and content is meant then, wherever it is.
     """
     if not sha256:
         real, source = trust.require_code(path), read(path, what)
@@ -81,7 +81,7 @@ def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -
     """A function of a trusted file; with an `origin` of the file that had that digest.
 
     A spec that was stored names a file without its folder. The trusted file of that name and
-    digest is meant then, wherever it lies.
+    digest is meant then, wherever it is.
     """
     if not function:
         raise UsageError(f"`{path}` names no function", f"write `{path}:FUNCTION`")

@@ -203,7 +203,7 @@ def _groups(
         names = prompt_ids.to_pylist()
         where = scores if len(rollouts.inputs) == 1 else one
         size = one.params.get("num_generations")
-        common.require_whole_groups(
+        common.require_complete_groups(
             prompt_ids, common.group_codes(names), sample_N.to_numpy(), size, where
         )
         keys += [(0 if merge else number, name) for name in names]
@@ -215,15 +215,15 @@ def _weights(scores: Shards) -> dict[str, float]:
     weights: dict[str, float] | None = None
     for one in scores.inputs:
         spec = one.params.get("verifier")
-        found = rewards.weights(str(spec)) if spec else {}
-        if len(found) < 2 or weights not in (None, found):
+        own = rewards.weights(str(spec)) if spec else {}
+        if len(own) < 2 or weights not in (None, own):
             what = f"the verifier {spec}" if spec else "the verifier of each prompt"
             raise DataError(
                 f"`{one.path}` was scored by {what}, and this objective normalises each reward of "
                 "one weighted sum on its own",
                 "score all with one sum, as in `--verifier 0.9*math+0.1*format`",
             )
-        weights = found
+        weights = own
     return weights or {}
 
 

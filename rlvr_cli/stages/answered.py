@@ -25,7 +25,7 @@ def known(
         by_text.setdefault(overlap.text_of(row["messages"]), []).append(row)
     rows = list(first.values())
     column = readers.column(rows, prompt_column, readers.PROMPT, "--prompt-column", source)
-    found: dict[str, Row] = {}
+    answered: dict[str, Row] = {}
     owners: dict[str, str] = {}
     for name, row in first.items():
         prompt = by_id.get(name) or _by_text(by_text, row, column, name, prompts)
@@ -42,8 +42,8 @@ def known(
                 f"`{prompt['prompt_id']}`",
                 "give their completions one id",
             )
-        found[name] = prompt
-    return found
+        answered[name] = prompt
+    return answered
 
 
 def _by_text(

@@ -141,8 +141,8 @@ def _require_logprobs(
             f"objective needs {top_k}",
             _recipe(advantages, logprobs, rollouts, needed, top_k),
         )
-    made_from = [name for one in directories for name in digests(one.manifest, "rollouts")]
-    if logprobs and made_from != [one.digest for one in rollouts.inputs]:
+    parents = [name for one in directories for name in digests(one.manifest, "rollouts")]
+    if logprobs and parents != [one.digest for one in rollouts.inputs]:
         raise DataError(
             f"`{logprobs.path}` was made from other rollouts than `{rollouts.path}`",
             "make it again with `rlvr logprob`, or name the right one with --logprobs",
@@ -172,7 +172,7 @@ def _recipe(
     top_k: int,
     model: str | None = None,
 ) -> str:
-    """The hint with the command that makes all that is needed, in another directory if it must."""
+    """The hint with the command that makes all log-probs, in another directory if necessary."""
     command = f"rlvr logprob {rollouts.as_argument} --columns {','.join(needed)}"
     if model:
         command += f" --model {shlex.quote(model)}"
@@ -181,12 +181,12 @@ def _recipe(
     if set(needed) & set(TOP_K):
         command += f" --ref-top-k {top_k}"
     is_one = len(rollouts.inputs) == 1
-    beside = rollouts.path.parent
-    is_free = not (beside / "logprobs" / MANIFEST).exists()
-    is_found = all(one.path.parent.resolve() == beside.resolve() for one in advantages.inputs)
-    if is_one and is_free and is_found and not logprobs:
+    folder = rollouts.path.parent
+    is_free = not (folder / "logprobs" / MANIFEST).exists()
+    is_read = all(one.path.parent.resolve() == folder.resolve() for one in advantages.inputs)
+    if is_one and is_free and is_read and not logprobs:
         return f"make it with `{command}`"
-    other = beside / "more-logprobs" if is_one else "logprobs-of-all"
+    other = folder / "more-logprobs" if is_one else "logprobs-of-all"
     return f"make it with `{command} --out {other}`, then name that with --logprobs"
 
 

@@ -43,7 +43,7 @@ def zip_columns(
 ) -> dict[str, pa.ChunkedArray]:
     """The columns of one part of several directories; an error unless their rows line up.
 
-    `only` names those to read beside the key, of the directories that have them.
+    `only` names those to read in addition to the key, from the directories that have them.
     """
     columns: dict[str, pa.ChunkedArray] = {}
     first = None
@@ -66,7 +66,7 @@ def zip_columns(
 def only_with_input(
     kind: str, rollouts: Shards, only: tuple[str, ...] | None = None
 ) -> tuple[str, ...] | None:
-    """The value columns of what is made of rollouts: with several, a row says which it is of."""
+    """The value columns of what is made from rollouts; with several, also the input of a row."""
     return only if len(rollouts.inputs) == 1 else schema.with_input(kind, only)
 
 
@@ -79,7 +79,7 @@ def add_input(table: pa.Table, rollouts: Shards, index: int) -> pa.Table:
 
 
 def temperature(rollouts: Shards) -> float:
-    """At what temperature log-probs are: that of the rollouts; 1 where none of them says it."""
+    """The temperature of log-probs: that of the rollouts; 1 if none of them records it."""
     known = {one.params["temperature"]: one for one in rollouts.inputs
              if one.params.get("temperature")}  # fmt: skip
     if len(known) > 1:
@@ -88,8 +88,8 @@ def temperature(rollouts: Shards) -> float:
             f"`{one.path}` was sampled at temperature {first}, `{other.path}` at {second}",
             "take rollouts of one temperature together",
         )
-    found: float = next(iter(known), 1.0)
-    return found
+    value: float = next(iter(known), 1.0)
+    return value
 
 
 def group_codes(keys: Iterable[Hashable]) -> np.ndarray:
@@ -98,7 +98,7 @@ def group_codes(keys: Iterable[Hashable]) -> np.ndarray:
     return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), dtype=np.int64)
 
 
-def require_whole_groups(
+def require_complete_groups(
     prompt_ids: pa.ChunkedArray,
     code_N: np.ndarray,
     sample_N: np.ndarray,

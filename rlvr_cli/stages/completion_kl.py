@@ -1,4 +1,4 @@
-"""The divergence of whole completions from the reference policy, for estimators that charge it."""
+"""The divergence of a completion from the reference policy, for estimators that charge it."""
 
 from pathlib import Path
 
@@ -25,23 +25,23 @@ def logprobs(
         if given:
             raise UsageError("--logprobs says nothing to this estimator", "leave it out")
         return None
-    found = common.logprobs_of(scores, given)
-    columns = [set(one.manifest["only"] or ()) for one in found.inputs] if found else [set()]
+    shards = common.logprobs_of(scores, given)
+    columns = [set(one.manifest["only"] or ()) for one in shards.inputs] if shards else [set()]
     if missing := [name for name in _COLUMNS if not all(name in one for one in columns)]:
-        elsewhere = " --out more-logprobs`, then name that with --logprobs" if found else "`"
+        elsewhere = " --out more-logprobs`, then name that with --logprobs" if shards else "`"
         raise DataError(
             f"kl-in-reward needs {' and '.join(missing)} of `{rollouts.path}`, which no logprobs "
             "directory here has",
             f"make it with `{_command(rollouts)}{elsewhere}",
         )
-    assert found
-    made_from = [name for one in found.inputs for name in digests(one.manifest, "rollouts")]
-    if made_from != [one.digest for one in rollouts.inputs]:
+    assert shards
+    parents = [name for one in shards.inputs for name in digests(one.manifest, "rollouts")]
+    if parents != [one.digest for one in rollouts.inputs]:
         raise DataError(
-            f"`{found.path}` was made from other rollouts than `{rollouts.path}`",
+            f"`{shards.path}` was made from other rollouts than `{rollouts.path}`",
             "make it again with `rlvr logprob`, or name the right one with --logprobs",
         )
-    return found
+    return shards
 
 
 def _command(rollouts: Shards) -> str:

@@ -69,9 +69,9 @@ def _place(model: str) -> tuple[str, Policy | None]:
             return str(hub.download(model)), None
         if path.is_file():
             return model, None
-        found = checkpoints.policy_in(path)
-        if found and (found / "config.json").exists():
-            return str(found), None
+        folder = checkpoints.policy_in(path)
+        if folder and (folder / "config.json").exists():
+            return str(folder), None
     policy = policies.resolve(model)
     return (str(policy.base.path), policy) if policy.base else (str(policy.path), None)
 

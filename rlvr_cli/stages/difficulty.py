@@ -93,7 +93,7 @@ def drop_easiest(source: Source, share: float | None, scores: list[Path]) -> Sou
 
 
 def keep_rates(source: Source, rates: Sequence[float], scores: list[Path]) -> Source:
-    """The prompts whose success rate lies within `rates`, both ends included; all without rates.
+    """The prompts whose success rate is within `rates`, both ends included; all without rates.
 
     A prompt without any verdict stays. Prompts of which a group of completions is all right or all
     wrong teach a policy nothing: their advantages are 0.

@@ -104,8 +104,8 @@ def mixed(scores: pa.Table) -> list[str]:
         [("reward", "min"), ("reward", "max")]
     )
     is_mixed = pc.not_equal(groups["reward_min"], groups["reward_max"])
-    found: list[str] = groups.filter(is_mixed)["prompt_id"].to_pylist()
-    return found
+    prompt_ids: list[str] = groups.filter(is_mixed)["prompt_id"].to_pylist()
+    return prompt_ids
 
 
 def _nothing_mixed(facts: dict[str, Any]) -> DataError:

@@ -33,7 +33,7 @@ class Encoder:
     def sampled(self, row: dict[str, Any]) -> tuple[list[int] | None, list[float] | None]:
         """The token ids of a completion, and their log-probs where those are of these tokens.
 
-        The ids are the file's own where it has them beside the log-probs. An end without a
+        The ids are the file's own where it has them with the log-probs. An end without a
         log-prob is left out.
         """
         token_ids = self.completion(row["completion"], row["finish_reason"])

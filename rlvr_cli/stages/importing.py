@@ -77,9 +77,9 @@ def bring_in(
 
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
     with its end-of-sequence token after each completion that the file calls ended. `known` are the
-    prompts that the completions answer, where there is a directory of them: no other one is made
-    then, and what is made of the rollouts finds its golds and verifiers there. `on_read` is told
-    how the files were read.
+    prompts that the completions answer, if they are a directory already: then no other one is
+    made, and golds and verifiers come from there. `on_read` is called with a description of how
+    the files were read.
     """
     begun = begun_with(out / "rollouts")
     reads_reasons = not begun or _FINISH in begun
@@ -88,9 +88,9 @@ def bring_in(
     on_read(scan.read)
     if known:
         first = {scan.names[key]: row for key, row in scan.first.items()}
-        found = answered.known(known, first, source, scan.has.get("prompt"))
-        scan.names = {key: found[name]["prompt_id"] for key, name in scan.names.items()}
-        rows = prompts.with_images(known, list(found.values()))
+        matches = answered.known(known, first, source, scan.has.get("prompt"))
+        scan.names = {key: matches[name]["prompt_id"] for key, name in scan.names.items()}
+        rows = prompts.with_images(known, list(matches.values()))
     else:
         rows = _prompt_rows(scan, source)
     if policy and not any(row["messages"] != '""' for row in rows):
@@ -98,10 +98,10 @@ def bring_in(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
         )
     encoder = Encoder(policy, rows)
-    made = known or prompts.make_all_parts(
+    prompt_shards = known or prompts.make_all_parts(
         rows, out / "prompts", params={"imported": _name(source)}
     )
-    directories = [made]
+    directories = [prompt_shards]
     params = _params(scan, policy, reads_reasons=reads_reasons, has_prompts=bool(known))
     part_P, sizes = scan.cuts()
 
@@ -115,7 +115,7 @@ def bring_in(
         "rollouts",
         "import",
         params,
-        {"prompts": made},
+        {"prompts": prompt_shards},
         len(sizes),
         optional=("answers", _LOGPROBS),
         unknowns=reads_reasons,
@@ -148,7 +148,7 @@ def bring_in(
 def _params(
     scan: _Scan, policy: Policy | None, *, reads_reasons: bool, has_prompts: bool
 ) -> dict[str, Any]:
-    """What decides the rollouts and scores that are made of the files."""
+    """The params of the rollouts and scores that are made from the files."""
     params: dict[str, Any] = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),
@@ -218,7 +218,7 @@ _CONTENT = ("completion", "reward", "correct", "extracted")
 def _completions(batch: Batch, reads_reasons: bool, reads_logprobs: bool) -> list[dict[str, Any]]:
     """The completions of a batch as plain values, None where nothing is known.
 
-    What an earlier version began goes on: without `reads_reasons` all but `length` is `stop`.
+    Without `reads_reasons`, as earlier versions began directories, all but `length` is `stop`.
     """
     nothing = [None] * len(batch)
     correct = nothing if batch.correct is None else _known(batch.correct)

@@ -86,8 +86,8 @@ def run(
                 arrays = _evaluate(load(source).model, part, names, plan, images)
                 _require_finite(arrays, part, f"`{rollouts.path}` under `{source.name}`")
                 columns_of_part.update(arrays)
-        made = pa.table({name: columns_of_part[name] for name in (*common.KEY, *columns)})
-        return common.add_input(made, rollouts, index).select(plan.schema.names).cast(plan.schema)
+        table = pa.table({name: columns_of_part[name] for name in (*common.KEY, *columns)})
+        return common.add_input(table, rollouts, index).select(plan.schema.names).cast(plan.schema)
 
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 

@@ -3,7 +3,7 @@
     taken_i = floor(w_i * min over j of n_j / w_j)
 
 of the n_i prompts of a source with weight w_i: the shares are those of the weights, and the source
-that is scarcest for its weight is taken whole. Without weights all prompts are taken.
+that is scarcest for its weight is taken completely. Without weights all prompts are taken.
 """
 
 import math
@@ -49,7 +49,7 @@ def load(
 ) -> Source:
     """The prompts of one source or of several; with several, every option is for each of them.
 
-    Those that stand in a directory of `without` are taken out of each before they are mixed.
+    Those that are in a directory of `without` are removed from each before they are mixed.
     """
     _check(sources, weights)
     loaded = [
@@ -73,13 +73,13 @@ def _prepared(
     """The prompts of one source; a limit counts those that are left."""
     is_late = drop_duplicates or bool(without)
     early = replace(options, limit=None) if is_late else options
-    found = overlap.without(prompts.load(source, **vars(early)), without)
+    source_prompts = overlap.without(prompts.load(source, **vars(early)), without)
     if drop_duplicates:
-        found = overlap.without_repeats(found, drop=True)
+        source_prompts = overlap.without_repeats(source_prompts, drop=True)
     if not is_late or not options.limit:
-        return found
-    params = found.params | {"limit": options.limit}
-    return replace(found, rows=found.rows[: options.limit], params=params)
+        return source_prompts
+    params = source_prompts.params | {"limit": options.limit}
+    return replace(source_prompts, rows=source_prompts.rows[: options.limit], params=params)
 
 
 def _check(sources: Sequence[str], weights: Sequence[float]) -> None:
@@ -110,13 +110,13 @@ def mix(loaded: dict[str, Source], weights: Sequence[float]) -> Source:
     parts = list(loaded.values())
     taken = _taken([len(part.rows) for part in parts], weights)
     rows = [_sample(part.rows, count) for part, count in zip(parts, taken, strict=True)]
-    rows = _told_apart(names, rows)
+    rows = _with_distinct_names(names, rows)
     mixed = {
         name: {"prompts": count, "left_out": len(part.rows) - count}
         for name, part, count in zip(names, parts, taken, strict=True)
     }
     digests = [{role: p.digest for role, p in part.parents.items()} for part in parts]
-    params = [part.params | found for part, found in zip(parts, digests, strict=True)]
+    params = [part.params | digest for part, digest in zip(parts, digests, strict=True)]
     shown = [
         f"{m['prompts']} of `{name}`" + (f" ({m['left_out']} left out)" if m["left_out"] else "")
         for name, m in mixed.items()
@@ -152,16 +152,16 @@ def _sample(rows: Rows, count: int) -> Rows:
     return [row for row in rows if row["prompt_id"] in chosen]
 
 
-def _told_apart(names: list[str], parts: list[Rows]) -> list[Rows]:
+def _with_distinct_names(names: list[str], parts: list[Rows]) -> list[Rows]:
     """The rows with ids and sources that no two of the parts share."""
     ids = _shared([{row["prompt_id"] for row in rows} for rows in parts])
     sources = _shared([{row["source"] for row in rows} for rows in parts])
-    told = []
+    distinct = []
     for name, rows in zip(names, parts, strict=True):
         has_shared_id = any(row["prompt_id"] in ids for row in rows)
         own = {row["source"] for row in rows}
         named = {s: name if len(own) == 1 else f"{name}:{s}" for s in own & sources}
-        told.append(
+        distinct.append(
             [
                 row
                 | {"source": named.get(row["source"], row["source"])}
@@ -169,7 +169,7 @@ def _told_apart(names: list[str], parts: list[Rows]) -> list[Rows]:
                 for row in rows
             ]
         )
-    return told
+    return distinct
 
 
 def _shared(sets: list[set[str]]) -> set[str]:

@@ -17,7 +17,7 @@ def check(rollouts: Shards, policy: Policy, *, off_policy: bool) -> None:
     """Refuses completions of another policy than the one to train, unless that is allowed.
 
     Of imported ones nothing says which policy sampled them: alone they are taken for the policy's
-    own, beside others they are not.
+    own, together with others they are not.
     """
     for one in rollouts.inputs:
         policies.refuse_served(one)
@@ -26,7 +26,7 @@ def check(rollouts: Shards, policy: Policy, *, off_policy: bool) -> None:
         if sampled is None and len(rollouts.inputs) > 1:
             raise UsageError(
                 f"`{one.path}` does not say which policy it was sampled from",
-                "train on it beside others with --off-policy",
+                "train on it together with others with --off-policy",
             )
         if sampled not in (None, policy.digest):
             raise UsageError(

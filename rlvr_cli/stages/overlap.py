@@ -53,13 +53,13 @@ def between(training: Iterable[tuple[str, str]], heldout: Iterable[tuple[str, st
     An id that ends with the number of a row, as rlvr gives them, says nothing of what is asked.
     """
     known = _Known(training)
-    found = {"text": 0, "id": 0}
+    counts = {"text": 0, "id": 0}
     example = ""
     for prompt_id, messages in heldout:
         if by := known.by(prompt_id, messages):
-            found[by] += 1
+            counts[by] += 1
             example = example or prompt_id
-    return Overlap(found["text"], found["id"], example)
+    return Overlap(counts["text"], counts["id"], example)
 
 
 class _Known:
@@ -71,14 +71,14 @@ class _Known:
         self._texts = {text for _, text in pairs}
 
     def by(self, prompt_id: str, messages: str) -> str:
-        """By what a prompt stands in the set, `text` or `id`; empty if it does not."""
+        """How the set has a prompt: by its `text` or its `id`; empty if it does not."""
         if text_of(messages) in self._texts:
             return "text"
         return "id" if prompt_id in self._ids else ""
 
 
 def without(source: Source, directories: list[Path]) -> Source:
-    """The prompts that stand in none of the directories of prompts, by text or by id."""
+    """The prompts that are in none of the directories of prompts, by text or by id."""
     others = [Shards.open(path, "prompts") for path in directories]
     if not others:
         return source
@@ -87,14 +87,14 @@ def without(source: Source, directories: list[Path]) -> Source:
     gone = len(source.rows) - len(rows)
     if not rows:
         raise DataError(
-            f"all {gone} prompts stand in `{directories[0]}`", "name other prompts with --without"
+            f"all {gone} prompts are in `{directories[0]}`", "name other prompts with --without"
         )
     return replace(
         source,
         rows=rows,
         params=source.params | {"without": sorted(shards.digest for shards in others)},
         facts=source.facts | {"withheld": gone},
-        remarks=(*source.remarks, f"left out {gone} that stand in the prompts of --without"),
+        remarks=(*source.remarks, f"left out {gone} that are in the prompts of --without"),
     )
 
 

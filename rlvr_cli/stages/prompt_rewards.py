@@ -137,14 +137,11 @@ class PromptRewards:
                 )
 
     def prepare(self, prompt_ids: Iterable[str]) -> None:
-        """Has the golds of these prompts ready, and of no others; reads the parts that hold them.
-
-        `of` gives that of one.
-        """
+        """Loads the golds of these prompts, and of no others, for `of`."""
         wanted = list(dict.fromkeys(prompt_ids))
         table = rows.of(self._prompts)
-        found = table.take(table.numbers_of(wanted), _READ).to_pylist()
-        self._ready = {row["prompt_id"]: self._gold(row) for row in found}
+        prompts = table.take(table.numbers_of(wanted), _READ).to_pylist()
+        self._ready = {row["prompt_id"]: self._gold(row) for row in prompts}
 
     def of(self, prompt_id: str) -> Gold:
         return self._ready[prompt_id]

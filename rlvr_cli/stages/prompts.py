@@ -103,12 +103,12 @@ def _load(
     params |= {"source": source, "split": split, "verifier": verifier, **columns}
     stored = ("image_column", "max_pixels")
     params |= {name: value for name in stored if (value := getattr(images, name)) is not None}
-    found = reading.from_file(
+    read = reading.from_file(
         source, split=split, verifier=verifier, layout=layout, drop_unusable=drop_unusable,
         limit=limit and skip + limit, images=images, **columns,
     )  # fmt: skip
-    rows = named(source, _kept(source, found.rows, skip, limit), verifier)
-    return replace(found, rows=rows, params=params | found.params)
+    rows = named(source, _kept(source, read.rows, skip, limit), verifier)
+    return replace(read, rows=rows, params=params | read.params)
 
 
 def named(source: str, rows: list[dict[str, Any]], verifier: str | None) -> list[dict[str, Any]]:
@@ -267,7 +267,7 @@ def make(
 def _with_images(plan: Plan, out: Path, images: list[Image], only: tuple[str, ...] | None) -> Plan:
     """The plan of prompts whose images are written now; an error if it is not that of `out`."""
     if begun_with(out).get("content", plan.params["content"]) != plan.params["content"]:
-        resume(out, plan)  # which says what was made otherwise
+        resume(out, plan)  # an error that says which params differ
     return replace(plan, only=only, parents={**plan.parents, KIND: write(out, images)})
 
 

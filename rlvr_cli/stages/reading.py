@@ -1,4 +1,4 @@
-"""Prompts of a file or a data set: what stands in which column, by its layout or by name."""
+"""Prompts of a file or a data set, whose columns its layout or their names identify."""
 
 import json
 import re
@@ -60,11 +60,11 @@ def from_file(
         read = registry.build("layouts", chosen)
     else:
         read = _by_columns(data.rows, source, prompt_column, answer_column)
-    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     unusable = Counter[str]()
     first = 0
     for number, row in enumerate(data.rows, 1):
-        if limit and len(made) == limit:
+        if limit and len(rows) == limit:
             break
         named = readers.look_up(row, id_name) if id_name else None
         prompt_id = id_text(named) if named is not None else f"{data.name}-{number:06d}"
@@ -76,16 +76,16 @@ def from_file(
             unusable[str(error)] += 1
             continue
         rest = of_rows.without(row)
-        made.append(
+        rows.append(
             asked | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
         )
-    if unusable and (not drop_unusable or not made):
+    if unusable and (not drop_unusable or not rows):
         raise _unusable(source, len(data.rows), first, unusable)
     remarks = [_described(chosen, verifier)] if chosen and not layout else []
     remarks += of_rows.remarks()
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
-    if chosen and (lacking := sum(row["verifier"] is None for row in made)):
+    if chosen and (lacking := sum(row["verifier"] is None for row in rows)):
         remarks.append(
             f"{plural.of(lacking, 'prompt')} without a verifier: name one with --verifier"
         )
@@ -93,7 +93,7 @@ def from_file(
         remarks.append(f"left out {_counted(unusable)}")
     if drop_unusable:
         params["drop_unusable"] = True
-    return Source(made, params, facts=facts, remarks=tuple(remarks))
+    return Source(rows, params, facts=facts, remarks=tuple(remarks))
 
 
 def _read(row: dict[str, Any], read: Layout, layout: str | None) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _layout(
     if given:
         if any(named):
             raise UsageError(
-                f"--layout is {given}, which says what stands in which column of `{source}`",
+                f"--layout is {given}, which decides the columns of `{source}`",
                 "leave --prompt-column and --answer-column out, or say --layout none",
             )
         return given
@@ -165,7 +165,7 @@ def _prompt(
     verifier: str | None,
     used: set[str | None],
 ) -> dict[str, Any]:
-    """What a row of prompts says beside its messages, of a data set's row and its layout's."""
+    """The fields of a prompt other than its messages, from a data set's row and its layout."""
     answer, used = _gold(fields["answer"]), used | fields.get("used", set())
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")

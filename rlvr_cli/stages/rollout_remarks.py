@@ -84,9 +84,9 @@ def dry_run_text(
 ) -> str:
     """What would be sampled, and the first selected prompt, exactly as the policy sees it."""
     draws = f", in {options.max_draws} draws at most," if options.max_draws > 1 else ""
-    made = f"{plural.of(options.num_generations, 'completion')} of `{policy.name}`{draws}"
+    what = f"{plural.of(options.num_generations, 'completion')} of `{policy.name}`{draws}"
     count, preview = len(selection.of(prompts)), _preview(options, policy, prompts, selection)
-    return f"{plural.of(count, 'prompt')} x {made} would go to `{out}`\n{preview}"
+    return f"{plural.of(count, 'prompt')} x {what} would go to `{out}`\n{preview}"
 
 
 def _preview(options: RolloutOptions, policy: Policy, prompts: Shards, selection: Selection) -> str:

@@ -49,8 +49,8 @@ def require(policy: Policy, out: Path, options: UpdateOptions = UpdateOptions())
 class Room:
     """The bytes of a run's checkpoint and of its weights alone, and how many of them stay.
 
-    With evaluations the best one stays beside the newest `keep`. Where other processes sample,
-    the weights of `published` policies lie there for them, those being written included.
+    With evaluations the best one stays in addition to the newest `keep`. Where other processes
+    sample, the weights of `published` policies are kept for them, including those being written.
     """
 
     checkpoint: int
@@ -61,46 +61,46 @@ class Room:
     published: int = 0
 
     @property
-    def whole(self) -> int:
-        """How many are there while another is written, that one included."""
+    def complete(self) -> int:
+        """How many complete checkpoints exist while one is written, including that one."""
         return self.keep + self.evaluates + 1
 
-    def most(self, made: int) -> int:
-        """The bytes that are held at most by the time that so many were made."""
-        whole = min(made, self.whole)
-        alone = min(made - whole, self.keep_weights + 1 if self.keep_weights else 0)
-        return whole * self.checkpoint + (alone + self.published) * self.weights
+    def peak(self, written: int) -> int:
+        """The most bytes in use at a time by the time that so many were written."""
+        complete = min(written, self.complete)
+        alone = min(written - complete, self.keep_weights + 1 if self.keep_weights else 0)
+        return complete * self.checkpoint + (alone + self.published) * self.weights
 
     def check(self, path: Path, train: RunOptions, last: int, *, adapters: bool) -> None:
         """Refuses a run that has no room for its next checkpoint; warns of too little for all.
 
-        `last` is the step to resume after. A warning it is as space may be freed meanwhile.
+        `last` is the step to resume after. A warning suffices, as space may be freed meanwhile.
         """
         left = saves(train, range(last + 1, train.steps + 1), adapters=adapters)
         free = disk.free(path)
         if not left or free is None:
             return
-        whole, published, held = _held(path)
-        stay = min(whole, self.keep) * self.checkpoint
+        complete, published, used = _usage(path)
+        stay = min(complete, self.keep) * self.checkpoint
         stay += min(published, self.published - 1) * self.weights
         with_weights = " with the weights for samplers" if self.published else ""
         size = self.checkpoint + (self.weights if self.published else 0)
-        disk.require(path, size, f"a checkpoint{with_weights}", spare=max(0, held - stay))
-        most = self.most(whole + left)
-        if most > free + held:
+        disk.require(path, size, f"a checkpoint{with_weights}", spare=max(0, used - stay))
+        peak = self.peak(complete + left)
+        if peak > free + used:
             of_samplers = f" and {disk.gb(self.weights)} for samplers" if self.published else ""
             warnings.warn(
-                f"the checkpoints of this run{with_weights} will take up to {disk.gb(most)}, each "
+                f"the checkpoints of this run{with_weights} will take up to {disk.gb(peak)}, each "
                 f"{disk.gb(self.checkpoint)}{of_samplers}, and `{path}` has "
-                f"{disk.gb(free + held)} for them: "
-                f"{self._remedy(whole + left, free + held)}",
+                f"{disk.gb(free + used)} for them: "
+                f"{self._remedy(complete + left, free + used)}",
                 Advice,
                 stacklevel=2,
             )
 
-    def _remedy(self, made: int, room: int) -> str:
+    def _remedy(self, written: int, room: int) -> str:
         fewer = (replace(self, keep=keep) for keep in range(self.keep - 1, 0, -1))
-        fits = next((one.keep for one in fewer if one.most(made) <= room), None)
+        fits = next((one.keep for one in fewer if one.peak(written) <= room), None)
         change = f"keep fewer with `--keep {fits}`" if fits else "take a larger disk with --out"
         return f"free some in time, or {change}"
 
@@ -110,7 +110,7 @@ class Room:
         lacks = disk.gb(self.checkpoint - (room or 0))
         fewer = ", or keep fewer with `--keep 1`" if self.keep > 1 else ""
         hint = (
-            f"free {lacks} there{fewer}, and run the same command again: it goes on from the "
+            f"free {lacks} there{fewer}, and run the same command again: it continues from the "
             "rollouts of this step"
         )
         disk.require(path, self.checkpoint, f"the checkpoint of step {step}", hint)
@@ -148,10 +148,10 @@ def saves(train: RunOptions, steps: Iterable[int], *, adapters: bool) -> int:
     )
 
 
-def _held(path: Path) -> tuple[int, int, int]:
-    """How many checkpoints and published policies a run has that are whole, and the bytes of all.
+def _usage(path: Path) -> tuple[int, int, int]:
+    """How many complete checkpoints and published policies a run has, and their bytes.
 
-    These are of what it has of them, weights that were kept of checkpoints included.
+    The bytes include weights that were kept of checkpoints.
     """
     steps = run_folders.steps(path, "steps").values()
     names = (
@@ -160,11 +160,11 @@ def _held(path: Path) -> tuple[int, int, int]:
         f"memory/{CHECKPOINT}",
         f"update/{WEIGHTS}",
     )
-    whole, published, *others = ([s / n for s in steps if (s / n).exists()] for n in names)
+    complete, published, *others = ([s / n for s in steps if (s / n).exists()] for n in names)
     sizes = (
         os.path.getsize(Path(root) / name)
-        for folder in itertools.chain(whole, published, *others)
+        for folder in itertools.chain(complete, published, *others)
         for root, _, names in os.walk(folder)
         for name in names
     )
-    return len(whole), len(published), sum(sizes)
+    return len(complete), len(published), sum(sizes)

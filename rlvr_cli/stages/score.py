@@ -88,7 +88,8 @@ def run(
 
     A fault of the verifier is a status with a null reward, never a 0. Where a reward has several
     parts, each has a column. `answer_from` marks where a completion's answer begins. `on_rows`
-    hears of every few rows that have their verdict, `on_failure` of each verifier's first error.
+    is called with the number of rows that got their verdict, `on_failure` with each verifier's
+    first error.
     """
     begun = begun_with(out)
     stored = begun.get("verifier")
@@ -146,8 +147,8 @@ def _golds(
     for one in rollouts.inputs:
         parent = one.parent("prompts", prompts)
         if parent.digest not in known:
-            found = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
-            known[parent.digest] = found
+            rewards_of = prompt_rewards.check(parent, verifier=verifier, allow_code=allow_code)
+            known[parent.digest] = rewards_of
         golds.append(known[parent.digest])
         if golds[-1].needs_tokens:
             common.require_tokens(one, one.part(0))

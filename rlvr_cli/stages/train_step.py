@@ -246,8 +246,8 @@ def _check_vision(options: UpdateOptions, policy: Policy) -> None:
         )
 
 
-def _made_as_one(advantages: Shards, algos: Iterable[str]) -> str:
-    """How to make advantages of several algorithms again, by that of most modifiers."""
+def _remake_command(advantages: Shards, algos: Iterable[str]) -> str:
+    """The command that makes all advantages by one algorithm, the one of most modifiers."""
     algo = shlex.quote(max(algos, key=lambda spec: spec.count("+")))
     scores = "SCORES"
     with contextlib.suppress(DataError, LookupError):  # they may be gone
@@ -265,15 +265,15 @@ def _same_algo(advantages: Shards, algo: str | None) -> str:
     if others:
         raise UsageError(
             f"`{first.path}` was made by {meant}, `{others[0][1].path}` by {others[0][0]}",
-            f"make them as one: `{_made_as_one(advantages, meant_by)}`",
+            f"make them with one algorithm: `{_remake_command(advantages, meant_by)}`",
         )
-    made_by = str(first.params["algo"])
-    if algo is not None and objectives.canonical(algo, made_by) != meant:
+    stored = str(first.params["algo"])
+    if algo is not None and objectives.canonical(algo, stored) != meant:
         raise UsageError(
-            f"`{advantages.path}` was made by {made_by}, --algo is {objectives.canonical(algo)}",
+            f"`{advantages.path}` was made by {stored}, --algo is {objectives.canonical(algo)}",
             "leave --algo out, or make the advantages again with it",
         )
-    return made_by
+    return stored
 
 
 def _check_decoupled(rollouts: Shards, objective: Objective, spec: str) -> None:

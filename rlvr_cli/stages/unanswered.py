@@ -55,8 +55,8 @@ def _examples(scores: Shards, rollouts: Shards, status: str) -> Iterator[str]:
         text = rollouts.part(part, ["completion"])["completion"][index].as_py()
         end = repr(text) if len(text) <= _END else f"...{text[-_END:]!r}"
         reason = " ".join((row["reason"] or "").split())[:200]
-        told = [reason, end if status == "no_answer" else None]
+        details = [reason, end if status == "no_answer" else None]
         where = f"prompt `{row['prompt_id']}`"
         if status == "no_answer":
             where = f"sample {row['sample_index']} of {where}"
-        yield ": ".join(filter(None, (where, *told)))
+        yield ": ".join(filter(None, (where, *details)))

@@ -42,7 +42,7 @@ def run(
     records = []
     for epoch, cuts in enumerate(mini_batches):
         for number, indices in enumerate(cuts):
-            chosen = _with_wholes(objective, [rows[i] for i in indices])
+            chosen = _with_batch_columns(objective, [rows[i] for i in indices])
             tokens = sum(len(row.token_ids) for row in chosen)
             totals = Totals(tokens=tokens, sequences=len(chosen), max_length=longest)
             sums = engine.accumulate(chosen, objective, totals, temperature)
@@ -76,7 +76,7 @@ def _with_old(
     if options.old_logprobs != "recompute":
         return rows
     is_sole = options.epochs == len(mini_batches) == 1
-    if is_sole and not objective.wholes:  # its own forward pass gives them
+    if is_sole and not objective.batch_columns:  # its own forward pass gives them
         return [
             dataclasses.replace(row, sampler_logp=logp_T)
             for row, logp_T in zip(rows, batch.sampler_logp, strict=True)
@@ -88,9 +88,9 @@ def _with_old(
     return rows
 
 
-def _with_wholes(objective: Objective, rows: list[Row]) -> list[Row]:
-    """The rows of an optimizer batch with what the objective reads of all of it together."""
-    if not objective.wholes:
+def _with_batch_columns(objective: Objective, rows: list[Row]) -> list[Row]:
+    """The rows of an optimizer batch with the numbers that the objective takes over all of it."""
+    if not objective.batch_columns:
         return rows
     from rlvr_cli.models import logprobs
 
@@ -102,7 +102,7 @@ def _with_wholes(objective: Objective, rows: list[Row]) -> list[Row]:
 
     old_BT = per_token(row.old_logp for row in rows)
     reads_behaviour = "behaviour_logp" in objective.needs
-    whole = TokenBatch(
+    batch = TokenBatch(
         logp_BT=old_BT,
         old_logp_BT=old_BT,
         mask_BT=mask_BT,
@@ -112,7 +112,7 @@ def _with_wholes(objective: Objective, rows: list[Row]) -> list[Row]:
             per_token(row.behaviour_logp for row in rows) if reads_behaviour else None
         ),
     )
-    numbers = {name: number(whole) for name, number in objective.wholes}
+    numbers = {name: number(batch) for name, number in objective.batch_columns}
     return [dataclasses.replace(row, columns=row.columns | numbers) for row in rows]
 
 

@@ -12,7 +12,7 @@ from rlvr_cli.verification.scoring.rewards import Part
 from rlvr_cli.verification.scoring.scorer import GroupQuestion, Question, Scorer, bounded
 
 _SHOWN = 500  # characters of a failure
-_TOLD = ("error", "timeout", "oom")
+_FAILURES = ("error", "timeout", "oom")
 _NO_GOLD = Verdict("bad_gold", reason="the prompt has no answer")
 _NO_OWN_GOLD = Verdict("bad_gold", reason=joins.NO_GOLD)
 Scored = tuple[tuple[Part, ...], list[Verdict]]
@@ -20,7 +20,7 @@ _Place = tuple[list[Verdict], int]  # where a verdict belongs
 
 
 class Judge:
-    """Asks the verifiers of rows, and tells of each verifier's first error."""
+    """Asks the verifiers of rows, and reports each verifier's first error."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Judge:
                         part.verifier, question.completion, question.answer, question.extra
                     )
         self._ask(rows, scored, questions, places, groups, scorer)
-        self._tell(rows, scored, scorer)
+        self._report_failures(rows, scored, scorer)
         return scored
 
     def _question(self, row: dict[str, Any], gold: Gold, part: Part) -> Question:
@@ -88,7 +88,7 @@ class Judge:
         groups: dict[tuple[str, str, int], list[int]],
         scorer: Scorer,
     ) -> None:
-        """Puts the verdicts of worker processes where they belong."""
+        """Fills in the verdicts of worker processes."""
         asked = len(questions) + sum(map(len, groups.values()))
         if not asked:
             self._on_rows(len(rows))
@@ -129,14 +129,14 @@ class Judge:
         )
         return GroupQuestion(part.spec, part.verifier, group)
 
-    def _tell(
+    def _report_failures(
         self, rows: list[dict[str, Any]], scored: list[Scored | None], scorer: Scorer
     ) -> None:
-        """Says the first error of each verifier, with its row, once in a scorer's life."""
+        """Reports the first error of each verifier, with its row, once in a scorer's life."""
         for row, entry in zip(rows, scored, strict=True):
             for part, verdict in zip(*(entry or ((), ())), strict=True):
-                if verdict.status in _TOLD and part.spec not in scorer.told:
-                    scorer.told.add(part.spec)
+                if verdict.status in _FAILURES and part.spec not in scorer.reported:
+                    scorer.reported.add(part.spec)
                     why = verdict.reason or {"timeout": "it took too long"}.get(
                         verdict.status, "it took too much memory"
                     )

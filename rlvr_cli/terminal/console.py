@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 10.0
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 _ORIGIN: ContextVar[dict[str, Any] | None] = ContextVar("origin", default=None)
-_URLS: dict[str, str] = {}  # of copies of what lies in stores, by their paths
+_URLS: dict[str, str] = {}  # of copies of what is in stores, by their paths
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def _results() -> TextIO:
 
 @contextlib.contextmanager
 def origin(command: str, inputs: Sequence[str]) -> Iterator[None]:
-    """Says in every JSON result meanwhile which command made it and what that was given to read."""
+    """Adds to every JSON result in the block the command and its inputs."""
     token = _ORIGIN.set({"command": command, "inputs": list(inputs)})
     try:
         yield
@@ -62,19 +62,19 @@ def origin(command: str, inputs: Sequence[str]) -> Iterator[None]:
 
 
 def reads(*inputs: object) -> None:
-    """Names what the command reads, where its arguments are something else or stdin names it."""
+    """Records the inputs of the command, where they differ from its arguments."""
     if (known := _ORIGIN.get()) is not None:
         known["inputs"] = [str(one) for one in inputs]
 
 
 def _write_json(path: Path | str | None, summary: dict[str, Any]) -> None:
     """One object on one line of stdout; docs/schemas describes that of each command."""
-    whole = {**(_ORIGIN.get() or {}), "path": None if path is None else str(path), **summary}
-    document(json.dumps(whole, allow_nan=False) + "\n")
+    result = {**(_ORIGIN.get() or {}), "path": None if path is None else str(path), **summary}
+    document(json.dumps(result, allow_nan=False) + "\n")
 
 
 def call_by_url(path: Path, url: str) -> None:
-    """From now on messages name a path, and all below it, by the URL that it is a copy of."""
+    """Makes messages name a path, and all below it, by the URL of which it is a copy."""
     _URLS[str(path)] = url
 
 

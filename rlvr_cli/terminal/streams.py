@@ -1,4 +1,4 @@
-"""The standard streams: what is printed on them is safe to show, and what cannot be is told.
+"""The standard streams: printed text is safe to show, and failed writes are reported.
 
 Tests run commands in their own process, with the streams that they find: only `main` settles them.
 """
@@ -92,7 +92,7 @@ class Messages(io.TextIOWrapper):
     """stderr: control characters of what is written there are made visible; colours stay.
 
     rlvr's own messages pass through a console that does the same, and draws on `unguarded`. A
-    message that cannot be written is lost, and the work goes on: its exit code says how it ended.
+    message that cannot be written is lost, and the command continues: its exit code is its result.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:

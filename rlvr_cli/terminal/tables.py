@@ -45,7 +45,7 @@ def metrics_table(
 
 
 def methods(method_of: Mapping[str, str]) -> str:
-    """How the intervals were made, as in `95% intervals: Gaffke (pass@1)`, or why none is."""
+    """The methods of the intervals, as in `95% intervals: Gaffke (pass@1)`, or why none exists."""
     why = {"none": "none: too few prompts differ"}
     named = {
         why.get(method, method): [name for name, own in method_of.items() if own == method]
@@ -59,7 +59,7 @@ def methods(method_of: Mapping[str, str]) -> str:
 
 
 def notes(of: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is to be said of each side: with its name, or once where it holds for all of them."""
+    """The notes of each side: with its name, or once where a note holds for all sides."""
     lines: dict[str, list[str]] = {}
     for side, said in of.items():
         for line in filter(None, said):
@@ -73,7 +73,7 @@ def notes(of: Mapping[str, Sequence[str]]) -> list[str]:
 def benchmarks_table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
     """One row a benchmark: prompts x completions, each metric at 1 or n, and what went wrong.
 
-    An interval stands below its mean, so that the table fits most terminals.
+    An interval is printed below its mean, so that the table fits most terminals.
     """
     table = Table(box=None, pad_edge=False)
     table.add_column("benchmark", overflow="fold")
@@ -81,12 +81,12 @@ def benchmarks_table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
         table.add_column(name, justify="right", overflow="fold")
     for benchmark, row in figures.items():
         n, metrics = row["n"], row["metrics"]
-        whole = f" of {row['of']}" if row["prompts"] < row["of"] else ""
+        total = f" of {row['of']}" if row["prompts"] < row["of"] else ""
         names = ("pass@1", f"pass@{n}", f"maj@{n}", f"ucc@{n}")
         cells = [interval(name, metrics[name]) if name in metrics else "-" for name in names]
         shares = [number("truncated", row[name]) for name in ("truncated", "unanswered")]
         cells = [cell.replace(" [", "\n[") for cell in cells]
-        table.add_row(benchmark, f"{row['prompts']}{whole} x {n}", *cells, *shares)
+        table.add_row(benchmark, f"{row['prompts']}{total} x {n}", *cells, *shares)
     return table
 
 

@@ -232,10 +232,10 @@ def micro_batch(goal, case, made, tokens, rows):
 def with_wholes(goal, case, made, tokens):
     """The columns of all rows with the numbers of the whole batch, that of the kept rows."""
     keep = made["keep"].numpy().nonzero()[0]
-    unnumbered = replace(goal, wholes=())
+    unnumbered = replace(goal, batch_columns=())
     batch = micro_batch(unnumbered, case, made, tokens, keep)
     batch = replace(batch, logp_BT=batch.old_logp_BT)
-    numbers = {name: number(batch) for name, number in goal.wholes}
+    numbers = {name: number(batch) for name, number in goal.batch_columns}
     ones_N = torch.ones(len(made["keep"]), dtype=torch.float64)
     return made | {name: number * ones_N for name, number in numbers.items()}
 

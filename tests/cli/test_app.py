@@ -140,7 +140,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(rlvr, monkeypatch
     ran = rlvr("check")
     assert (ran.code, ran.out) == (75, "")
     assert ran.err == (
-        "error: interrupted; finished parts are kept\nhint: go on with `rlvr check`\n"
+        "error: interrupted; finished parts are kept\nhint: resume with `rlvr check`\n"
     )
 
 

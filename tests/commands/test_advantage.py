@@ -102,7 +102,7 @@ def test_another_directory_than_scores_is_refused(refused, chain):
         ("grpo:gamma=1", "the options of `grpo` are clip_low, clip_high, eps, ddof"),
         ("grpo:clip_low=wide", "a number was expected"),
         ("grpo:clip_low=nan", "clip_low"),
-        ("grpo:ddof=0.5", "a whole number was expected"),
+        ("grpo:ddof=0.5", "an integer was expected"),
         ("grpo:clip_low", "has no value"),
         ("quatro:ratio=token", "one of sequence, length-normalized"),
         ("quatro:delta=0", "above 0"),

@@ -212,7 +212,7 @@ REFUSED = {
     "golds of another kind": ("branch run --at 1 --verifier choice", 3, "cannot read 4 of 4 golds"),
     "code that may not run": ("branch run --at 1 --verifier code", 2, "--allow-code-execution"),
     "an option of no branch": ("branch run --at 1 --learning-rate 1", 2, "has no option"),
-    "something in the way": ("branch run --at 1 --algo gspo", 2, "`b/gspo` is there already"),
+    "something in the way": ("branch run --at 1 --algo gspo", 2, "`b/gspo` exists, and is not"),
 }
 
 
@@ -269,7 +269,7 @@ def test_the_same_command_makes_what_is_missing_and_keeps_what_is_there(rlvr, ru
     killed.mkdir(parents=True)
     ran = rlvr("branch", *words)
     assert ran.out.splitlines() == ["b/dapo", "b/rloo"]
-    assert "1 run with" in ran.err and "`b/dapo` was there already" in ran.err
+    assert "1 run with" in ran.err and "`b/dapo` existed already" in ran.err
     assert files_below(dapo) == before
     assert sorted(os.listdir("b")) == ["dapo", "rloo"]
     assert rlvr("check", rloo).code == 0
@@ -317,7 +317,7 @@ def test_a_branch_never_repeats_steps_that_were_made_otherwise(rlvr, refused, ru
     shutil.rmtree(made / "steps/000001/update/_checkpoint")
     before = files_below(made)
     err = refused(3, "train", "--out", made)
-    assert "has no whole checkpoint since step 1, where it branched" in err
+    assert "has no complete checkpoint since step 1, where it branched" in err
     hint = err.partition("make it again: `rlvr ")[2].partition("`")[0]
     assert branch(rlvr, *shlex.split(hint.replace("DIR", "again"))[1:]) == [Path("again/rloo")]
     assert {n: d for n, d in files_below(made).items() if n in before} == before

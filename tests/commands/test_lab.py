@@ -44,7 +44,7 @@ def test_figures_are_files_and_the_same_bytes_again(rlvr, tmp_path):
     ("words", "message"),
     [
         (("sharpening", "--format", "gif"), "write svg, png"),
-        (("sharpening", "--group-size", "4,x"), "--group-size is `4,x`, hint: write whole numbers"),
+        (("sharpening", "--group-size", "4,x"), "--group-size is `4,x`, hint: write integers"),
         (("sharpening", "--learning-rate", "-1"), "--learning-rate is `-1`"),
         (("sharpening", "--similarity", "hihg"), "--similarity is `hihg`"),
         (("sharpening", "--init", "zero"), "--init is `zero`"),

@@ -138,7 +138,7 @@ def test_temperature_0_gives_one_completion_a_prompt(rlvr, chain, tmp_path):
         (("-n", 0), "--num-generations is 0"),
         (("--engine", "transformer"), "did you mean `transformers`?"),
         (("--engine", "transformers:batch=4"), "batch_size"),
-        (("--engine", "transformers:batch_size=x"), "a whole number was expected"),
+        (("--engine", "transformers:batch_size=x"), "an integer was expected"),
         (("--engine", "transformers:batch_size=0"), "batch_size"),
         (("--overlong", "cut"), "'error', 'skip', 'truncate'"),
         (("--prompts-per-step", 60), "--prompts-per-step 6"),

@@ -195,7 +195,7 @@ def test_a_follower_ends_where_a_file_stops_the_run(followed, tmp_path, rlvr):
     (followed / waiting.STOP).touch()
     ran = rlvr("rollout", "--follow", followed)
     (followed / waiting.STOP).unlink()
-    assert ran.code == 0 and "_stop` is there: remove it" in ran.err
+    assert ran.code == 0 and "_stop` exists: remove it" in ran.err
 
 
 def test_processes_that_are_started_together_make_the_bytes_of_one_in_turn(few, in_turn, tmp_path):

@@ -251,7 +251,7 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(few, tmp_path, number
     _, stderr = process.communicate(timeout=300)
     assert process.returncode == 75, stderr
     assert "finished parts are kept" in stderr
-    assert f"go on with `rlvr train --algo quatro --out {out}" in stderr
+    assert f"resume with `rlvr train --algo quatro --out {out}" in stderr
     assert "Traceback" not in stderr
 
 

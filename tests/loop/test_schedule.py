@@ -169,7 +169,7 @@ class Following(RuleBasedStateMachine):
             out = self.schedule.rollouts(step)
             sampled = schedule.version(out)
             if sampled is not None and not (out / MANIFEST).exists():
-                published.require_whole(self.run, sampled)
+                published.require_intact(self.run, sampled)
                 assert step - 1 - sampled <= self.schedule.ahead
 
     def complete(self) -> None:
@@ -239,14 +239,14 @@ def publish(run: Path, text: str) -> Path:
 
 def test_a_published_policy_that_was_changed_is_refused_and_mended(tmp_path):
     weights = publish(tmp_path, "weights")
-    published.require_whole(tmp_path, 1)
+    published.require_intact(tmp_path, 1)
     policy = published.policy(tmp_path, 1)
     assert (policy.digest, policy.name) == ("identity", str(update(tmp_path, 1)))
     weights.write_text("Weights")
     with pytest.raises(DataError, match="not as it was written"):
-        published.require_whole(tmp_path, 1)
+        published.require_intact(tmp_path, 1)
     publish(tmp_path, "weights")
-    published.require_whole(tmp_path, 1)
+    published.require_intact(tmp_path, 1)
 
 
 def test_a_policy_that_comes_out_otherwise_leaves_the_one_that_was_published(tmp_path, capsys):

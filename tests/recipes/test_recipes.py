@@ -325,7 +325,7 @@ def test_an_unknown_recipe_is_answered_with_near_ones(refused, name, hint):
 
 def test_a_folder_is_named_by_its_recipe(rlvr):
     err = rlvr("train", "--recipe", "apo-nsr", *SMALL, "--seed=3", "--dry-run").err
-    assert "this run would lie in `runs/apo-nsr-seed3`" in err
+    assert "this run would be in `runs/apo-nsr-seed3`" in err
 
 
 def test_a_key_that_no_knob_has_is_refused(refused, tmp_path):

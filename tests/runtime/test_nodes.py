@@ -200,7 +200,7 @@ def test_a_node_that_is_killed_ends_the_other_and_the_next_attempt_has_the_bytes
         code, _, said = codes[1 - node]
         assert code == 75 and said.count("error:") == 1, said
         assert f"node {node} (`{two[node].name}`) {why}" in said
-        assert "go on with `rlvr rollout" in said
+        assert "resume with `rlvr rollout" in said
     codes = ended(start(*words))
     assert [code for code, _, _ in codes] == [0, 0], codes
     assert [out for _, out, _ in codes] == [f"{tmp_path / 'made'}\n", ""]

@@ -88,7 +88,7 @@ def test_a_signal_ends_a_command_with_75_and_how_to_go_on(start, number):
     assert process.wait(60) == 75
     by = "" if number == signal.SIGINT else f" by {number.name}"
     assert process.stderr.read() == (
-        f"error: interrupted{by}; finished parts are kept\nhint: go on with `rlvr check`\n"
+        f"error: interrupted{by}; finished parts are kept\nhint: resume with `rlvr check`\n"
     )
 
 
@@ -113,7 +113,7 @@ def test_a_command_ends_in_time_whatever_it_is_in(start, what):
     assert process.wait(60) == 75
     said = process.stderr.read()
     assert "error: interrupted by SIGUSR1; finished parts are kept" in said
-    assert "hint: go on with `rlvr check`" in said and "defect" not in said
+    assert "hint: resume with `rlvr check`" in said and "defect" not in said
 
 
 def test_a_command_whose_terminal_is_closed_ends_alike(start):

@@ -69,11 +69,11 @@ def test_prompts_of_another_directory_are_left_out(rlvr, repeating, jsonl, tmp_p
     rlvr("prompts", heldout, "--out", tmp_path / "heldout")
     words = ("--without", tmp_path / "heldout", "--json")
     ran = rlvr("prompts", repeating, *words, "--out", tmp_path / "made")
-    assert json.loads(ran.out)["withheld"] == 1 and "left out 1 that stand" in ran.err
+    assert json.loads(ran.out)["withheld"] == 1 and "left out 1 that are" in ran.err
     assert "2 + 2?" not in "".join(pq.read_table(tmp_path / "made")["messages"].to_pylist())
 
 
 def test_nothing_left_is_an_error(rlvr, refused, repeating, tmp_path):
     rlvr("prompts", repeating, "--out", tmp_path / "heldout")
     words = ("--without", tmp_path / "heldout", "--out", tmp_path / "made")
-    assert "all 4 prompts stand in" in refused(3, "prompts", repeating, *words)
+    assert "all 4 prompts are in" in refused(3, "prompts", repeating, *words)

@@ -36,7 +36,7 @@ def test_a_checkpoint_of_adapters_takes_what_was_estimated(chain, tmp_path):
 def test_of_a_run_the_newest_and_the_best_and_the_one_that_is_written_are_counted():
     chosen = config.RunConfig(train=RunOptions(keep=2, keep_weights=3, eval_every=5))
     needs = room.of_run(chosen, BUILTIN)
-    assert needs.whole == 4
+    assert needs.complete == 4
     assert needs.most(1) == needs.checkpoint
     assert needs.most(4) == 4 * needs.checkpoint
     assert needs.most(6) == 4 * needs.checkpoint + 2 * needs.weights
@@ -115,7 +115,7 @@ def test_a_step_without_room_says_that_its_rollouts_stay(tmp_path):
     with pytest.raises(UserError, match=r"the checkpoint of step 7 takes .* are free in") as caught:
         room.Room(2 * free, 0, keep=2, keep_weights=0, evaluates=True).require(tmp_path, 7)
     assert "keep fewer with `--keep 1`" in caught.value.hint
-    assert "it goes on from the rollouts of this step" in caught.value.hint
+    assert "it continues from the rollouts of this step" in caught.value.hint
 
 
 def test_doctor_says_what_the_checkpoints_of_a_run_take(rlvr):

@@ -55,7 +55,7 @@ def test_another_directory_than_the_parent_is_refused_or_said_to_be_of_no_use(
     words = ["score", "far/the-rollouts", "--out", "s", "--prompts", known / "prompts"]
     assert "is not the directory that `far/the-rollouts` was made from" in refused(3, *words)
     ran = rlvr("eval-passk", "far/the-scores", "--prompts", known / "prompts")
-    assert f"nothing that was read was made from `{known / 'prompts'}`" in ran.err
+    assert f"no directory that was read was made from `{known / 'prompts'}`" in ran.err
 
 
 def test_parents_are_found_through_a_link_to_a_directory_elsewhere(copy, rlvr, tmp_path):

@@ -103,7 +103,7 @@ def test_a_result_is_exact_in_a_pipe_and_safe_on_a_terminal(monkeypatch):
 # `rlvr track`'s process are files, and a program under test has streams of its own.
 ALLOWED = {
     "cli/app.py", "terminal/console.py", "terminal/streams.py", "terminal/safe_console.py",
-    "tracking/beside.py", "fixtures/make_policy.py", "fixtures/make_vision_policy.py",
+    "tracking/process.py", "fixtures/make_policy.py", "fixtures/make_vision_policy.py",
 }  # fmt: skip
 OUT = {"print", "echo", "secho", "print_exc", "print_exception", "print_json"}
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}

@@ -80,7 +80,7 @@ def build(
             needs=objective.needs | {"behaviour_logp"},
             factors=(*objective.factors, factor),
             shares=(*objective.shares, ("correction_cut", cut), ("correction_lost", lost)),
-            wholes=(*objective.wholes, (_MEAN, mean)) if normalize else objective.wholes,
+            batch_columns=(*objective.batch_columns, *([(_MEAN, mean)] if normalize else [])),
         )
 
     return modify

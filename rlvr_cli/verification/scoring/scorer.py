@@ -59,7 +59,7 @@ class Scorer:
         """Questions that went to worker processes or to a service."""
         self.used: dict[str, Counter[str]] = {}
         """What the questions to each service took, as in tokens, by its verifier's spec."""
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         """The specs of verifiers whose first failure was told."""
         self._environment = environment
         self._pool: Pool | None = None

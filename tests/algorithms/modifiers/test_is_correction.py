@@ -136,7 +136,7 @@ def test_a_masked_completion_stays_in_the_denominators(gains):
 
 def test_normalised_weights_that_are_all_alike_change_nothing():
     goal = objective.build("grpo+is-correction:normalize=true")
-    ((name, number),) = goal.wholes
+    ((name, number),) = goal.batch_columns
     old_BT = torch.tensor([[-1.0, -2.0, -3.0], [-0.5, 9.0, 9.0]], dtype=torch.float64)
     mask_BT = torch.tensor([[True, True, True], [True, False, False]])
     batch = objective.TokenBatch(

@@ -22,12 +22,12 @@ from rlvr_cli.terminal import console, plural
 from rlvr_cli.tracking import sending
 
 LOG = "track.log"
-_START = "from rlvr_cli.tracking.beside import main; main({path!r}, {spec!r}, {parent})"
+_START = "from rlvr_cli.tracking.process import main; main({path!r}, {spec!r}, {parent})"
 _LEFT_S = 60.0  # for what is still to be sent when the run is over
 _ORPHANED_S = 3.0  # when the run was killed
 
 
-class Beside:
+class TrackerProcess:
     """A run's tracker in a process of its own, once the run has something to send."""
 
     def __init__(self, run: Path, spec: str) -> None:
@@ -42,21 +42,21 @@ class Beside:
         with self._log() as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code],
-                stdin=subprocess.PIPE,  # its end tells that this process is done, or dead
+                stdin=subprocess.PIPE,  # it is closed when this process is done or dead
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # ctrl-c stops the run, and then it sends the rest
             )
 
     def _log(self) -> IO[bytes]:
-        """What it prints; lost where there is no room for it, as the run goes on without."""
+        """Its log file; the null device where that cannot be written, as a run needs no log."""
         try:
             return open(self._run / LOG, "ab")
         except OSError:
             return open(os.devnull, "ab")
 
     def close(self, wait_s: float) -> None:
-        """Lets it send the rest, and says what became of it."""
+        """Lets it send the rest, and reports a failure."""
         if not self._process:
             return
         assert self._process.stdin
@@ -75,18 +75,18 @@ class Beside:
 
 
 @contextlib.contextmanager
-def tracking(run: Path, spec: str | None) -> Iterator[Beside | None]:
+def tracking(run: Path, spec: str | None) -> Iterator[TrackerProcess | None]:
     """The tracker of a run, if one is wanted; None where the run goes without."""
     if not spec:
         yield None
         return
-    beside = Beside(run, spec)
+    process = TrackerProcess(run, spec)
     try:
-        yield beside
+        yield process
     except BaseException:
-        beside.close(wait_s=5.0)
+        process.close(wait_s=5.0)
         raise
-    beside.close(wait_s=_LEFT_S)
+    process.close(wait_s=_LEFT_S)
 
 
 def check(spec: str | None) -> None:

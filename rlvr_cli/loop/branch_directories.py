@@ -1,7 +1,7 @@
-"""Makes the directories of branches: what they share by links, what differs scored anew.
+"""Makes the directories of branches: shared files as links, scores by another verifier anew.
 
-All is laid in a temporary folder, from which each branch moves to its place when it is whole. What
-several branches need and the run does not have, the verdicts of another verifier, is made once.
+A branch is made in a temporary folder and moves to its place when it is complete. Verdicts of a
+verifier that the run does not have are made once for all branches that need them.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ Record = dict[str, Any]
 
 
 @dataclass
-class Laid:
-    """What was made: the branches, in order, those that were there, and what it took."""
+class Created:
+    """The branches that were made, in order, those that existed, and how much was shared."""
 
-    made: list[Branch] = field(default_factory=list)
-    kept: list[Branch] = field(default_factory=list)
+    new: list[Branch] = field(default_factory=list)
+    existing: list[Branch] = field(default_factory=list)
     shared_bytes: int = 0
     copied_bytes: int = 0
     completions: int = 0  # of the next step, which are shared
@@ -45,35 +45,35 @@ class Laid:
     lacking: dict[str, None] = field(default_factory=dict)  # what of the run is damaged or gone
 
 
-def lay(plan: Plan, out: Path, *, copy: bool = False) -> Laid:
-    """Makes the branches that are not there yet; with `copy` also across file systems."""
-    laid = Laid()
+def create(plan: Plan, out: Path, *, copy: bool = False) -> Created:
+    """Makes the branches that do not exist yet; with `copy` also across file systems."""
+    created = Created()
     policy = _policy(plan, plan.at)
     for branch in plan.branches:
-        is_there = branch.path.exists()
-        if is_there and not _is_same(plan, branch, policy):
+        exists = branch.path.exists()
+        if exists and not _is_same(plan, branch, policy):
             raise UsageError(
-                f"`{branch.path}` is there already, and is no such branch of `{plan.run}`",
+                f"`{branch.path}` exists, and is not this branch of `{plan.run}`",
                 "choose another --out",
             )
-        (laid.kept if is_there else laid.made).append(branch)
-    if not laid.made:
-        return laid
+        (created.existing if exists else created.new).append(branch)
+    if not created.new:
+        return created
     atomic.make_folder(out)
     temporary = out / _TEMPORARY
     with locks.locked(out / "_lock", across_machines=True):
         atomic.remove(temporary)
         try:
-            layer = _Layer(plan, temporary, Links(plan.run, copy=copy), policy, laid)
-            for branch in laid.made:
-                layer.lay(branch)
+            maker = _BranchMaker(plan, temporary, Links(plan.run, copy=copy), policy, created)
+            for branch in created.new:
+                maker.make(branch)
             os.sync()
-            for branch in laid.made:
+            for branch in created.new:
                 (temporary / branch.path.name).rename(branch.path)
             atomic.sync_folder(out)
         finally:
             atomic.remove(temporary)
-    return laid
+    return created
 
 
 def _policy(plan: Plan, step: int) -> str:
@@ -97,16 +97,16 @@ def _is_same(plan: Plan, branch: Branch, policy: str) -> bool:
 
 
 @dataclass
-class _Layer:
+class _BranchMaker:
     plan: Plan
     temporary: Path
     links: Links
     policy: str
-    laid: Laid
+    created: Created
     scored_in: dict[str, Path] = field(default_factory=dict)  # by verifier, a branch that has them
 
-    def lay(self, branch: Branch) -> None:
-        """Lays a branch in the temporary folder, whole."""
+    def make(self, branch: Branch) -> None:
+        """Makes a complete branch in the temporary folder."""
         plan, folder = self.plan, self.temporary / branch.path.name
         folder.mkdir(parents=True)
         for split in ("train", "heldout"):
@@ -116,11 +116,11 @@ class _Layer:
             for stage in _STAGES:
                 inner = _inner("steps", step) / stage
                 if not self._share(inner, branch) and stage in OF_A_STEP:
-                    self.laid.lacking[str(inner)] = None
+                    self.created.lacking[str(inner)] = None
         if plan.at and not (folder / _inner("steps", plan.at) / "update" / CHECKPOINT).exists():
             raise DataError(
                 f"the checkpoint of step {plan.at} of `{plan.run}` was removed meanwhile",
-                "run the same command again, which names one that is there",
+                "run the same command again: it names one that exists",
             )
         self._share_next(branch)
         stages = EVALUATION if branch.verifier.is_own else ("rollouts", "logprobs")
@@ -130,19 +130,20 @@ class _Layer:
         if not branch.verifier.is_own:
             self._score(branch, folder)
         self._configure(branch, folder)
-        self.laid.shared_bytes, self.laid.copied_bytes = self.links.shared, self.links.copied
+        self.created.shared_bytes = self.links.shared
+        self.created.copied_bytes = self.links.copied
 
     def _share(self, inner: Path, branch: Branch, source: Path | None = None) -> bool:
-        """Shares a directory of a stage, with the draws that it was made of, if it is complete."""
+        """Shares a directory of a stage, with the draws of which it was made, if complete."""
         folder = self.temporary / branch.path.name
         for draw in sorted((self.plan.run / inner).glob(f"{DRAWS}/*/*")):
             self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
         return self.links.shards(inner, folder, branch.path, source)
 
     def _share_next(self, branch: Branch) -> None:
-        """Shares what is the same of the step that comes next, as far as the run has made it.
+        """Shares what is the same of the next step, as far as the run has made it.
 
-        And of those that were sampled ahead of updates which the branches make otherwise.
+        With `--ahead` also of the steps that the run sampled from policies up to the branch.
         """
         at, train = self.plan.at, branch.config.train
         for step in range(at + 1, min(at + 1 + train.ahead, train.steps) + 1):
@@ -154,7 +155,7 @@ class _Layer:
                 self._share_sampled(step, branch, _policy(self.plan, sampled))
 
     def _share_sampled(self, step: int, branch: Branch, policy: str) -> None:
-        """Shares what is the same of a step that is sampled from a policy, if it is from that."""
+        """Shares what is the same of a step, if its rollouts were sampled from `policy`."""
         inner, train = _inner("steps", step), branch.config
         folder = self.temporary / branch.path.name
         draws = sorted((self.plan.run / inner).glob(f"rollouts/{DRAWS}/*/rollouts"))
@@ -168,11 +169,11 @@ class _Layer:
                 if self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
             ]
             rows = sum(Shards.open(folder / draw).rows for draw in shared)
-            self.laid.completions = max(self.laid.completions, rows)
+            self.created.completions = max(self.created.completions, rows)
             return
         if not self._share(inner / "rollouts", branch):
             return
-        self.laid.completions = Shards.open(folder / inner / "rollouts").rows
+        self.created.completions = Shards.open(folder / inner / "rollouts").rows
         if _read(branch.algo.text) == _read(self.plan.config.train.algo):
             self._share(inner / "logprobs", branch)
         if branch.verifier.is_own:
@@ -181,11 +182,11 @@ class _Layer:
                 self._share(inner / "advantages", branch)
 
     def _score(self, branch: Branch, folder: Path) -> None:
-        """Scores the completions that are there by another verifier, or shares such scores."""
+        """Scores the shared completions by another verifier, or shares such scores."""
         before = self.scored_in.get(branch.verifier.text)
-        found = sorted(folder.glob(f"eval/*/rollouts/{MANIFEST}"))
+        evaluated = sorted(folder.glob(f"eval/*/rollouts/{MANIFEST}"))
         following = folder / _inner("steps", self.plan.at + 1) / "rollouts" / MANIFEST
-        rollouts = [path.parent for path in (*found, following) if path.exists()]
+        rollouts = [path.parent for path in (*evaluated, following) if path.exists()]
         if before:
             for directory in rollouts:
                 inner = (directory.parent / "scores").relative_to(folder)
@@ -198,11 +199,11 @@ class _Layer:
             for directory in rollouts:
                 scores = verification.run(Shards.open(directory), directory.parent / "scores")
                 assert scores is not None, "all parts are of this share"
-                self.laid.scored += scores.rows
+                self.created.scored += scores.rows
                 _say_faults(branch.verifier, scores)
 
     def _configure(self, branch: Branch, folder: Path) -> None:
-        """Writes what the run itself has: its configuration, inputs, origin and metrics."""
+        """Writes the files of the run itself: its configuration, inputs, origin and metrics."""
         plan, config = self.plan, branch.config
         own = RunDirectory(plan.run).require_inputs({})
         inputs = {name: own[name] for name in _OF_ANY_BRANCH if name in own}
@@ -230,7 +231,7 @@ def _inner(kind: str, step: int) -> Path:
 
 
 def _read(algo: str) -> tuple[tuple[str, ...], int]:
-    """What an objective reads of log-probs."""
+    """The columns of log-probs that an objective reads, and its top-k."""
     objective = objectives.build(algo)
     return logprob.read_columns(objective.needs), objective.top_k
 
@@ -266,39 +267,41 @@ def _say_faults(verifier: Choice, scores: Shards) -> None:
         )
 
 
-def remarks(plan: Plan, laid: Laid) -> list[str]:
+def remarks(plan: Plan, created: Created) -> list[str]:
     """What was done, in a line or two."""
     said = []
-    if laid.made:
-        each = (laid.shared_bytes + laid.copied_bytes) / len(laid.made) / 1e6
+    copied_mb = created.copied_bytes / 1e6
+    if created.new:
+        each = (created.shared_bytes / 1e6 + copied_mb) / len(created.new)
         text = (
-            f"{plural.of(len(laid.made), 'run')} with {each:,.1f} MB of `{plan.run}` "
+            f"{plural.of(len(created.new), 'run')} with {each:,.1f} MB of `{plan.run}` "
             f"up to step {plan.at}"
         )
-        if laid.completions:
-            text += (
-                f", and with the {plural.of(laid.completions, 'completion')} of step {plan.at + 1}"
-            )
-        how = f"{laid.copied_bytes / 1e6:,.1f} MB were copied" if laid.copied_bytes else "shared"
+        if created.completions:
+            completions = plural.of(created.completions, "completion")
+            text += f", and with the {completions} of step {plan.at + 1}"
+        how = f"{copied_mb:,.1f} MB were copied" if copied_mb else "shared"
         said.append(f"{text}: {how}")
-    if laid.lacking:
-        lacking = plural.of(len(laid.lacking), "directory", "directories")
+    if created.lacking:
+        lacking = plural.of(len(created.lacking), "directory", "directories")
         said.append(
             f"warning: {lacking} of `{plan.run}` damaged or gone, as "
-            f"`{next(iter(laid.lacking))}`: the branches lack them too"
+            f"`{next(iter(created.lacking))}`: the branches lack them too"
         )
-    if laid.scored:
-        said.append(f"scored again: {plural.of(laid.scored, 'stored completion')}, evaluations too")
-    if laid.made and not laid.completions:
+    if created.scored:
+        said.append(
+            f"scored again: {plural.of(created.scored, 'stored completion')}, evaluations too"
+        )
+    if created.new and not created.completions:
         said.append(
             f"`{plan.run}` holds no completions of step {plan.at + 1} that they could share: each "
             "samples its own"
         )
-    said += [f"`{branch.path}` was there already" for branch in laid.kept]
+    said += [f"`{branch.path}` existed already" for branch in created.existing]
     return said
 
 
-def summary(plan: Plan, laid: Laid) -> dict[str, Any]:
+def summary(plan: Plan, created: Created) -> dict[str, Any]:
     """What `--json` prints."""
     return {
         "run": str(plan.run),
@@ -309,13 +312,13 @@ def summary(plan: Plan, laid: Laid) -> dict[str, Any]:
                 "algo": branch.config.train.algo,
                 "verifier": branch.config.train.verifier,
                 "changed": {n: list(pair) for n, pair in _changed(plan, branch).items()},
-                "made": branch in laid.made,
+                "made": branch in created.new,
                 "command": branch.command,
             }
             for branch in plan.branches
         ],
-        "shared_bytes": laid.shared_bytes,
-        "copied_bytes": laid.copied_bytes,
-        "completions": laid.completions,
-        "scored": laid.scored,
+        "shared_bytes": created.shared_bytes,
+        "copied_bytes": created.copied_bytes,
+        "completions": created.completions,
+        "scored": created.scored,
     }
