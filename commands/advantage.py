@@ -36,7 +36,7 @@ def command(
 ) -> None:
     from rlvr_cli.algorithms import objective
     from rlvr_cli.stages import advantage
-    from rlvr_cli.storage.shards import Share
+    from rlvr_cli.storage.share import Share
 
     objective.canonical("grpo" if algo is None else algo)  # a misspelt one is the first error
     source, out = sources.directories(scores, "scores", out, "advantages")

@@ -8,7 +8,7 @@ directory is an error with exit code 3.
 
 from rlvr_cli.cli import options, sources
 from rlvr_cli.errors import DataError
-from rlvr_cli.terminal import console, plural
+from rlvr_cli.terminal import console, plural, results
 
 _SAID = "{kind}, {rows:row}, {parts:part}"
 
@@ -32,5 +32,5 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
     facts = checking.directory(where)
     if not json:
         console.say(f"`{where}` is complete: {plural.filled(_SAID, facts)}")
-        console.facts(facts)
+        results.facts(facts)
     console.result(where, facts, as_json=json)

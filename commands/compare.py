@@ -18,7 +18,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import lists, options, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, results
 
 
 @options.takes(columns=config.Columns)
@@ -51,7 +51,7 @@ def command(
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):
             out.print(line, soft_wrap=True)
-    notes = {str(s.path): [*console.reading(s.tally.read), s.remark] for s in sides}
+    notes = {str(s.path): [*results.reading(s.tally.read), s.remark] for s in sides}
     for line in (*remarks, *tables.notes(notes)):
         out.print(line, soft_wrap=True)
     points = compare.frontier(sides)

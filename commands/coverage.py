@@ -14,7 +14,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import lists, options
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, results
 
 
 def command(
@@ -51,4 +51,4 @@ def command(
     params = {"k": ks, "policy": policy.digest, "separator": separator, "chat": chat}
     written = coverage.write(result, out, params, parts) if out else None
     title = f"Oracle coverage of `{solutions}` by `{policy.name}`"
-    console.evaluation(title, result.summary(), written, as_json=json, parts=parts)
+    results.evaluation(title, result.summary(), written, as_json=json, parts=parts)

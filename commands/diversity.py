@@ -14,7 +14,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import options, sources
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, results
 
 
 @options.takes(columns=config.Columns)
@@ -50,5 +50,5 @@ def command(
         remark = voting.described(entropy, "answer entropy")
         summary |= {"answer_entropy": entropy, "remark": remark}
     console.remark("diversity", *load.remarks(tallied, None))
-    console.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)
+    results.evaluation(f"Diversity of `{path}`", summary, written, as_json=json, parts=parts)
     console.remark("diversity", *earlier.remarks(out, diversity.BEHAVIOUR))

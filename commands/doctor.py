@@ -16,7 +16,7 @@ import typer
 
 from rlvr_cli import config, run_config
 from rlvr_cli.cli import options
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import results
 
 
 @options.takes(
@@ -55,5 +55,5 @@ def command(
         findings = doctor.of_data(source, model, run, columns)
     else:
         findings = doctor.of_machine(model, run, nproc)
-    console.findings(findings, source, as_json=json)
+    results.findings(findings, source, as_json=json)
     doctor.conclude(findings, source)

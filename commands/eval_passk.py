@@ -17,7 +17,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import lists, options, sources
-from rlvr_cli.terminal import console, tables
+from rlvr_cli.terminal import console, results, tables
 
 
 @options.takes(columns=config.Columns)
@@ -56,4 +56,4 @@ def command(
     curve = pass_at_k.pass_curve(tallied) if plot else {}
     drawn = tables.by_k(curve, "Pass@k against log2 k", console.stdout().file) if plot else ""
     title = f"Pass@k of `{path}`"
-    console.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)
+    results.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)

@@ -15,7 +15,7 @@ import typer
 
 from rlvr_cli import config
 from rlvr_cli.cli import options, sources
-from rlvr_cli.terminal import console, plural
+from rlvr_cli.terminal import console, plural, results
 
 
 @options.takes(columns=config.Columns)
@@ -37,7 +37,7 @@ def command(
     written = importing.bring_in(
         sources.files(source), out, columns=config.make(config.Columns, columns), policy=policy,
         known=known, on_part=parts,
-        on_read=lambda read: console.remark("import", *console.reading(read)),
+        on_read=lambda read: console.remark("import", *results.reading(read)),
     )  # fmt: skip
     for shards in written:
         console.say(

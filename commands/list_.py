@@ -25,7 +25,7 @@ def command(
     spec: Annotated[str | None, typer.Argument(help="one entry, or FILE.py:NAME")] = None,
     json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
-    from rlvr_cli.terminal import console
+    from rlvr_cli.terminal import results
 
     if folder not in (None, *FOLDERS):
         raise UsageError(f"there is no list of `{folder}`", f"the lists are {', '.join(FOLDERS)}")
@@ -34,7 +34,7 @@ def command(
     else:
         in_full = json or folder is not None
         chosen = {name: _entries(name, in_full) for name in ([folder] if folder else FOLDERS)}
-    console.listing(chosen, as_json=json)
+    results.listing(chosen, as_json=json)
 
 
 def _entries(folder: str, in_full: bool) -> dict[str, dict[str, Any]]:

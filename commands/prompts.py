@@ -43,7 +43,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.stages import difficulty, mixing, prompts
-    from rlvr_cli.storage.shards import Share
+    from rlvr_cli.storage.share import Share
 
     columns = dict(id_column=id_column, prompt_column=prompt_column, answer_column=answer_column)
     kept = difficulty.checked(drop_easiest, lists.numbers("--keep-rate", keep_rate), scores or [])

@@ -35,7 +35,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     from rlvr_cli.stages import score, unanswered
-    from rlvr_cli.storage.shards import Share
+    from rlvr_cli.storage.share import Share
 
     source, out = sources.directories(rollouts, "rollouts", out, "scores")
     where = sources.moved_to(prompts, "prompts", source)

@@ -15,7 +15,7 @@ import typer
 from rlvr_cli import config
 from rlvr_cli.cli import lists, options, sources
 from rlvr_cli.runtime import malloc
-from rlvr_cli.terminal import console, tables
+from rlvr_cli.terminal import console, results, tables
 
 
 @options.takes(columns=config.Columns)
@@ -57,4 +57,4 @@ def command(
     curve = pass_at_k.ucc_curve(tallied, clusterings, thresholds[0]) if plot else {}
     drawn = tables.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
     title = f"UCC@k of `{path}`, {similarity} similarity {threshold}, {linkage} linkage"
-    console.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)
+    results.evaluation(title, summary, written, as_json=json, parts=parts, plot=drawn)

@@ -27,8 +27,9 @@ from rlvr_cli.stages import (
     unanswered,
 )
 from rlvr_cli.stages.selection import Selection
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.manifest import digests
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Scorer

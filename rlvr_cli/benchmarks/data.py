@@ -10,7 +10,8 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.interop import readers
 from rlvr_cli.stages import prompts as stage
 from rlvr_cli.stages.reading import Source
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.storage.begun import begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import plural
 
 

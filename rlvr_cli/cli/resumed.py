@@ -13,7 +13,7 @@ class Begun:
     """What a directory was begun with: an option that is not given is as it was there."""
 
     def __init__(self, path: Path, *, but: tuple[str, ...] = ()) -> None:
-        from rlvr_cli.storage.shards import begun_with
+        from rlvr_cli.storage.begun import begun_with
 
         self._path = path
         self.exists = bool(begun_with(path))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.storage.shards import begun_behaviour
+from rlvr_cli.storage.begun import begun_behaviour
 
 COUNTED = ("prompt_id", "n", "correct")
 

@@ -17,9 +17,10 @@ from rlvr_cli.interop import file_sets, names, parquet_columns
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.stages import common
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.begun import is_begun
 from rlvr_cli.storage.joined import TwoPrompts
 from rlvr_cli.storage.manifest import Damaged, parents
-from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts, is_begun
+from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts
 
 
 def tally(

@@ -22,8 +22,9 @@ from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.stages import logprob
 from rlvr_cli.stages.dynamic import DRAWS
 from rlvr_cli.storage import atomic, branch_origins, fetched, locks, metrics_log, run_folders
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.branch_origins import Origin
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, plural
 
 _TEMPORARY = "_tmp-branches"

@@ -24,8 +24,10 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import rollout, score, task_prompts
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic, moved, records, run_folders
+from rlvr_cli.storage.begun import begun_parents
 from rlvr_cli.storage.images import Images
-from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_parents
+from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.share import Share
 from rlvr_cli.terminal import console
 
 LEAVES_REST = Share(waits=False)  # a part that another process holds is that one's

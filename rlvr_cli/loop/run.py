@@ -42,7 +42,9 @@ from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import atomic
 from rlvr_cli.storage.atomic import Syncing
-from rlvr_cli.storage.shards import Shards, Share, begun_parents, begun_with
+from rlvr_cli.storage.begun import begun_parents, begun_with
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import Share
 from rlvr_cli.terminal import console
 
 Record = dict[str, Any]

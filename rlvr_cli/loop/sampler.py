@@ -21,8 +21,10 @@ from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import agreement, common, rollout
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.images import Images
-from rlvr_cli.storage.shards import MANIFEST, Shards, Share, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.share import Share
 
 
 class Sampler:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rlvr_cli.config import RunOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, run_folders
-from rlvr_cli.storage.shards import begun_paths, is_begun
+from rlvr_cli.storage.begun import begun_paths, is_begun
 from rlvr_cli.terminal import plural
 
 _UPDATE = "update"  # the stage that gives a step's policy

@@ -29,7 +29,7 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.distributed import World
 from rlvr_cli.stages import (
-    advantage,
+    advantage_checks,
     logprob,
     prompts,
     rollout_options,
@@ -101,7 +101,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     preflight.check_engine(sampling)
     preflight.check_evaluation(config)
     train_step.check_sampling(vars(config.rollout), "a run would sample")
-    advantage.check_length(objective, config.rollout.max_new_tokens)
+    advantage_checks.check_length(objective, config.rollout.max_new_tokens)
     initial_policy = policies.resolve(config.train.model)
     train_step.check(config.train_step, objective, initial_policy)
     preflight.check_objective(config, objective)

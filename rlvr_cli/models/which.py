@@ -8,7 +8,8 @@ from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import BUILTIN, BUILTIN_VL, Policy
 from rlvr_cli.specs import grammar
 from rlvr_cli.storage import images
-from rlvr_cli.storage.shards import Shards, begun_paths, begun_with
+from rlvr_cli.storage.begun import begun_paths, begun_with
+from rlvr_cli.storage.shards import Shards
 
 
 def to_sample(

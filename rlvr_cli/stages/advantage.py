@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rlvr_cli.algorithms import group_stats, objective as objectives
+from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective, Part, Step
-from rlvr_cli.algorithms.terms import weight
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError
 from rlvr_cli.runtime.later import torch
-from rlvr_cli.stages import common, completion_kl
+from rlvr_cli.stages import advantage_checks, common, completion_kl
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 from rlvr_cli.verification.scoring import rewards
 
@@ -49,11 +50,11 @@ def run(
     objective = objectives.build(spec)
     table: pa.Table | None = None
     sampled = scores.parent("rollouts", rollouts)
-    longest = require_longest(objective, sampled)
+    longest = advantage_checks.require_longest(objective, sampled)
     if longest:
-        check_length(objective, longest)
+        advantage_checks.check_length(objective, longest)
     if merge:
-        _require_one_prompt(sampled)
+        advantage_checks.require_one_prompt(sampled)
     known = completion_kl.logprobs(objective, scores, sampled, logprobs)
     starts = np.cumsum([0] + [part["rows"] for part in scores.manifest["parts"]])
 
@@ -87,40 +88,6 @@ def run(
     return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
-def require_longest(objective: Objective, sampled: Shards) -> int:
-    """The longest completion that sampling allows, in tokens; 0 where that is unknown.
-
-    An error where the objective needs it: the longest row at hand would be another number.
-    """
-    limits = {one.params.get("max_new_tokens") or 0 for one in sampled.inputs}
-    longest: int = objective.longest or (limits.pop() if len(limits) == 1 else 0)
-    is_constant = objective.weight is weight.constant
-    if not longest and (is_constant or objective.longer_than):
-        name = "dr-grpo" if is_constant else "overlong"
-        says = "say different things of" if len(sampled.inputs) > 1 else "does not say"
-        raise UsageError(
-            f"`{sampled.path}` {says} how long a completion could be, which "
-            f"{'the constant length' if is_constant else 'overlong'} is relative to",
-            f"say it in tokens, as in `{name}:longest=4096`"
-            + (
-                ", or use another aggregation, as in `dppo-tv:aggregation=token-mean`"
-                if is_constant
-                else ""
-            ),
-        )
-    return longest
-
-
-def check_length(objective: Objective, longest: int) -> None:
-    """Refuses a length penalty that would charge every completion that sampling allows."""
-    if longest <= objective.longer_than:
-        raise UsageError(
-            f"overlong's buffer of {objective.longer_than} tokens is not below the longest "
-            f"completion of {longest}",
-            f"use overlong:buffer={max(longest // 5, 1)}",
-        )
-
-
 def _estimate(
     objective: Objective,
     scores: Shards,
@@ -145,7 +112,7 @@ def _estimate(
         )
     length_N = np.maximum(length_N, 0)
     if "correct" in objective.needs:
-        _require_correct(columns, present_N, scores)
+        advantage_checks.require_correct(columns, present_N, scores)
     correct_N = pc.fill_null(columns["correct"], False).to_numpy()
     step = Step(
         reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),
@@ -153,15 +120,16 @@ def _estimate(
         correct_N=torch.from_numpy(correct_N.astype(bool)),
         group_N=torch.from_numpy(code_N),
         length_N=torch.from_numpy(length_N),
-        max_length=require_longest(objective, rollouts) or int(length_N.max(initial=0)),
+        max_length=advantage_checks.require_longest(objective, rollouts)
+        or int(length_N.max(initial=0)),
         parts=tuple(
             Part(share, torch.from_numpy(columns[name].to_numpy().astype(np.float64)))
             for name, share in weights.items()
         ),
-        truncated_N=_truncated(columns, present_N, rollouts) if by_end else None,
+        truncated_N=advantage_checks.truncated(columns, present_N, rollouts) if by_end else None,
         kl_N=torch.from_numpy(completion_kl.sums(logprobs, rollouts)) if logprobs else None,
     )
-    _check_rewards(objective, step, prompt_ids, scores, allow_singletons)
+    advantage_checks.check_rewards(objective, step, prompt_ids, scores, allow_singletons)
     with _one_thread():
         estimates = objectives.advantages(objective, step)
     constant_N = estimates.pop("constant")
@@ -179,15 +147,6 @@ def _estimate(
             "keep": keep_N.numpy(),
         }
     ).select(wanted.names).cast(wanted)  # fmt: skip
-
-
-def _require_one_prompt(rollouts: Shards) -> None:
-    """An error where no completions could be merged, or an id is two prompts in two inputs."""
-    if len(rollouts.inputs) == 1:
-        raise UsageError(
-            f"--merge is for several inputs, and there is one, `{rollouts.path}`", "leave it out"
-        )
-    rollouts.parent("prompts")
 
 
 def _groups(
@@ -260,77 +219,8 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def _truncated(
-    columns: dict[str, pa.ChunkedArray], present_N: np.ndarray, rollouts: Shards
-) -> torch.Tensor:
-    """Whether each completion was cut before its end; an error where a trained one's is unknown."""
-    reason = columns["finish_reason"]
-    unknown_N = present_N & pc.is_null(reason).to_numpy()
-    if unknown_N.any():
-        row = int(unknown_N.argmax())
-        prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
-        raise DataError(
-            f"`{rollouts.path}` does not say why sample {sample} of prompt `{prompt_id}` ended, "
-            "which mask-truncated asks",
-            "leave mask-truncated out, or import the completions with their finish reasons",
-        )
-    return torch.from_numpy(pc.fill_null(pc.not_equal(reason, "stop"), False).to_numpy())
-
-
-def _require_correct(
-    columns: dict[str, pa.ChunkedArray], present_N: np.ndarray, scores: Shards
-) -> None:
-    unknown_N = present_N & pc.is_null(columns["correct"]).to_numpy()
-    if unknown_N.any():
-        row = int(unknown_N.argmax())
-        prompt_id, sample = (columns[name][row].as_py() for name in common.KEY)
-        path = scores.parent("rollouts").as_argument
-        raise DataError(
-            f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
-            f"`{prompt_id}`, which this objective needs",
-            f"score it with a verifier: `rlvr score {path} --verifier V`",
-        )
-
-
 def _nullable(value_N: np.ndarray) -> pa.Array:
     return pa.array(value_N, from_pandas=value_N.dtype.kind == "f")
-
-
-def _check_rewards(
-    objective: Objective,
-    step: Step,
-    prompt_ids: pa.ChunkedArray,
-    scores: Shards,
-    allow_singletons: bool,
-) -> None:
-    if not bool(torch.isfinite(step.reward_N).all()):
-        row = int((~torch.isfinite(step.reward_N)).nonzero()[0])
-        raise DataError(
-            f"`{scores.path}` holds the reward {float(step.reward_N[row])} for prompt "
-            f"`{prompt_ids[row]}`",
-            "a reward must be finite; fix the verifier and score again",
-        )
-    low_N = step.present_N & (step.reward_N < objective.least_reward)
-    if bool(low_N.any()):
-        row = int(low_N.nonzero()[0])
-        raise DataError(
-            f"`{scores.path}` holds the reward {float(step.reward_N[row]):g} for prompt "
-            f"`{prompt_ids[row]}`, and this objective divides by the mean reward of a prompt",
-            "use a verifier whose rewards are at 0 or above, or another objective, as in "
-            "`--algo rloo`",
-        )
-    size_N = group_stats.total(torch.ones_like(step.group_N), step.group_N)
-    least = objective.least_group
-    small_N = step.present_N & (size_N < least)
-    if objective.group_relative and not allow_singletons and bool(small_N.any()):
-        row = int(small_N.nonzero()[0])
-        one = least == 2
-        raise DataError(
-            f"prompt `{prompt_ids[row].as_py()}` has {'one' if one else int(size_N[row])} "
-            f"completion{'' if size_N[row] == 1 else 's'}, its group needs "
-            f"{'two' if one else least}",
-            "sample more with `rlvr rollout -n`, or give it advantage 0 with --allow-singletons",
-        )
 
 
 def summarise(advantages: Shards) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.stages import score
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, begun_with
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.verification.scoring import rewards
 
 DRAWS = "_draws"

@@ -1,66 +1,28 @@
-"""Completions of other tools in: a path becomes prompts, rollouts and scores.
+"""Imports the completions of other tools: a path becomes prompts, rollouts and scores."""
 
-The files are read twice or three times, so that memory holds one row of each prompt, a number for
-each completion, and the parts that are being filled: few where a prompt's completions are together.
-"""
-
-import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import places, readers, token_logprobs
-from rlvr_cli.interop.completions import KNOWN, Batch, Columns, Stream, format_of
-from rlvr_cli.interop.token_logprobs import Sampled
+from rlvr_cli.interop.completions import KNOWN, Columns, format_of
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.several import Several
-from rlvr_cli.stages import answered, prompt_images, prompts, score
+from rlvr_cli.stages import answered, import_scan, prompt_images, prompts, score
+from rlvr_cli.stages.import_scan import Scan
 from rlvr_cli.stages.imported_tokens import Encoder
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, begun_with
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, PartQueue, write_shards_streaming
 
-ROWS_PER_PART = 16384
-WANTED = {"completion", "correct", "reward", "extracted", "finish"}
 _FINISH = "finish_reasons"  # the param of rollouts whose reasons are those of the file
 _LOGPROBS = "logprobs"  # of rollouts whose log-probs are those of the file
-
-Key = tuple[str | None, str]  # the source of a prompt, and its id there
-
-
-@dataclass
-class _Scan:
-    """What the first reading collects: the prompts, and where each completion goes."""
-
-    first: dict[Key, dict[str, Any]] = field(default_factory=dict)  # each prompt's first row
-    same: dict[Key, dict[str, Any]] = field(default_factory=dict)  # what all its rows say alike
-    prompt_N: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    header: list[str] = field(default_factory=list)
-    has: dict[str, str] = field(default_factory=dict)
-    graded: bool = False
-    digest: str = ""
-    sampled: int = 0  # completions with log-probs of their tokens
-    names: dict[Key, str] = field(default_factory=dict)  # the prompts' ids
-    read: dict[str, Any] = field(default_factory=dict)  # how the files were read
-
-    def cuts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each prompt, about ROWS_PER_PART rows of complete groups, and part sizes."""
-        size_P = np.bincount(self.prompt_N, minlength=len(self.first))
-        part_P, rows, part = [], 0, 0
-        for size in size_P.tolist():
-            if rows and rows + size > ROWS_PER_PART:
-                part, rows = part + 1, 0
-            part_P.append(part)
-            rows += size
-        return np.array(part_P), np.bincount(part_P, weights=size_P).astype(int)
 
 
 def bring_in(
@@ -84,7 +46,7 @@ def bring_in(
     begun = begun_with(out / "rollouts")
     reads_reasons = not begun or _FINISH in begun
     reads_logprobs = policy is not None and (not begun or _LOGPROBS in begun)
-    scan = _scan(source, columns, reads_reasons, reads_logprobs)
+    scan = import_scan.scan(source, columns, reads_reasons, reads_logprobs)
     on_read(scan.read)
     if known:
         first = {scan.names[key]: row for key, row in scan.first.items()}
@@ -106,7 +68,7 @@ def bring_in(
     part_P, sizes = scan.cuts()
 
     def parts(queue: PartQueue, table: Any) -> Iterator[tuple[int, pa.Table]]:
-        for index, completions in _gathered(
+        for index, completions in import_scan.gathered(
             source, columns, scan, part_P, sizes, list(queue), reads_reasons, reads_logprobs
         ):
             yield index, table(completions)
@@ -146,7 +108,7 @@ def bring_in(
 
 
 def _params(
-    scan: _Scan, policy: Policy | None, *, reads_reasons: bool, has_prompts: bool
+    scan: Scan, policy: Policy | None, *, reads_reasons: bool, has_prompts: bool
 ) -> dict[str, Any]:
     """The params of the rollouts and scores that are made from the files."""
     params: dict[str, Any] = {
@@ -163,141 +125,6 @@ def _params(
             [scan.names[key] for key in scan.first], scan.prompt_N.tolist()
         )
     return params
-
-
-def _scan(
-    source: Path, columns: Columns | None, reads_reasons: bool, reads_logprobs: bool
-) -> _Scan:
-    stream = Stream(source, columns, wanted=WANTED, rows=True)
-    scan, codes, content = _Scan(), [], hashlib.sha256()
-    numbers: dict[Key, int] = {}
-    for batch in stream:
-        keys = _keys(batch)
-        codes.append(np.array([numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int32))
-        for key, row in zip(keys, batch.rows, strict=True):
-            first = scan.first.setdefault(key, row)
-            same = scan.same.setdefault(key, row)
-            if row is not first:
-                scan.same[key] = {k: v for k, v in same.items() if row.get(k) == v}
-        names = (*_CONTENT, "finish_reason") if reads_reasons else _CONTENT
-        for row in _read(source, batch, reads_reasons, reads_logprobs):
-            content.update(json.dumps([row[name] for name in names]).encode())
-            if sampled := row["sampled"]:
-                content.update(json.dumps([sampled.logp, sampled.token_ids]).encode())
-                scan.sampled += 1
-    stream.require_completions()
-    scan.prompt_N = np.concatenate(codes)
-    scan.header, scan.has, scan.digest = stream.header, stream.has, content.hexdigest()
-    scan.graded = stream.graded
-    scan.read = stream.facts()
-    several = len({name for _, name in scan.first}) < len(scan.first)
-    scan.names = {(s, name): f"{s}/{name}" if several else name for s, name in scan.first}
-    return scan
-
-
-def _read(
-    source: Path, batch: Batch, reads_reasons: bool, reads_logprobs: bool
-) -> list[dict[str, Any]]:
-    try:
-        return _completions(batch, reads_reasons, reads_logprobs)
-    except ValueError as error:
-        raise DataError(
-            f"`{source}`: {error}", "repair the row, or remove its log-probs to import it without"
-        ) from error
-
-
-def _keys(batch: Batch) -> list[Key]:
-    ids = batch.prompt_id.to_pylist()
-    sources = [None] * len(ids) if batch.source is None else batch.source.to_pylist()
-    return list(zip(sources, ids, strict=True))
-
-
-_CONTENT = ("completion", "reward", "correct", "extracted")
-
-
-def _completions(batch: Batch, reads_reasons: bool, reads_logprobs: bool) -> list[dict[str, Any]]:
-    """The completions of a batch as plain values, None where nothing is known.
-
-    Without `reads_reasons`, as earlier versions began directories, all but `length` is `stop`.
-    """
-    nothing = [None] * len(batch)
-    correct = nothing if batch.correct is None else _known(batch.correct)
-    rewards = batch.correct if batch.reward is None else batch.reward
-    reward = nothing if rewards is None else _known(rewards)
-    text = nothing if batch.completion is None else batch.completion.to_pylist()
-    extracted = nothing if batch.extracted is None else batch.extracted.to_pylist()
-    reasons = nothing if batch.finish is None else batch.finish.to_pylist()
-    if not reads_reasons:
-        reasons = ["length" if readers.look_up(row, "finish_reason") == "length" else "stop"
-                   for row in batch.rows]  # fmt: skip
-    sampled = _sampled(batch) if reads_logprobs else nothing
-    values = zip(_keys(batch), text, reward, correct, extracted, reasons, sampled,
-                 strict=True)  # fmt: skip
-    return [
-        {
-            "prompt_id": key,
-            "completion": completion or "",
-            "reward": reward,
-            "correct": None if correct is None else correct == 1,
-            "extracted": extracted,
-            "finish_reason": reason,
-            "sampled": sampled,
-        }
-        for key, completion, reward, correct, extracted, reason, sampled in values
-    ]
-
-
-def _sampled(batch: Batch) -> list[Sampled | None]:
-    """The log-probs of each completion's tokens, where there are any; a ValueError for others."""
-    of = Counter(map(id, batch.rows))
-    at: Counter[int] = Counter()
-    sampled = []
-    for key, row in zip(_keys(batch), batch.rows, strict=True):
-        number = at[id(row)]
-        at[id(row)] += 1
-        try:
-            sampled.append(token_logprobs.read(row, number, of[id(row)]))
-        except ValueError as error:
-            raise ValueError(f"a completion of prompt `{key[1]}` {error}") from error
-    return sampled
-
-
-def _known(values: np.ndarray) -> list[float | None]:
-    """Numbers, None for NaN and for the -1 of an unknown verdict."""
-    is_verdict = values.dtype == np.int8
-    return [None if v != v or (is_verdict and v < 0) else float(v) for v in values.tolist()]
-
-
-def _gathered(
-    source: Path,
-    columns: Columns | None,
-    scan: _Scan,
-    part_P: np.ndarray,
-    sizes: np.ndarray,
-    missing: list[int],
-    reads_reasons: bool,
-    reads_logprobs: bool,
-) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Each missing part with its completions, as soon as the last of them was read."""
-    wanted, at = set(missing), 0
-    waiting: dict[int, list[dict[str, Any]]] = {}
-    prompt_order = {key: number for number, key in enumerate(scan.first)}
-    for batch in Stream(source, columns, wanted=WANTED, rows=True):
-        part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
-        at += len(batch)
-        for part, row in zip(
-            part_N, _completions(batch, reads_reasons, reads_logprobs), strict=True
-        ):
-            if part not in wanted:
-                continue
-            group_rows = waiting.setdefault(part, [])
-            group_rows.append(row | ({"correct": None} if scan.graded else {}))
-            if len(group_rows) == sizes[part]:
-                # The sort is stable: completions of a prompt stay in the file's order.
-                group_rows.sort(key=lambda row: prompt_order[row["prompt_id"]])
-                for row in group_rows:
-                    row["prompt_id"] = scan.names[row["prompt_id"]]
-                yield part, waiting.pop(part)
 
 
 def _samples(rows: list[dict[str, Any]]) -> list[int]:
@@ -340,7 +167,7 @@ def _scores_table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns, schema.schema("scores"))
 
 
-def _prompt_rows(scan: _Scan, source: Path) -> list[dict[str, Any]]:
+def _prompt_rows(scan: Scan, source: Path) -> list[dict[str, Any]]:
     prompt_name, answer_name = scan.has.get("prompt"), scan.has.get("gold")
     kept = ("step", "sample")  # what is alike in all rows of a prompt and says more of it
     used = {column.partition(".")[0] for name, column in scan.has.items() if name not in kept}

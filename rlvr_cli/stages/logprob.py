@@ -23,7 +23,8 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.schema import TOP_K
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")

@@ -17,9 +17,11 @@ from rlvr_cli.specs import grammar
 from rlvr_cli.stages import prompt_images, reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
 from rlvr_cli.storage import schema
+from rlvr_cli.storage.begun import begun_with, is_begun
 from rlvr_cli.storage.images import COLUMN, KIND, Image, Images, write
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with, is_begun
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.storage.writer import OnPart, resume, write_shards
 from rlvr_cli.terminal import plural
 from rlvr_cli.verification.scoring import joins, rewards

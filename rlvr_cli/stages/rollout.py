@@ -27,9 +27,11 @@ from rlvr_cli.stages import dynamic, prompt_rewards, rollout_options, row_images
 from rlvr_cli.stages.score import Verification
 from rlvr_cli.stages.selection import Selection
 from rlvr_cli.storage import writer
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.storage.writer import OnPart, write_shards, write_shards_streaming
 from rlvr_cli.verification.scoring import rewards
 

@@ -11,7 +11,9 @@ from rlvr_cli.models import engine_choice, memory_model as memory_models
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import row_images
 from rlvr_cli.stages.selection import Selection
-from rlvr_cli.storage.shards import ALL_PARTS, Shards, Share, begun_with
+from rlvr_cli.storage.begun import begun_with
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 
 
 def check(

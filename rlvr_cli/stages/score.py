@@ -15,8 +15,10 @@ from rlvr_cli.stages import common, prompt_rewards
 from rlvr_cli.stages.prompt_rewards import PromptRewards
 from rlvr_cli.stages.verdicts import Judge, Scored
 from rlvr_cli.storage import atomic, schema
+from rlvr_cli.storage.begun import begun_with
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import ALL_PARTS, MANIFEST, Shards, Share, begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.storage.writer import OnPart, PartQueue, write_shards_streaming
 from rlvr_cli.verification.parsing import thoughts
 from rlvr_cli.verification.sandbox import launch

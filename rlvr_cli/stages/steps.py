@@ -18,8 +18,9 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import TrainingEngine
 from rlvr_cli.storage import atomic, writer
 from rlvr_cli.storage.atomic import Syncing
+from rlvr_cli.storage.begun import begun_fingerprint
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, begun_fingerprint
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart, write_all_shards
 
 

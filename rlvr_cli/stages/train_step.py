@@ -22,7 +22,7 @@ from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
 from rlvr_cli.stages import (
-    advantage,
+    advantage_checks,
     batch as batches,
     common,
     origins,
@@ -32,8 +32,9 @@ from rlvr_cli.stages import (
     updates,
 )
 from rlvr_cli.storage.atomic import Syncing
+from rlvr_cli.storage.begun import begun_extra, begun_with
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, begun_extra, begun_with
+from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
@@ -85,7 +86,7 @@ def run(
     check(options, objective, policy)
     sampled = advantages.parent("rollouts", rollouts)
     sampling = {
-        "max_new_tokens": advantage.require_longest(objective, sampled),
+        "max_new_tokens": advantage_checks.require_longest(objective, sampled),
         "temperature": common.temperature(sampled),
     }
     origins.check(sampled, policy, off_policy=off_policy)

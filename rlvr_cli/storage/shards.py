@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.storage import atomic, fetched, journal, manifest as manifests, moved, schema
 from rlvr_cli.storage.manifest import MANIFEST, read as read_sealed, seal
 from rlvr_cli.terminal import plural
 
-__all__ = ["ALL_PARTS", "MANIFEST", "METADATA_KEY", "Shards", "Share", "read_sealed", "seal"]
+__all__ = ["MANIFEST", "METADATA_KEY", "Shards", "read_sealed", "seal"]
 
 METADATA_KEY = b"rlvr"  # under which a part says what it is
 _NEXT = {  # what follows a kind, and the command that writes it
@@ -31,44 +31,6 @@ _NEXT = {  # what follows a kind, and the command that writes it
     "scores": {"advantages": "advantage {} --algo grpo"},
     "advantages": {"steps": "train-step {}"},
 }
-
-
-@dataclass(frozen=True)
-class Share:
-    """Which parts a process begins with: those whose index is `index` modulo `count`.
-
-    A process whose share is not `fixed` continues with the parts of others. Without `waits` it does
-    not wait for parts that others hold, even if its share is all parts.
-    """
-
-    index: int = 0
-    count: int = 1
-    fixed: bool = False
-    waits: bool = True
-
-    @staticmethod
-    def of_process(rank: int, size: int) -> "Share":
-        """That of a process started together with the others; it takes no part of theirs."""
-        return Share(rank, size, fixed=True)
-
-    def of(self, parts: int) -> range:
-        """The indices of this share among so many parts."""
-        return range(self.index, parts, self.count)
-
-    def others(self, parts: int) -> Iterator[int]:
-        """Those that follow; of each other share those first that its process comes to last."""
-        for further in range(1, 1 if self.fixed else self.count):
-            yield from reversed(range((self.index + further) % self.count, parts, self.count))
-
-    @staticmethod
-    def parse(text: str) -> "Share":
-        index, _, count = text.partition("/")
-        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-            raise UsageError(f"--shard is `{text}`", "write i/n with i from 0 to n-1, as in 0/4")
-        return Share(int(index), int(count))
-
-
-ALL_PARTS = Share()
 
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
@@ -260,55 +222,6 @@ class _Facts(dict[str, Any]):
             f"`{self._where / MANIFEST}` has no `{name}` in its {self._part}",
             manifests.remake_hint(self._where),
         )
-
-
-def is_begun(path: Path) -> bool:
-    """Whether a stage has made a directory there, or begun to."""
-    return (path / MANIFEST).exists() or bool(journal.listings(path))
-
-
-def begun_with(path: Path) -> dict[str, Any]:
-    """The params of the shard directory at `path`, complete or not; empty if there is none."""
-    return dict(_begun(path).get("params", {}))
-
-
-def begun_behaviour(path: Path) -> dict[str, int]:
-    """The versions, where above 1, of the code that made that directory; see `Plan.behaviour`."""
-    return dict(_begun(path).get("behaviour", {}))
-
-
-def begun_paths(path: Path) -> dict[str, str]:
-    """The paths that directory records for its policy and other models, by role."""
-    return dict(_begun(path).get("paths", {}))
-
-
-def begun_fingerprint(path: Path) -> str | None:
-    """The hash of all that decides what that directory holds."""
-    return _begun(path).get("fingerprint")
-
-
-def begun_extra(path: Path) -> tuple[str, ...] | None:
-    """The columns of that directory in addition to those of its kind; None where there is none."""
-    extra = _begun(path).get("extra")
-    return None if extra is None else tuple(extra)
-
-
-def begun_parents(path: Path) -> dict[str, list[str]]:
-    """The digests of the directories that it is made from, by their roles."""
-    begun = _begun(path)
-    return {role: manifests.digests(begun, role) for role in begun.get("parents", {})}
-
-
-def _begun(path: Path) -> dict[str, Any]:
-    for listing in (path / MANIFEST, *journal.listings(path)):
-        if manifest := read_sealed(listing):
-            return manifest
-    first_draw = path / "_draws" / "0" / "rollouts"  # rollouts with draws begin with these
-    manifest = _begun(first_draw) if first_draw.is_dir() else {}
-    if not manifest:
-        return {}
-    params = {n: v for n, v in manifest["params"].items() if n not in ("draw", "max_draws")}
-    return {"params": params, "paths": manifest.get("paths", {})}
 
 
 def _read_part(path: Path, sha256: str, columns: Sequence[str] | None) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, dry_run, fetched, journal, locks
+from rlvr_cli.storage.begun import is_begun
 from rlvr_cli.storage.leases import Leases
 from rlvr_cli.storage.part_writer import (
     LOCK,
@@ -25,15 +26,8 @@ from rlvr_cli.storage.part_writer import (
 )
 from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.records import is_intact as is_part_intact
-from rlvr_cli.storage.shards import (
-    ALL_PARTS,
-    MANIFEST,
-    Shards,
-    Share,
-    is_begun,
-    read_sealed,
-    seal,
-)
+from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed, seal
+from rlvr_cli.storage.share import ALL_PARTS, Share
 from rlvr_cli.terminal import console
 
 OnPart = Callable[[int, str], None]

@@ -110,7 +110,8 @@ def _is_foreign(path: Path) -> bool:
     """Whether a path names files that another tool wrote, not directories of shards or a run."""
     from rlvr_cli.interop import readers
     from rlvr_cli.storage import run_folders
-    from rlvr_cli.storage.shards import MANIFEST, is_begun
+    from rlvr_cli.storage.begun import is_begun
+    from rlvr_cli.storage.shards import MANIFEST
 
     if str(path) == "-":
         raise UsageError("`rlvr view` reads keys from stdin", "name the file instead of `-`")

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from rlvr_cli.stages import score
-from rlvr_cli.storage.shards import Shards, Share
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import Share
 
 
 def test_a_whole_directory_says_what_it_holds_and_who_made_it(rlvr, chain):

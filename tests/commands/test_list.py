@@ -4,7 +4,7 @@ import pytest
 
 from rlvr_cli import benchmarks, registry, run_config, templates
 from rlvr_cli.algorithms import objective
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import results
 
 FOLDERS = (
     *("objectives", "modifiers", "recipes", "verifiers", "rollout", "training", "tasks"),
@@ -106,13 +106,13 @@ def test_a_terminal_gets_lines_of_its_width(rlvr, terminal, width, folder):
 @pytest.mark.parametrize("width", [1, 20, 60, 1000])
 def test_folding_loses_nothing_and_breaks_where_it_may(width):
     text = "kl:beta=0.001,estimator=k1|k2|k3+entropy of REINFORCE++ and a_word_that_stays_whole"
-    lines = console.folded(text, width)
+    lines = results.folded(text, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(len(line) <= width or not set(" ,|") & set(line.rstrip(",|")) for line in lines)
 
 
 def test_a_modifier_starts_its_line():
-    assert console.folded("grpo:eps=1,ddof=1+kl+iac:alpha=1", 12) == [
+    assert results.folded("grpo:eps=1,ddof=1+kl+iac:alpha=1", 12) == [
         "grpo:eps=1,",
         "ddof=1+kl",
         "+iac:alpha=1",

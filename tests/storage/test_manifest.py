@@ -9,7 +9,8 @@ import pytest
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.storage import manifest
-from rlvr_cli.storage.shards import MANIFEST, Shards, begun_with, read_sealed, seal
+from rlvr_cli.storage.begun import begun_with
+from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed, seal
 
 
 @pytest.fixture(scope="module")

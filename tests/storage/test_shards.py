@@ -18,7 +18,8 @@ import pytest
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.storage import atomic, schema
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Shards, Share
+from rlvr_cli.storage.shards import Shards
+from rlvr_cli.storage.share import Share
 from rlvr_cli.storage.writer import write_shards, write_shards_streaming
 
 PARTS = 3

@@ -20,7 +20,7 @@ import itertools, os, sys, time
 from pathlib import Path
 from rlvr_cli.storage import leases
 from rlvr_cli.storage.plan import Plan
-from rlvr_cli.storage.shards import Share
+from rlvr_cli.storage.share import Share
 from rlvr_cli.storage.writer import write_shards
 from tests.storage.test_shards import rows
 

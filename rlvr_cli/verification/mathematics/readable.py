@@ -4,14 +4,15 @@ import functools
 
 from rlvr_cli.verification.mathematics import (
     clocks,
-    comparing,
     expressions,
+    lists,
     numerals,
     plain,
     quantities,
     regions,
     shapes,
     symbolic,
+    tabular,
     trailers,
     units,
 )
@@ -31,10 +32,10 @@ def is_readable(text: str, options: Options) -> bool:
     if regions.is_marked(text) and regions.read(text) is not None:
         return True
     if (rows := shapes.rows_of_cases(text)) is not None:
-        cells = [comparing.WHEN.sub(" ", cell).strip(" ,") for row in rows for cell in row]
+        cells = [tabular.WHEN.sub(" ", cell).strip(" ,") for row in rows for cell in row]
         return all(is_readable(cell, options) for cell in cells if cell)
-    if (found := shapes.matrix(text)) is not None:
-        return all(is_readable(cell, options) for row in found[1] for cell in row)
+    if (matrix := shapes.matrix(text)) is not None:
+        return all(is_readable(cell, options) for row in matrix[1] for cell in row)
     listing = shapes.listing(text)
     if len(listing.items) > 1 or listing.brackets:
         return all(is_readable(item, options) for item in listing.items)
@@ -52,6 +53,6 @@ def is_readable(text: str, options: Options) -> bool:
     ).number
     if number != text and is_readable(number, options):
         return True
-    if comparing.EITHER.search(number):
-        return is_readable(comparing.EITHER.sub("+", number).removeprefix("+"), options)
+    if lists.EITHER.search(number):
+        return is_readable(lists.EITHER.sub("+", number).removeprefix("+"), options)
     return symbolic.parsed(number) is not None
