@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib.util
+import itertools
 import json
 import runpy
 import shutil
@@ -164,10 +165,16 @@ def rlvr(capsys):
 
 @pytest.fixture
 def refused(rlvr):
-    """Runs a command that must end with `code`, one error line and at most one hint; its stderr."""
+    """Runs a command that must end with `code`, one error line and at most one hint; its stderr.
+
+    It leaves no empty folder where `--out` says.
+    """
 
     def run(code: int, *words: object) -> str:
+        out = next((Path(str(b)) for a, b in itertools.pairwise(words) if a == "--out"), Path())
+        is_new = not out.exists()
         ran = rlvr(*words)
+        assert not (is_new and out.is_dir() and not [*out.iterdir()]), f"it leaves `{out}`"
         starts = [line.partition(" ")[0] for line in ran.err.splitlines()]
         assert (ran.code, ran.out) == (code, ""), ran
         assert starts.count("error:") == 1 and starts.count("hint:") <= 1, ran.err

@@ -48,7 +48,6 @@ def make(
     kinds = picture.formats(formats)
     out = out or Path("runs") / "lab" / name
     runs = panels.runs_of(figures)
-    atomic.make_folder(out)
     with console.Parts(f"lab {name}", len(runs)) as parts:
         shards = sweep.make(
             out / "trajectories",

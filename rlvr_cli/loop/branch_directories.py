@@ -60,9 +60,8 @@ def create(plan: Plan, out: Path, *, copy: bool = False) -> Created:
         (created.existing if exists else created.new).append(branch)
     if not created.new:
         return created
-    atomic.make_folder(out)
     temporary = out / _TEMPORARY
-    with locks.locked(out / "_lock", across_machines=True):
+    with atomic.made_folder(out), locks.locked(out / "_lock", across_machines=True):
         atomic.remove(temporary)
         try:
             maker = _BranchMaker(plan, temporary, Links(plan.run, copy=copy), policy, created)

@@ -69,6 +69,13 @@ def check_images(config: RunConfig, sampling: RolloutOptions, policy: Policy) ->
     """Refuses prompts with images where the policy, the engine or DLC reads text alone."""
     for given in given_prompts(config.train):
         row_images.check(given, policy, sampling)
+    if row_images.refusal("", policy, sampling) is None:
+        return  # a task need not make its prompts for this
+    for task in (task_prompts.of_split(config.train, split) for split in ("train", "heldout")):
+        rows = prompts.from_task(task) if task else []
+        name = next((row["prompt_id"] for row in rows if row["images"]), None)
+        if name and (error := row_images.refusal(name, policy, sampling)):
+            raise error
 
 
 def check_services(options: RunOptions) -> None:

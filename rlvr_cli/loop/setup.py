@@ -177,8 +177,8 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
         distributed.start()
         alike.require_configuration(config)
     setup = check(path, config, follows=others is not None)
-    atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(atomic.made_folder(path))
         stack.enter_context(moved.forgotten())
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))

@@ -33,13 +33,14 @@ def resolve(
     return choose(pretrained.config((policy.base or policy).path), kind, divides=divides)
 
 
-def refuse_images(engine: str, prompt: str) -> None:
-    """An error where an engine samples from text alone, of which a prompt has an image."""
-    if registry.parse("rollout", engine)[0] == "graph":
-        raise UsageError(
-            f"prompt `{prompt}` has an image, and --engine graph decodes models of text alone",
-            "sample with --engine vllm, or with --engine transformers",
-        )
+def refusal_of_images(engine: str, prompt: str) -> UsageError | None:
+    """The error of an engine that samples from text alone, for a prompt with an image."""
+    if registry.parse("rollout", engine)[0] != "graph":
+        return None
+    return UsageError(
+        f"prompt `{prompt}` has an image, and --engine graph decodes models of text alone",
+        "sample with --engine vllm, or with --engine transformers",
+    )
 
 
 def choose(config: Any, kind: str, *, divides: bool = False) -> tuple[str, str]:

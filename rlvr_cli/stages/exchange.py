@@ -41,7 +41,6 @@ def send_out(shards: Shards, out: Path, format: str) -> Sent:
             f"`{shards.path}` holds prompts, and `{format}` is a format of completions",
             "name rollouts or scores, or use --format jsonl",
         )
-    atomic.make_folder(out.parent)
     groups, lost = _groups(shards), _Lost(format)
     keeps_images = hasattr(module, "KEEPS_IMAGES")
     if not keeps_images:
@@ -54,6 +53,7 @@ def send_out(shards: Shards, out: Path, format: str) -> Sent:
     else:
         lines = [json.dumps(row) + "\n" for row in rows]
         data, count = "".join(lines).encode(), len(lines)
+    atomic.make_folder(out.parent)
     atomic.write_atomic(out, data)
     return Sent(count, tuple(lost.remarks()))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.errors import DataError, UsageError
+from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.models import chat, engine_choice, policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Row
@@ -16,17 +16,20 @@ from rlvr_cli.storage.shards import Shards
 
 def check(prompts: Shards, policy: Policy, options: RolloutOptions) -> None:
     """Refuses prompts with images for what reads, samples or subtracts text alone."""
-    if not has_images(prompts):
-        return
-    name = first(prompts)
+    if has_images(prompts) and (error := refusal(first(prompts), policy, options)):
+        raise error
+
+
+def refusal(name: str, policy: Policy, options: RolloutOptions) -> UserError | None:
+    """Why a prompt of this name cannot be sampled if it has an image; None where it can."""
     if not policy.is_served and not policies.reads_images(policy):
-        raise chat.reads_text_alone(name, policy.name)
+        return chat.reads_text_alone(name, policy.name)
     if options.is_decoupled:
-        raise UsageError(
+        return UsageError(
             f"prompt `{name}` has an image, and DLC's memory model reads text alone",
             "leave `+dlc` and --memory-model out, or take prompts without images",
         )
-    engine_choice.refuse_images(options.engine, name)
+    return engine_choice.refusal_of_images(options.engine, name)
 
 
 def has_images(prompts: Shards) -> bool:

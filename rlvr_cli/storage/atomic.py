@@ -183,6 +183,23 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """Makes a folder, and those that it is in; what of them is new and empty goes after an error.
+
+    Another process that is to write there makes it again.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    make_folder(path)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
+        raise
+
+
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -62,8 +62,7 @@ class Leases:
     def open(self) -> None:
         """Makes this process' file; others see it from now on."""
         try:
-            flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_RDWR
-            self._descriptor = os.open(self.path, flags, 0o666)
+            self._descriptor = _create(self.path)
             is_locked = True
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,6 +200,15 @@ class Leases:
         with contextlib.suppress(OSError):
             return publishing.link(self.path, self._lease(index, number), rename=False)
         return True
+
+
+def _create(path: Path) -> int:
+    """Opens a new file, in a folder that another process may have removed while it was empty."""
+    while True:
+        try:
+            return os.open(path, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_RDWR, 0o666)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _nonce(path: Path) -> str:

@@ -97,8 +97,8 @@ def write_shards_streaming(
         for _, manifest in _listings(path):
             begun.require_behaviour(manifest, path)
     dry_run.stop()
-    atomic.make_folder(path)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(atomic.made_folder(path))
         if is_alone:
             stack.enter_context(locks.locked(path / LOCK))
         stack.callback(lambda: _withdraw_plan(path, held) if writer.has_begun else None)

@@ -251,7 +251,7 @@ def test_another_file_system_takes_a_copy_that_is_asked_for(rlvr, refused, run, 
     words = ("branch", "run", "--at", 1, "--algo", "dapo", "--algo", "rloo", "--out", "b")
     err = refused(1, *words)
     assert "cannot be shared with" in err and "Invalid cross-device link" in err
-    assert os.listdir("b") == []
+    assert not Path("b").exists()
     facts = json.loads(rlvr(*words, "--copy", "--json").out)
     assert facts["copied_bytes"] == facts["shared_bytes"]  # the second branch shares the copy
     weights = "steps/000001/update/_checkpoint/model.safetensors"

@@ -86,7 +86,7 @@ def test_a_share_says_that_parts_are_in_the_hands_of_others(rlvr, jsonl, tmp_pat
     (tmp_path / "two").mkdir()
     other = Leases(tmp_path / "two")
     other.open()
-    assert other.take(1)
+    assert other.acquire(1)
     words = ["prompts", source, "--out", tmp_path / "two", "--shard", "0/2"]
     ran = rlvr(*words)
     assert ran.code == 0 and "other processes are making the parts that are left" in ran.err

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from rlvr_cli.storage import atomic
 
 
@@ -22,3 +24,17 @@ def test_a_file_that_is_removed_while_it_is_looked_for_is_none(tmp_path):
         stop.set()
         other.join()
     assert found <= {None, b"", b"all of it"} and None in found
+
+
+def test_of_the_folders_that_are_made_the_new_and_empty_ones_go_after_an_error(tmp_path):
+    (tmp_path / "there").mkdir()
+    for path in ("there", "new/inner", "there/new", "filled/new"):
+        with pytest.raises(ValueError), atomic.made_folder(tmp_path / path):
+            (tmp_path / "filled" / "file").touch() if path == "filled/new" else None
+            raise ValueError
+    assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")} == {
+        "there", "filled", "filled/file",
+    }  # fmt: skip
+    with atomic.made_folder(tmp_path / "made"):
+        pass
+    assert (tmp_path / "made").is_dir()

@@ -213,3 +213,10 @@ def test_where_nothing_can_be_linked_parts_are_still_made_and_none_is_replaced(
     assert (tmp_path / part_name(0)).read_bytes() == before
     assert process.writer.finish(lambda shards: {}) is not None
     late.held.close(), process.held.close()
+
+
+def test_a_process_begins_in_a_folder_that_another_removed_while_it_was_empty(tmp_path):
+    held = Leases(tmp_path / "gone" / "scores")
+    held.open()
+    assert held.acquire(0)
+    held.close()
