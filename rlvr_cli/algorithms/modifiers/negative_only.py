@@ -1,4 +1,4 @@
-"""GRPO-N and kin: completions with A < 0 alone push (arXiv:2510.04028, sec. 4.1 and B.5).
+"""GRPO-N and the like: only completions with A < 0 push (arXiv:2510.04028, sec. 4.1 and B.5).
 
 Elsewhere: none found.
 Use: To keep Pass@k at large k; groups without success give nothing, as in GRPO.

@@ -1,4 +1,4 @@
-"""Top entropy: gradient at the tokens of highest entropy alone (80/20, arXiv:2506.01939).
+"""Top entropy: gradient only at the tokens of highest entropy (80/20, arXiv:2506.01939).
 
 Elsewhere: TRL (`top_entropy_quantile`).
 Use: Long chains of thought of larger models: trains only the forking tokens.

@@ -1,4 +1,4 @@
-"""NSR: incorrect completions alone, pushed down (arXiv:2506.01347).
+"""NSR: only incorrect completions, pushed down (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
 Use: To keep Pass@k at large k; also trains on prompts without any success.

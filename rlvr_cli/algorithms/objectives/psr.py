@@ -1,4 +1,4 @@
-"""PSR: correct completions alone, pulled up (arXiv:2506.01347).
+"""PSR: only correct completions, pulled up (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
 Use: For study: the effect of successes alone.

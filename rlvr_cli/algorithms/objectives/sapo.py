@@ -1,4 +1,4 @@
-"""SAPO: a smooth gate on the token ratio in place of a clip (arXiv:2511.20347, eq. 5 and 6).
+"""SAPO: a smooth gate on the token ratio instead of a clip (arXiv:2511.20347, eq. 5 and 6).
 
 Elsewhere: verl, TRL, ms-swift, SkyRL, AReaL, torchtitan.
 Use: Several updates per batch, if the edge of a clip drops too many tokens; mixtures of experts.
