@@ -1,4 +1,4 @@
-"""Spider and BIRD: `question`, `db_id` and a query, on SQLite databases that lie in a folder.
+"""Spider and BIRD: `question`, `db_id` and a query, on SQLite databases in a folder.
 
 The prompt has the tables of the database above the question: nothing else says what can be asked.
 BIRD's query is `SQL`; its `evidence`, which says what words of the question mean, goes below it.

@@ -1,4 +1,4 @@
-"""Clip-Cov: a few tokens that take entropy away fastest give no gradient (arXiv:2505.22617).
+"""Clip-Cov: a few tokens that reduce entropy fastest give no gradient (arXiv:2505.22617).
 
 Elsewhere: verl, its authors' code on verl.
 Use: Entropy falls early because of a few tokens.

@@ -1,4 +1,4 @@
-"""Dual clip: a bound on how much a likelier error may cost (arXiv:1912.09729, eq. 5).
+"""Dual clip: bounds how much a likelier error may cost (arXiv:1912.09729, eq. 5).
 
 Elsewhere: verl, OpenRLHF, SkyRL, NeMo-RL, AReaL.
 Use: Errors that became much likelier give gradients that are too large.

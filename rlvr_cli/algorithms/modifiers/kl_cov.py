@@ -1,4 +1,4 @@
-"""KL-Cov: a penalty on the tokens that take entropy away fastest (arXiv:2505.22617).
+"""KL-Cov: a penalty on the tokens that reduce entropy fastest (arXiv:2505.22617).
 
 Elsewhere: verl, its authors' code on verl.
 Use: Like `clip-cov`, with a penalty instead of a clip.

@@ -1,4 +1,4 @@
-"""A penalty on the divergence from the reference policy, taken off the reward (arXiv:1909.08593).
+"""Subtracts the divergence from the reference policy from the reward (arXiv:1909.08593).
 
 Elsewhere: verl (`use_kl_in_reward`), TRL's RLOO, OpenRLHF, NeMo-RL.
 Use: To match baselines that put KL into the reward.

@@ -1,4 +1,4 @@
-"""Leaves completions out that were cut at the limit (DAPO, arXiv:2503.14476, sec. 3.4).
+"""Leaves out completions that were cut off at the limit (DAPO, arXiv:2503.14476, sec. 3.4).
 
 Elsewhere: verl and DAPO's code (overlong filtering), TRL (`mask_truncated_completions`), OpenRLHF.
 Use: The length limit cuts off many completions that might have reached an answer.

@@ -1,4 +1,4 @@
-"""AlpacaEval: a model's outputs, one an instruction, without verdicts.
+"""AlpacaEval: a model's outputs, one per instruction, without verdicts.
 
 Source: `results/*/model_outputs.json` of tatsu-lab/alpaca_eval.
 """

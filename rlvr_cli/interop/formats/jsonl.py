@@ -1,4 +1,4 @@
-"""JSON lines, one completion each, with all that is known of it."""
+"""JSON lines, one completion each, with everything known about it."""
 
 from collections.abc import Callable, Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: the JSON lines of `--log_samples`, one document a line."""
+"""lm-evaluation-harness: the JSON lines of `--log_samples`, one document per line."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""NeMo-Skills: `output.jsonl`, and `output-rs0.jsonl` and on, one sample of each prompt a file.
+"""NeMo-Skills: `output.jsonl`, `output-rs0.jsonl` and so on, one sample of each prompt per file.
 
 Source: `nemo_skills/inference/generate.py` and `evaluation/metrics/` of NVIDIA/NeMo-Skills.
 """

@@ -1,4 +1,4 @@
-"""OpenR1-Math: rows with `generations` and what two verifiers say of each.
+"""OpenR1-Math: rows with `generations` and two verifiers' verdicts on each.
 
 Source: the data sets open-r1/OpenR1-Math-220k and open-r1/OpenR1-Math-Raw of the Hugging Face Hub,
 and `scripts/` of huggingface/open-r1.

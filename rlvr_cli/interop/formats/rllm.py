@@ -1,4 +1,4 @@
-"""rLLM: the JSON of its evaluations, and of the episodes beside, one a file.
+"""rLLM: the JSON of its evaluations, and of its episodes, one per file.
 
 Source: `rllm/eval/results.py`, `rllm/eval/episode_store.py` and `rllm/types.py` of rllm-org/rllm.
 """

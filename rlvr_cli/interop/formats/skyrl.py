@@ -1,4 +1,4 @@
-"""SkyRL: the JSON lines of its evaluations, one file a data set.
+"""SkyRL: the JSON lines of its evaluations, one file per data set.
 
 Source: `dump_per_dataset_eval_results` of `skyrl/train/utils/trainer_utils.py` of
 NovaSky-AI/SkyRL.

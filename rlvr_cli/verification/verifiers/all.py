@@ -1,4 +1,4 @@
-"""Right where all of several verifiers say so; the reward is the lowest of theirs."""
+"""Right if all of several verifiers say so; the reward is the lowest of theirs."""
 
 from rlvr_cli.protocols import Equality
 from rlvr_cli.verification.scoring.joins import Golds, Joined

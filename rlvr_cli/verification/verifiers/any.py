@@ -1,4 +1,4 @@
-"""Right where any of several verifiers says so; the reward is the highest of theirs."""
+"""Right if any of several verifiers says so; the reward is the highest of theirs."""
 
 from rlvr_cli.protocols import Equality
 from rlvr_cli.verification.scoring.joins import Golds, Joined

@@ -1,4 +1,4 @@
-"""The verifier that a table names for the prompt's source, or for what another column says."""
+"""Chooses a verifier by the prompt's source, or by another column."""
 
 from rlvr_cli.protocols import Equality
 from rlvr_cli.verification.scoring.joins import PerValue

@@ -1,4 +1,4 @@
-"""A function of a user's file: `path.py:function`."""
+"""A function in your own file: `path.py:function`."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Whether a text has a form, whatever it says; for a sum such as `0.9*math+0.1*format`."""
+"""Whether a text has the right form, whatever it says; for sums such as `0.9*math+0.1*format`."""
 
 import re
 from typing import Any, Literal

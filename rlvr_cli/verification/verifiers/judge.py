@@ -1,4 +1,4 @@
-"""What a model behind an OpenAI-compatible endpoint says of a completion, by a rubric."""
+"""Asks a model behind an OpenAI-compatible endpoint to grade a completion by a rubric."""
 
 import contextlib
 import dataclasses

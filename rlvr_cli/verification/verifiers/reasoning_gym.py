@@ -1,4 +1,4 @@
-"""What reasoning-gym's own scorer gives an answer, for prompts of `task:reasoning-gym`."""
+"""The score that reasoning-gym's own scorer gives, for prompts of `task:reasoning-gym`."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""Whether a query returns what a gold query does, on a SQLite database that is only read."""
+"""Whether a query returns the same as a gold query, on a read-only SQLite database."""
 
 import functools
 import hashlib
