@@ -26,7 +26,7 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
             raise DataError(str(damaged[0]), damaged[0].hint)
         if not json:
             count = plural.of(facts["directories"], "directory", "directories")
-            console.say(f"`{facts['path']}` is as it was written: {count}")
+            console.say(f"`{facts['path']}` is complete and intact: {count}")
             console.remark("branched from", *checking.origins_of(where))
         return console.result(where, facts, as_json=json)
     facts = checking.directory(where)
