@@ -97,6 +97,22 @@ def test_what_a_modifier_reads_is_added_to_what_its_base_reads():
     assert objective.build("grpo+kl+is-correction").needs == {"ref_logp", "behaviour_logp"}
 
 
+@pytest.mark.parametrize(
+    "modifier, needed",
+    [
+        ("clip-cov", "stored_old_logp"),
+        ("kl-cov", "stored_old_logp"),
+        ("top-entropy", "stored_entropy"),
+        ("is-correction", "behaviour_logp"),
+        ("reject", "behaviour_logp"),
+        ("off-policy-mask", "behaviour_logp"),
+    ],
+)
+def test_a_modifier_says_what_it_reads_beside_what_the_objective_reads(modifier, needed):
+    base = objective.build("reinforce-pp").needs
+    assert objective.build(f"reinforce-pp+{modifier}").needs == base | {needed}
+
+
 def test_bounds_at_their_edge():
     assert objective.build("apo:k=1").top_k == 1
     with pytest.raises(UsageError, match="cap must be above 0"):

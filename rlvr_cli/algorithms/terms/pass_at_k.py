@@ -21,18 +21,12 @@ Form = Literal["analytic", "bootstrap", "full"]
 def estimate(
     reward_N: Tensor, group_N: Tensor, one: Callable[[Tensor], tuple[Tensor, Tensor]]
 ) -> dict[str, Tensor]:
-    """The advantages by `one`, of the rewards of a prompt, and which completions it left out.
-
-    Exactly 0 where all rewards of a prompt are equal.
-    """
+    """The advantages by `one`, of the rewards of a prompt, and which completions it left out."""
     advantage_N = torch.zeros_like(reward_N)
     keep_N = torch.ones(len(reward_N), dtype=torch.bool)
     for group in sorted(set(group_N.tolist())):
         which_G = (group_N == group).nonzero()[:, 0]
-        reward_G = reward_N[which_G]
-        advantage_G, keep_N[which_G] = one(reward_G)
-        if reward_G.min() < reward_G.max():
-            advantage_N[which_G] = advantage_G
+        advantage_N[which_G], keep_N[which_G] = one(reward_N[which_G])
     return {"advantage": advantage_N, "keep": keep_N}
 
 

@@ -73,11 +73,11 @@ def test_of_tokens_with_advantages_of_their_own_those_below_0_are_dropped():
         advantage_B=torch.tensor([1.0, -1.0], dtype=torch.float64),
         entropy_BT=torch.zeros_like(behind_BT),
         behaviour_logp_BT=behind_BT,
-        token_columns={"advantage": torch.tensor([[0.5, -0.5], [0.25, -0.25]]).double()},
+        token_columns={"advantage": torch.tensor([[0.5, -0.5], [0.0, -0.25]]).double()},
     )
     algo = objective.build("otb+off-policy-mask")
     result = objective.loss(algo, batch, objective.Totals(tokens=4, sequences=2, max_length=2))
-    assert result.gain_BT.tolist() == [[0.5, 0], [0.25, 0]]
+    assert result.gain_BT.tolist() == [[0.5, 0], [0, 0]]
     metrics = objective.token_metrics(algo, batch, result)
     assert (metrics["off_policy_masked"], metrics["off_policy_masked_among"]) == (2, 2)
 

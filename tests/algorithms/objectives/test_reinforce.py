@@ -60,3 +60,8 @@ def test_the_four_corners_of_the_clip(gains):
 def test_what_an_earlier_version_stored_is_not_whitened():
     made_by = "reinforce:clip_low=0.2,clip_high=0.2"
     assert objective.canonical(made_by, made_by) == f"{made_by},whiten=false"
+
+
+def test_only_whitening_counts_tokens():
+    assert objective.build("reinforce:whiten=true").needs == {"length"}
+    assert not objective.build("reinforce").needs
