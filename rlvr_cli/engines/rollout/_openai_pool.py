@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from rlvr_cli.engines.serving import names
 from rlvr_cli.errors import UserError
-from rlvr_cli.terminal import console
+from rlvr_cli.terminal import console, plural
 from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
 
 T = TypeVar("T")
@@ -151,7 +152,8 @@ def _give_back(
     elif not left:
         work.done.put(all_out(servers))
     elif server.is_out and not was_out:
-        console.say(f"rollout: {error}; its work goes to {len(left)} other servers")
+        others = plural.of(len(left), "other server")
+        console.say(f"rollout: {error}; its work goes to {others}")
 
 
 def _of_request(error: Failed) -> UserError:
@@ -164,11 +166,14 @@ def _of_request(error: Failed) -> UserError:
 
 def all_out(servers: list[Server]) -> UserError:
     """The error of servers of which none answers."""
-    several = f", nor do the {len(servers) - 1} others" if len(servers) > 1 else ""
-    key = servers[0].endpoint.key_variable
-    if "answers 401" in servers[0].trouble or "answers 403" in servers[0].trouble:
-        return UserError(servers[0].trouble, f"its key is that of the variable {key}: set it")
-    return UserError(
-        f"no completion from {servers[0].endpoint.host}{several}: {servers[0].trouble}",
-        "start it, or name another url=, and run the same command again: what is finished is kept",
+    trouble, key = servers[0].trouble, servers[0].endpoint.key_variable
+    if "answers 401" in trouble or "answers 403" in trouble:
+        return UserError(trouble, f"its key is that of the variable {key}: set it")
+    none = (
+        f"none of the {len(servers)} servers gives" if len(servers) > 1 else "the server gives no"
     )
+    said = f"{none} completions: {trouble}"
+    again = "run the same command again: what is finished is kept"
+    if any(names.is_of_serve(one.model) and "answers 404" in one.trouble for one in servers):
+        return UserError(said, f"it was given another policy: add `load=true`, and {again}")
+    return UserError(said, f"start it, or name another url=, and {again}")

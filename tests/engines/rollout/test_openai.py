@@ -11,6 +11,7 @@ import pytest
 
 from rlvr_cli.cli import app
 from rlvr_cli.engines.rollout import _openai_check as checks
+from rlvr_cli.engines.serving import names
 from rlvr_cli.errors import DataError
 from rlvr_cli.models import policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
@@ -144,7 +145,7 @@ def test_a_server_that_dies_meanwhile_leaves_its_work_to_the_others(sampled, ser
     server.latency_s = 0.1
     ran, table = sampled(server, other, options="check=false,retries=1,in_flight=1")
     assert table.equals(expected)
-    assert "it ended the connection before its answer; its work goes to 1 other servers" in ran.err
+    assert "it ended the connection before its answer; its work goes to 1 other server" in ran.err
 
 
 @pytest.mark.parametrize("fault", [BUSY, BROKEN, HANG_UP, (503, {}, b"<html>upstream</html>")])
@@ -173,7 +174,7 @@ def test_when_no_server_is_left_one_line_says_so_and_the_same_command_resumes(
     options = "check=false,retries=0,in_flight=1"
     ran, _ = sampled(server, options=options)
     assert ran.code == 1 and ran.err.count("error:") == 1
-    assert f"no completion from {server.url[:-3]}: {server.url[:-3]} answers 500" in ran.err
+    assert f"the server gives no completions: {server.url[:-3]} answers 500" in ran.err
     assert "CUDA error" in ran.err and "hint: start it, or name another url=" in ran.err
     assert len(list((tmp_path / "r").glob("part-*.parquet"))) == 2
     other.seen.clear()
@@ -185,7 +186,24 @@ def test_when_no_server_is_left_one_line_says_so_and_the_same_command_resumes(
 def test_all_servers_down_is_one_line(sampled):
     ran, _ = sampled(DOWN, "http://127.0.0.1:19/v1")
     assert ran.code == 1 and ran.err.count("error:") == 1
-    assert "no completion from http://127.0.0.1:9, nor do the 1 others: " in ran.err
+    assert "none of the 2 servers gives completions: http://127.0.0.1:9: Connection" in ran.err
+
+
+def test_servers_that_are_given_another_policy_meanwhile_say_how_to_go_on(sampled, server):
+    name = names.of(policy.resolve("builtin").digest)
+    server.models = [name]
+    count = iter(range(100))
+
+    def change(choice, body):
+        if next(count) == 6:
+            server.models = [names.of("0" * 64)]
+        return choice
+
+    server.change = change
+    ran, _ = sampled(server, options=f"{QUICK},in_flight=1")
+    assert ran.code == 1 and ran.err.count("error:") == 1
+    assert f"answers 404 Not Found: no model {name}" in ran.err
+    assert "hint: it was given another policy: add `load=true`, and run the same" in ran.err
 
 
 def test_a_request_that_no_server_can_answer_ends_the_command(sampled, server, other):
