@@ -5,6 +5,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:-$(mktemp -d)}
+python=$(dirname "$(readlink -f "$(command -v rlvr)")")/python
 mkdir -p "$dir" && cd "$dir"
 
 rlvr import "$here/data/word_problems.jsonl" --out imported
@@ -14,7 +15,7 @@ rlvr eval-passk imported/scores --k 1,2,4,8 --plot
 rlvr ucc imported/scores --k 8 --threshold 0.6,0.8,0.9 --clusters clusters.jsonl
 rlvr diversity imported/scores
 
-if python -c 'import jinja2, matplotlib' 2>/dev/null; then
+if "$python" -c 'import jinja2, matplotlib' 2>/dev/null; then
     rlvr report imported/scores --out report.html
 else
     echo "no report: it needs the extra \`report\`, as in pip install '.[report]'" >&2
