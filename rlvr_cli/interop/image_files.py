@@ -16,12 +16,14 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr_cli.errors import UsageError, first_line
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.runtime import spooled
+from rlvr_cli.runtime.spooled import Spooled
 from rlvr_cli.storage import images
 from rlvr_cli.storage.images import Image
 
@@ -54,13 +56,19 @@ def read(value: Any, folder: Folder, max_pixels: int | None = None) -> Image:
 
     Stored as given is one frame of PNG, JPEG or WebP in RGB or grey, without a rotation in EXIF.
     Any other is written as PNG in RGB: rotated, palettes expanded, alpha laid on white, 16 bits
-    scaled to 8. One of more than `max_pixels` is made smaller, of the same aspect.
+    scaled to 8. One of more than `max_pixels` is made smaller, of the same aspect. Its bytes wait
+    on disk until they are written.
     """
     pillow()
     if _is_of_pillow(value):
         with _reporting(b""):
-            return _written(value, max_pixels)
-    return normalised(data_of(value, folder), max_pixels)
+            image = _written(value, max_pixels)
+    else:
+        data = data_of(value, folder)
+        image = normalised(data, max_pixels)
+        if image.read() is data and isinstance(named := _named(value), Spooled):
+            return replace(image, read=named.read)
+    return replace(image, read=spooled.keep(image.read()).read)
 
 
 def is_image(value: Any) -> bool:
@@ -72,7 +80,7 @@ def is_image(value: Any) -> bool:
             value.lower().endswith(_SUFFIXES)
             or (value.startswith(_BASE64) and len(value) > _LEAST_BASE64)
         )
-    return isinstance(value, bytes) or _is_of_pillow(value)
+    return isinstance(value, bytes | Spooled) or _is_of_pillow(value)
 
 
 def _is_of_pillow(value: Any) -> bool:
@@ -92,8 +100,9 @@ def pillow() -> Any:
 
 def data_of(value: Any, folder: Folder) -> bytes:
     """The bytes that a value names."""
-    while isinstance(value, dict):
-        value = next((value[name] for name in _NAMES if value.get(name) is not None), None)
+    value = _named(value)
+    if isinstance(value, Spooled):
+        return value.read()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, os.PathLike):
@@ -111,6 +120,13 @@ def data_of(value: Any, folder: Folder) -> bytes:
     elif value.startswith(_BASE64) and len(value) > _LEAST_BASE64:
         return _of_base64(value)
     return _of_file(value, folder)
+
+
+def _named(value: Any) -> Any:
+    """What names an image, without the structs around it."""
+    while isinstance(value, dict):
+        value = next((value[name] for name in _NAMES if value.get(name) is not None), None)
+    return value
 
 
 def _of_data_url(url: str) -> bytes:

@@ -13,13 +13,15 @@ from rlvr_cli.interop import containers, inspect_zip, opened
 from rlvr_cli.interop.containers import IsRow
 from rlvr_cli.interop.opened import suffix as suffix
 from rlvr_cli.interop.places import files as files, is_known as is_known
-from rlvr_cli.runtime import stdin
+from rlvr_cli.runtime import spooled, stdin
 from rlvr_cli.runtime.stdin import shown as shown
 
 ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
 _NO_CELL: Any = object()
+_BATCH, _SHORT_BATCH = 1024, 32  # rows of a Parquet file; of one with bytes, which may be images
+_LONG_BYTES = 1024
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
 
 
@@ -184,9 +186,33 @@ def _cells(path: Path, file: TextIO) -> Iterator[dict[Any, Any]]:
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    with reporting_damage(path):
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=1024):
-            yield from batch.to_pylist()
+    with reporting_damage(path), pq.ParquetFile(path) as file:
+        names = [field.name for field in file.schema_arrow if _has_bytes(field.type)]
+        size = _SHORT_BATCH if names else _BATCH
+        for group in range(
+            file.num_row_groups
+        ):  # Arrow holds what it read of all that are asked for
+            for batch in file.iter_batches(batch_size=size, row_groups=[group]):
+                for row in batch.to_pylist():
+                    yield row | {name: _spooled(row[name]) for name in names}
+
+
+def _has_bytes(kind: Any) -> bool:
+    """Whether an Arrow type holds bytes, at any depth."""
+    import pyarrow.types as types
+
+    inner = (kind.field(i).type for i in range(kind.num_fields))
+    return types.is_binary(kind) or types.is_large_binary(kind) or any(map(_has_bytes, inner))
+
+
+def _spooled(value: Any) -> Any:
+    """A value whose long bytes, as those of images are, wait on disk."""
+    if isinstance(value, dict):
+        return {name: _spooled(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_spooled(item) for item in value]
+    is_long = isinstance(value, bytes) and len(value) >= _LONG_BYTES
+    return spooled.keep(value) if is_long else value
 
 
 @contextlib.contextmanager

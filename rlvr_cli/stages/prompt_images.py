@@ -14,6 +14,7 @@ from rlvr_cli.models import image_parts, messages
 from rlvr_cli.models.messages import Prompt
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.runtime.several import Several
+from rlvr_cli.runtime.spooled import Spooled
 from rlvr_cli.stages import image_places
 from rlvr_cli.storage.images import Image
 from rlvr_cli.terminal import plural
@@ -99,7 +100,9 @@ def _is_nothing(value: Any) -> bool:
 def _has_bytes(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_bytes, value.values()))
-    return isinstance(value, bytes) or (isinstance(value, list) and any(map(_has_bytes, value)))
+    return isinstance(value, bytes | Spooled) or (
+        isinstance(value, list) and any(map(_has_bytes, value))
+    )
 
 
 def _columns(data: DataSet, source: str, given: str | None) -> list[str]:

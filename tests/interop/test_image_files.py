@@ -5,13 +5,16 @@ import contextlib
 import io
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 from PIL import Image as pictures
 
-from rlvr_cli.interop import image_files
+from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.image_files import Folder
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.runtime.spooled import Spooled
 
 
 def encoded(picture, format="PNG", **options):
@@ -195,3 +198,17 @@ def test_downloaded_data_names_no_file_outside_of_its_folder(tmp_path, name):
 )  # fmt: skip
 def test_a_column_counts_as_images_only_if_it_holds_some(value, is_one):
     assert image_files.is_image(value) is is_one
+
+
+def test_images_that_are_read_wait_on_disk(tmp_path):
+    """The long bytes of a Parquet file, at any depth, and what is stored of any image."""
+    data = encoded(gradient(), "BMP")
+    rows = [{"images": [{"bytes": data, "path": None}], "short": b"ab", "text": "x"}] * 3
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet", row_group_size=2)
+    read = readers.read(tmp_path / "rows.parquet")
+    assert [row | {"images": rows[0]["images"]} for row in read] == rows
+    value = read[2]["images"][0]
+    assert isinstance(value["bytes"], Spooled) and str(value["bytes"]) == str(data)
+    image = image_files.read(value, Folder())
+    assert image.format == "PNG" and image.read() == image_files.normalised(data).read()
+    assert isinstance(image.read.__self__, Spooled)
