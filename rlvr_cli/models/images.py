@@ -1,16 +1,18 @@
 """Images as a policy sees them: prompts with their image tokens, and the pixels of rows.
 
 Each row's images are processed by themselves, so that pixels do not depend on what else is in a
-batch; what a model takes is then joined, and padded with zeros as transformers' processors do.
+batch; what a model takes is then joined, and padded with zeros as transformers' processors do. The
+rows of a group have the same images: `seen_once` has the vision tower compute each only once.
 
 Shapes: B rows, S prompt and completion tokens.
 """
 
+import contextlib
 import functools
 import inspect
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlvr_cli.errors import DataError, first_line
@@ -182,3 +184,51 @@ def _stacked(values: Iterable["Tensor"]) -> "Tensor":
 def _accepted(forward: Callable[..., Any]) -> frozenset[str]:
     """The names of what a forward pass takes."""
     return frozenset(inspect.signature(forward).parameters)
+
+
+@contextlib.contextmanager
+def seen_once(model: Any, images: Sequence[tuple[bytes, ...]]) -> Iterator[None]:
+    """Within the context the model computes the features of each different image of rows once.
+
+    It is for models whose tower takes patches with the sizes of images (Qwen-VL), or one tensor an
+    image (Gemma 3); any other computes as ever.
+    """
+    shown = [data for own in images for data in own]
+    number: dict[bytes, int] = {}
+    places = [number.setdefault(data, len(number)) for data in shown]
+    if len(number) == len(shown):
+        yield
+        return
+    first = [places.index(i) for i in range(len(number))]
+    base = model.base_model
+    compute = base.get_image_features
+
+    @functools.wraps(compute)  # transformers reads which arguments it takes
+    def features(pixel_values: "Tensor", *args: Any, **kwargs: Any) -> Any:
+        grid = kwargs.pop("image_grid_thw", args[0] if args else None)
+        if grid is not None and len(grid) == len(shown):
+            parts = torch.split(pixel_values, grid.prod(-1).tolist())
+            pixels = torch.cat([parts[i] for i in first])
+            result = compute(pixels, grid[first], *args[1:], **kwargs)
+        elif grid is None and pixel_values.ndim == 4 and len(pixel_values) == len(shown):
+            result = compute(pixel_values[first], **kwargs)
+        else:
+            named = {} if grid is None or args else {"image_grid_thw": grid}
+            return compute(pixel_values, *args, **named, **kwargs)
+        result.pooler_output = _each(result.pooler_output, places)
+        if levels := getattr(result, "deepstack_features", None):
+            result.deepstack_features = [_each(level, places) for level in levels]
+        return result
+
+    base.get_image_features = features
+    try:
+        yield
+    finally:
+        del base.get_image_features  # uncovers the method of its class
+
+
+def _each(values: Any, places: list[int]) -> Any:
+    """The features of every image, from those of the different ones."""
+    if isinstance(values, tuple | list):
+        return tuple(values[i] for i in places)
+    return values[places]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
-from rlvr_cli.models import images, lm_head, packing, shared_images
+from rlvr_cli.models import images, lm_head, packing
 from rlvr_cli.protocols import Floats, Row
 from rlvr_cli.runtime.device import moved
 
@@ -166,7 +166,7 @@ def _states(model: Any, rows: list[Row]) -> _States:
     )
     shown = [row.images for row in rows]
     pixels = images.inputs(model, input_BS, shown)
-    with shared_images.once(model, shown):
+    with images.seen_once(model, shown):
         passed = model.base_model(input_ids=input_BS, use_cache=False, **pixels)
     hidden_BSH = passed.last_hidden_state
     hidden_NH = hidden_BSH[row_N, place_N - 1]

@@ -5,14 +5,15 @@ message by itself. What is none of these is refused.
 
 A content that has images is a list of `{"type": "text", "text": ...}` and `{"type": "image",
 "image": ...}`; any other is a string. As stored an image is its sha256; as read from a data set it
-is what names it there (image_parts.py), or None where the row's column of images does.
+is what names it there, or None where the row's column of images does. Read are OpenAI's `image_url`
+and `input_image`, Hugging Face's `image` with a value under one of several names or with none,
+Anthropic's `source`, and parts without a type that hold `image` alone.
 """
 
 import json
 from typing import Any
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import image_parts
 
 Message = dict[str, Any]
 Prompt = str | list[Message]
@@ -22,6 +23,8 @@ _SHAREGPT = {
     "assistant": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
     "model": "assistant", "tool": "tool", "observation": "tool", "function_response": "tool",
 }  # fmt: skip
+_IMAGE_TYPES = ("image", "image_url", "input_image")
+_IMAGE_NAMES = ("image", "image_url", "url", "path", "base64", "data")
 _HINT = 'write messages as in [{"role": "user", "content": "..."}], or plain text'
 _DROP = "leave its last turn out with `rlvr prompts ... --drop-answer-turn`"
 
@@ -94,8 +97,8 @@ def _content(content: Any, name: str) -> str | list[dict[str, Any]]:
         return content
     parts: list[dict[str, Any]] = []
     for part in content:
-        if isinstance(part, dict) and image_parts.is_one(part):
-            parts.append({"type": "image", "image": image_parts.reference(part)})
+        if isinstance(part, dict) and is_image(part):
+            parts.append({"type": "image", "image": image_reference(part)})
             continue
         is_text = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text")
         text = part if isinstance(part, str) else part.get("text") if is_text else None
@@ -107,6 +110,31 @@ def _content(content: Any, name: str) -> str | list[dict[str, Any]]:
             )
         parts.append({"type": "text", "text": text})
     return merged(parts)
+
+
+def is_image(part: dict[str, Any]) -> bool:
+    """Whether a part of a message's content is an image."""
+    kind = part.get("type")
+    if kind is None:
+        return part.get("text") is None and any(part.get(name) for name in ("image", "image_url"))
+    return kind in _IMAGE_TYPES
+
+
+def image_reference(part: dict[str, Any]) -> Any:
+    """What names the image of a part: bytes, a path, a URL, a struct; None of a placeholder."""
+    if isinstance(part.get("source"), dict):
+        part = part["source"]
+    if part.get("bytes") is not None:
+        return {"bytes": part["bytes"], "path": part.get("path")}
+    name = next((name for name in _IMAGE_NAMES if part.get(name) is not None), None)
+    if name is None:
+        return None
+    value = part[name]
+    if isinstance(value, dict) and all(item is None for item in value.values()):
+        return None  # Arrow gives every part the fields of all
+    if name == "image_url" and isinstance(value, dict):
+        return value.get("url")
+    return f"data:;base64,{value}" if name in ("base64", "data") else value
 
 
 def merged(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:

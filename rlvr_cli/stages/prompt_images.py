@@ -10,7 +10,7 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.interop import image_files, readers
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.interop.image_files import Folder
-from rlvr_cli.models import image_parts, messages
+from rlvr_cli.models import messages
 from rlvr_cli.models.messages import Prompt
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.runtime.several import Several
@@ -209,4 +209,4 @@ def _has_images(prompt: Any) -> bool:
     turns = prompt if isinstance(prompt, list) else []
     contents = [turn.get("content") for turn in turns if isinstance(turn, dict)]
     parts = [part for content in contents if isinstance(content, list) for part in content]
-    return any(isinstance(part, dict) and image_parts.is_one(part) for part in parts)
+    return any(isinstance(part, dict) and messages.is_image(part) for part in parts)

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlvr_cli.kernels import dispatch, reference
-    from rlvr_cli.models import images, logprobs, shared_images
+    from rlvr_cli.models import images, logprobs
 else:
     transformers = later.Later("transformers")
     dispatch = later.Later("rlvr_cli.kernels.dispatch")
     reference = later.Later("rlvr_cli.kernels.reference")
     images = later.Later("rlvr_cli.models.images")
     logprobs = later.Later("rlvr_cli.models.logprobs")
-    shared_images = later.Later("rlvr_cli.models.shared_images")
 
 BATCH_SIZE = 256
 _LEAST_ROWS, _PROMPT_TOKENS = 32, 64  # shapes are rounded up to these on a GPU
@@ -90,7 +89,7 @@ class TransformersEngine:
         stop = stops.StopStrings(loaded.tokenizer, sampling.stop)
         shown = [request.images for request in requests]
         pixels = images.inputs(loaded.model, input_BS, shown)
-        with shared_images.once(loaded.model, shown):
+        with images.seen_once(loaded.model, shown):
             loaded.model.generate(
                 input_BS,
                 attention_mask=attention_BS.long(),
