@@ -143,6 +143,17 @@ def test_a_server_takes_new_weights_without_a_restart(rlvr, served, prompts, cha
     assert gap(rlvr, tmp_path / "back", "builtin", tmp_path / "own-again") < 1e-4
 
 
+def test_weights_of_a_folder_that_was_written_over_are_read_again(
+    rlvr, served, prompts, changed, tmp_path
+):
+    folder = shutil.copytree(changed, tmp_path / "policy")
+    words = ["rollout", prompts, *SMALL, "--model", folder, "--engine", f"{served},load=true"]
+    for name in ("one", "other"):
+        assert rlvr(*words, "--out", tmp_path / name).code == 0
+        assert gap(rlvr, tmp_path / name, folder, tmp_path / f"own-{name}") < 1e-4
+        shutil.copy(policy.resolve("builtin").path / "model.safetensors", folder)
+
+
 def test_what_cannot_take_the_place_of_its_policy_leaves_it_as_it_was(served, changed, tmp_path):
     before = model_of(served)
     digest = policy.resolve(str(changed)).digest
