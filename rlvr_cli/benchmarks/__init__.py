@@ -74,14 +74,14 @@ def names() -> list[str]:
 
 def load_all(asked: str) -> list[Definition]:
     """The definitions of `aime25,my.toml`; an error for one that is named twice."""
-    found = [load(word.strip()) for word in asked.split(",") if word.strip()]
-    known = [definition.name for definition in found]
-    if not found:
+    definitions = [load(word.strip()) for word in asked.split(",") if word.strip()]
+    known = [definition.name for definition in definitions]
+    if not definitions:
         raise UsageError("no benchmark is named", f"there are {', '.join(names())}")
     for name in known:
         if known.count(name) > 1:
             raise UsageError(f"`{name}` is named twice", "name each benchmark once")
-    return found
+    return definitions
 
 
 def load(name: str) -> Definition:
@@ -155,8 +155,8 @@ def _read(path: Path) -> Definition:
     known = {f.name: f for f in fields(config.RolloutOptions)}
     options = {n: run_config.typed(path, known[n], value) for n, value in rollout.items()}
     for name in ("template", "prefix"):
-        if options.get(name) and (beside := path.parent / options[name]).is_file():
-            options[name] = str(beside)
+        if options.get(name) and (file := path.parent / options[name]).is_file():
+            options[name] = str(file)
     if data.get("path"):
         data["path"] = str(path.parent / data["path"])
     config.make(config.RolloutOptions, options)  # within their bounds

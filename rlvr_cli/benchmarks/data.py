@@ -17,16 +17,16 @@ from rlvr_cli.terminal import plural
 
 def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> dict[str, Path]:
     """Where the user's copies lie, by the benchmark: `NAME=PATH`, or NAME or NAME.* in a folder."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     names = [definition.name for definition in wanted]
     if folder is not None and not folder.is_dir():
         raise DataError(f"--data-dir `{folder}` is no folder", "check the path")
     for name in names if folder else ():
         assert folder
-        beside = [p for p in sorted(folder.glob(f"{name}.*")) if readers.is_known(p)]
-        beside = [folder / name] if (folder / name).is_dir() else beside
-        if beside:
-            found[name] = beside[0]
+        matches = [p for p in sorted(folder.glob(f"{name}.*")) if readers.is_known(p)]
+        matches = [folder / name] if (folder / name).is_dir() else matches
+        if matches:
+            paths[name] = matches[0]
     for text in given:
         name, equals, path = text.partition("=")
         if not equals or name not in names:
@@ -36,8 +36,8 @@ def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> d
             )
         if not Path(path).exists():
             raise DataError(f"--data {name}: `{path}` does not exist", "check the path")
-        found[name] = Path(path)
-    return found
+        paths[name] = Path(path)
+    return paths
 
 
 def prepare(definition: Definition, out: Path, place: Path | None, limit: int | None) -> Shards:
@@ -52,22 +52,22 @@ def prepare(definition: Definition, out: Path, place: Path | None, limit: int | 
     as_begun = all(begun.get(name) == params.get(name) for name in ("benchmark", "limit"))
     if (out / MANIFEST).exists() and as_begun and place is None:
         return Shards.open(out, "prompts")
-    found = _loaded(definition, place)
-    rows = _named(found.rows, definition.name)
+    source = _loaded(definition, place)
+    rows = _named(source.rows, definition.name)
     if definition.prompts and len(rows) not in definition.prompts:
         counts = " or ".join(map(str, definition.prompts))
         raise DataError(
-            f"`{found.params['source']}` has {plural.of(len(rows), 'prompt')}, "
+            f"`{source.params['source']}` has {plural.of(len(rows), 'prompt')}, "
             f"`{definition.name}` has {counts}",
             f"{_how_to_get(definition)}; or copy its definition and leave out "
             f"`prompts`: {FOLDER / definition.name}.toml",
         )
-    made = stage.make(
-        replace(found, rows=rows[:limit], params=found.params | params,
-                facts={**found.facts, "of": len(rows)}), out
+    prompts = stage.make(
+        replace(source, rows=rows[:limit], params=source.params | params,
+                facts={**source.facts, "of": len(rows)}), out
     )  # fmt: skip
-    assert made is not None, "all parts are of this share"
-    return made
+    assert prompts is not None, "all parts are of this share"
+    return prompts
 
 
 def _loaded(definition: Definition, place: Path | None) -> Source:

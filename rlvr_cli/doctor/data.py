@@ -41,14 +41,14 @@ def examine(
     `reading.from_file`.
     """
     if not (path / MANIFEST).exists():
-        found = reading.from_file(
+        source_rows = reading.from_file(
             str(path),
             id_column=columns.get("id_column"),
             prompt_column=columns.get("prompt_column"),
             answer_column=columns.get("answer_column"),
             verifier=columns.get("verifier"),
         )
-        batches = functools.partial(_slices, found.rows)
+        batches = functools.partial(_slices, source_rows.rows)
         yield from prompt_rows.examine(_named(path, batches, columns), policy, options)
         return
     shards = Shards.open(path)

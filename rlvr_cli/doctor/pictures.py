@@ -40,8 +40,8 @@ class PromptImages:
             self.count += len(images)
             for image in images:
                 self._add_image(image, row["prompt_id"])
-            if found := _WRITTEN.search(_text(row)):
-                self.written[found[0]] += 1
+            if match := _WRITTEN.search(_text(row)):
+                self.written[match[0]] += 1
                 self.names += [row["prompt_id"]] * (self.written.total() <= MOST)
 
     def _add_image(self, image: Image, prompt_id: str) -> None:

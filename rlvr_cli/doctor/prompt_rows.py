@@ -117,10 +117,10 @@ class _Doubles:
         kinds: tuple[tuple[Level, list[_Text], str], ...] = (
             ("problem", differ, "with different golds"), ("note", same, "")
         )  # fmt: skip
-        for level, found, what in kinds:
-            if found:
-                names = [f"{text.first} = {text.second}" for text in found[:MOST]]
-                said = f"{len(found)} texts belong to several prompts each {what}".rstrip()
+        for level, texts, what in kinds:
+            if texts:
+                names = [f"{text.first} = {text.second}" for text in texts[:MOST]]
+                said = f"{len(texts)} texts belong to several prompts each {what}".rstrip()
                 hint = "keep one of each: they would count twice"
                 yield Finding(level, "prompts", f"{said}: {some(names)}", hint)
                 break

@@ -75,11 +75,12 @@ def is_directory(path: Path) -> bool:
 def refuse_folder(path: Path) -> None:
     """An error for a folder that holds scores directories, such as a run of train."""
     depths = ("", "*/", "*/*/")
-    found = [m.parent for depth in depths for m in path.glob(f"{depth}scores/{MANIFEST}")]
-    if found:
+    directories = [m.parent for depth in depths for m in path.glob(f"{depth}scores/{MANIFEST}")]
+    if directories:
+        evaluations = [one for one in directories if "eval" in one.parts]
         raise UsageError(
-            f"`{path}` is no scores directory, but holds {len(found)}",
-            f"name one, as in `{max([f for f in found if 'eval' in f.parts] or found)}`",
+            f"`{path}` is no scores directory, but holds {len(directories)}",
+            f"name one, as in `{max(evaluations or directories)}`",
         )
 
 

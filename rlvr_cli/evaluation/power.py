@@ -100,17 +100,17 @@ def of_tally(tallied: Tally, difference: float) -> dict[str, Any]:
             f"--power is {difference:g}, a difference of Pass@1 is between 0 and 1",
             "two points are `--power 0.02`",
         )
-    found, n = spread(tallied), int(tallied.n_P.min())
+    variance, n = spread(tallied), int(tallied.n_P.min())
     sizes = sorted({*COMPLETIONS, n})
     return {
         "difference": difference,
         "power": POWER,
-        "between": found.between,
-        "within": found.within,
+        "between": variance.between,
+        "within": variance.within,
         "correlations": list(CORRELATIONS),
         "prompts": {
             str(size): [
-                prompts_needed(difference, found.of_difference(size, correlation))
+                prompts_needed(difference, variance.of_difference(size, correlation))
                 for correlation in CORRELATIONS
             ]
             for size in sizes
@@ -119,7 +119,7 @@ def of_tally(tallied: Tally, difference: float) -> dict[str, Any]:
             "prompts": len(tallied.prompt_id),
             "n": n,
             "shows": [
-                smallest_shown(found.of_difference(n, correlation), len(tallied.prompt_id))
+                smallest_shown(variance.of_difference(n, correlation), len(tallied.prompt_id))
                 for correlation in CORRELATIONS
             ],
         },

@@ -45,9 +45,9 @@ class Request:
     @property
     def files(self) -> dict[str, Path]:
         """Where each file goes: the job and the image lie beside the run's file."""
-        found = {"toml": self.out}
-        found |= {"job": self.out.with_suffix(".slurm")} if self.slurm else {}
-        return found | ({"image": self.out.with_name("Dockerfile")} if self.docker else {})
+        paths = {"toml": self.out}
+        paths |= {"job": self.out.with_suffix(".slurm")} if self.slurm else {}
+        return paths | ({"image": self.out.with_name("Dockerfile")} if self.docker else {})
 
 
 @dataclass(frozen=True)

@@ -158,11 +158,11 @@ def _columns(name: str, source: Source) -> str:
     if source.parents or source.params.get("split") or not path.exists():
         return f"prompts and golds; {others}"
     rows = [next(readers.rows(path))]
-    found = [
+    columns = [
         source.params.get(f"{what}_column") or readers.column(rows, None, known, "", path)
         for what, known in (("prompt", readers.PROMPT), ("answer", readers.ANSWER))
     ]
-    return f"prompts in `{found[0]}`, golds in `{found[1]}`, {others}"
+    return f"prompts in `{columns[0]}`, golds in `{columns[1]}`, {others}"
 
 
 def _verifier(name: str, rows: list[dict[str, Any]], given: str | None) -> tuple[str | None, str]:

@@ -40,8 +40,8 @@ def rows(value: Any, where: object, is_row: IsRow = lambda names: False) -> list
 
 def holds_rows(value: Any, where: object, is_row: IsRow) -> bool:
     """Whether a JSON value holds rows, as opposed to settings or figures of a whole run."""
-    found = rows(value, where, is_row)
-    if found != [value] or is_row(set(value)):
+    read = rows(value, where, is_row)
+    if read != [value] or is_row(set(value)):
         return True
     return _has_id(value) or bool(_OF_ROWS & set(value))
 
@@ -85,13 +85,13 @@ def _keyed(value: Row) -> list[Row] | None:
         return None
     if all(_are_texts(one) for one in value.values()):
         return [{"prompt_id": key, "completions": one} for key, one in value.items()]
-    found = []
+    listed = []
     for key, one in value.items():
         for row in one if _are_objects(one) else [one]:
             if not isinstance(row, dict) or not {*_TEXTS} & set(row):
                 return None
-            found.append(row if _has_id(row) else {"prompt_id": key, **row})
-    return found
+            listed.append(row if _has_id(row) else {"prompt_id": key, **row})
+    return listed
 
 
 def _are_objects(value: Any) -> bool:

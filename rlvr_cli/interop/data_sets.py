@@ -101,11 +101,11 @@ def _of_folder(folder: Path, split: str | None, config: str | None) -> DataSet:
 def _of_files(
     where: str,
     folder: Path,
-    found: dict[str, splits.Splits],
+    configurations: dict[str, splits.Splits],
     split: str | None,
     config: str | None,
 ) -> DataSet:
-    chosen, names = splits.choose(found, where, config, split)
+    chosen, names = splits.choose(configurations, where, config, split)
     rows = [row for name in names for row in readers.read(folder / name)]
     if not rows:
         raise readers.no_rows(Path(where))
@@ -172,10 +172,10 @@ def _of_hub(name: str, split: str | None, config: str | None) -> DataSet:
             f"`{repository}` on the Hub has no file of the endings that rlvr reads",
             "save it with `save_to_disk` of `datasets`, and name that folder",
         )
-    found = splits.configurations(names, text)
-    _, wanted = splits.choose(found, repository, config, split)
+    configurations = splits.configurations(names, text)
+    _, wanted = splits.choose(configurations, repository, config, split)
     folder = _download(repository, revision or None, wanted)
-    read = _of_files(repository, folder, found, split, config)
+    read = _of_files(repository, folder, configurations, split, config)
     return replace(read, is_downloaded=True)
 
 
@@ -189,8 +189,8 @@ def _listed(repository: str, revision: str | None) -> list[str]:
             )
             folder = Path(cached)
             return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        found = HfApi().dataset_info(repository, revision=revision, timeout=_TIMEOUT_S)
-        return [file.rfilename for file in found.siblings or []]
+        info = HfApi().dataset_info(repository, revision=revision, timeout=_TIMEOUT_S)
+        return [file.rfilename for file in info.siblings or []]
     except Exception as error:
         disk.refuse(error)
         raise DataError(

@@ -122,8 +122,8 @@ def _verdict(value: Any) -> tuple[str, float] | None:
     if isinstance(value, list | dict):
         return None
     text = str(value).strip()
-    if found := _LETTERS.get(text) or _WORDS.get(text.lower()):
-        return found
+    if verdict := _LETTERS.get(text) or _WORDS.get(text.lower()):
+        return verdict
     if text.lower() in _NOTHING:
         return "", math.nan
     try:
@@ -219,5 +219,5 @@ def _first(index_N: np.ndarray, size: int) -> list[int]:
     """The first place of each different value, -1 of those that do not occur."""
     first_U = np.full(size, -1, dtype=np.int64)
     first_U[index_N[::-1]] = np.arange(len(index_N))[::-1]
-    found: list[int] = first_U.tolist()
-    return found
+    indices: list[int] = first_U.tolist()
+    return indices

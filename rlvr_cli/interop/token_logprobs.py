@@ -37,10 +37,10 @@ def read(row: dict[str, Any], number: int = 0, of: int = 1) -> Sampled | None:
     for name in _LOGPROBS:
         value = readers.look_up(row, name)
         is_there = isinstance(value, list | dict) and value
-        found = _parsed(_one(value, number, of)) if is_there else None
-        if found and found.logp:
+        sampled = _parsed(_one(value, number, of)) if is_there else None
+        if sampled and sampled.logp:
             ids = next((ids for key in _IDS if (ids := _one(row.get(key), number, of))), None)
-            return found if ids is None else _with_ids(found, ids)
+            return sampled if ids is None else _with_ids(sampled, ids)
     return None
 
 
@@ -90,11 +90,11 @@ def _texts(values: Any) -> list[str] | None:
     return values if is_text else None
 
 
-def _with_ids(found: Sampled | None, ids: Any) -> Sampled | None:
-    if found is None:
+def _with_ids(sampled: Sampled | None, ids: Any) -> Sampled | None:
+    if sampled is None:
         return None
     is_ids = isinstance(ids, list) and all(type(each) is int and each >= 0 for each in ids)
-    if not is_ids or len(ids) != len(found.logp):
+    if not is_ids or len(ids) != len(sampled.logp):
         size = len(ids) if isinstance(ids, list) else "no list of"
-        raise ValueError(f"has {len(found.logp)} log-probs and {size} token ids")
-    return Sampled(found.logp, ids, found.texts)
+        raise ValueError(f"has {len(sampled.logp)} log-probs and {size} token ids")
+    return Sampled(sampled.logp, ids, sampled.texts)

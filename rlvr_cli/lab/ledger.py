@@ -147,8 +147,8 @@ class ClaimResult:
         """The learning rates that were tried, and at which of them all checks hold, and some."""
         tried = sorted({c.rate for c in self.checks if c.rate is not None})
         states = {rate: {c.state for c in self.checks if c.rate == rate} for rate in tried}
-        whole = [rate for rate in tried if states[rate] == {"holds"}]
-        return tried, whole, [r for r in tried if "holds" in states[r] and r not in whole]
+        full = [rate for rate in tried if states[rate] == {"holds"}]
+        return tried, full, [r for r in tried if "holds" in states[r] and r not in full]
 
 
 def tally(findings: Sequence[ClaimResult]) -> str:

@@ -56,12 +56,12 @@ def page(
 
 def _at(finding: ClaimResult) -> str:
     """The learning rates at which a claim holds; empty where one is named, or none matters."""
-    tried, whole, part = finding.rates
+    tried, full, part = finding.rates
     if not tried:
         return ""
-    if whole == tried:
+    if full == tried:
         return "all"
-    named = [_rates(whole)] * bool(whole) + [f"in part {_rates(part)}"] * bool(part)
+    named = [_rates(full)] * bool(full) + [f"in part {_rates(part)}"] * bool(part)
     return "; ".join(named) or "none"
 
 

@@ -36,8 +36,8 @@ def checks(seeds: int, rates: Sequence[float] = (RATE,)) -> list[Check]:
     """With the anchor the right action comes back sooner."""
     reward_S = {}
     for name, run in runs().items():
-        made = at_rates(run.system, run.settings, rates, range(seeds))
-        for rate, trajectories in zip(rates, made, strict=True):
+        trials = at_rates(run.system, run.settings, rates, range(seeds))
+        for rate, trajectories in zip(rates, trials, strict=True):
             reward_SR = outcome.curve(run.system, trajectories, "reward")
             reward_S[name, rate] = outcome.over_time(trajectories, reward_SR)
     return check.at_each(rates, lambda rate: [

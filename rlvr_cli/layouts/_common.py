@@ -16,10 +16,10 @@ def has(row: Row, *names: str) -> bool:
 
 def value(row: Row, name: str) -> Any:
     """What stands in a column; unusable if nothing does."""
-    found = row.get(name)
-    if found is None or found == "" or (isinstance(found, str) and not found.strip()):
+    content = row.get(name)
+    if content is None or content == "" or (isinstance(content, str) and not content.strip()):
         raise Unusable(f"it has no `{name}`")
-    return found
+    return content
 
 
 def answered(row: Row, name: str = "answer") -> str:

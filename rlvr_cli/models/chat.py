@@ -98,23 +98,25 @@ class Encoder:
     ) -> list[list[int]]:
         """`encode` of many: a name, messages and rawness each; `images_of` that of a name."""
         rendered, are_chats = list[str](), list[bool]()
-        found: dict[int, list[int]] = {}
+        ids_of: dict[int, list[int]] = {}
         for name, messages, raw in prompts:
             prompt = shapes.stored(messages, name)
             if shapes.images(prompt):
-                found[len(rendered)] = self._tokens(name, prompt, images_of(name), raw=raw)
-            rendered.append("" if len(rendered) in found else self._rendered(name, prompt, raw=raw))
+                ids_of[len(rendered)] = self._tokens(name, prompt, images_of(name), raw=raw)
+            rendered.append(
+                "" if len(rendered) in ids_of else self._rendered(name, prompt, raw=raw)
+            )
             are_chats.append(self._is_chat(prompt, raw))
         for is_chat in set(are_chats):
             places = [place for place, own in enumerate(are_chats)
-                      if own == is_chat and place not in found]  # fmt: skip
+                      if own == is_chat and place not in ids_of]  # fmt: skip
             if not places:
                 continue
             texts = [rendered[place] for place in places]
             ids = self._tokenizer(texts, add_special_tokens=not is_chat)["input_ids"]
             for place, token_ids in zip(places, ids, strict=True):
-                found[place] = self._with_one_begin(token_ids)
-        return [found[place] for place in range(len(rendered))]
+                ids_of[place] = self._with_one_begin(token_ids)
+        return [ids_of[place] for place in range(len(rendered))]
 
     def fitted(
         self, name: str, messages: str, room: int, *, raw: bool = False, images: Images = ()

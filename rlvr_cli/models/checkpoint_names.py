@@ -31,5 +31,5 @@ def as_stored(model: Any, named: "Iterable[tuple[str, Tensor]]") -> "Iterator[tu
 
 
 def _layer_of(name: str) -> str:
-    found = _LAYER.match(name)
-    return found.group() if found else name
+    match = _LAYER.match(name)
+    return match.group() if match else name

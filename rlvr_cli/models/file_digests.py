@@ -54,11 +54,11 @@ def _sha256(path: Path) -> str:
             return known
         if recalled := _recall(path, state):
             return recalled
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         is_settled = max(state["mtime_ns"], state["ctime_ns"]) < now - _SETTLED
         if is_settled and _state(file.fileno()) == state:
-            _remember(path, {**state, "path": str(path.resolve()), "sha256": found})
-    return found
+            _remember(path, {**state, "path": str(path.resolve()), "sha256": digest})
+    return digest
 
 
 def _state(descriptor: int) -> dict[str, int]:

@@ -26,7 +26,7 @@ def config(source: Path | str) -> Any:
     raw: dict[str, Any] = {}
     try:
         raw, _ = PretrainedConfig.get_config_dict(source)
-        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        loaded = AutoConfig.from_pretrained(source, trust_remote_code=False)
     except Exception as error:  # a broken file may raise anything
         if _AUTO_MAP in raw:
             raise DataError(
@@ -42,7 +42,7 @@ def config(source: Path | str) -> Any:
             f"`{source}` names code of the hub: the `{key}` of its {_CONFIG} is `{kernel}`",
             f"it was not run: remove `{key}` there, and transformers' own is taken",
         )
-    return found
+    return loaded
 
 
 def tokenizer(source: Path | str, **options: Any) -> Any:

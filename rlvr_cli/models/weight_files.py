@@ -29,7 +29,7 @@ def in_subfolders(folder: Path) -> list[str]:
             "the weights of that one",
             f"merge the adapters, or move {_ADAPTERS} and their weights away",
         )
-    found = set()
+    folders = set()
     for index in sorted(folder.glob("*.index.json")):
         named = _json(index).get("weight_map")
         for name in set(named.values()) if isinstance(named, dict) else ():
@@ -40,8 +40,8 @@ def in_subfolders(folder: Path) -> list[str]:
                     "put the weights into the folder, or save the model again",
                 )
             if len(path.parts) > 1 and (folder / path).is_file():
-                found.add(str(path))
-    return sorted(found)
+                folders.add(str(path))
+    return sorted(folders)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -67,15 +67,15 @@ def by_prompt(
             chosen = pc.is_in(columns["prompt_id"], pa.array(sorted(wanted), pa.string()))
             columns = {name: column.filter(chosen) for name, column in columns.items()}
         values = (columns[name].to_pylist() for name in _COLUMNS)
-        found: dict[str, list[Completion]] = {}
+        by_id: dict[str, list[Completion]] = {}
         for prompt_id, text, correct, extracted, reason, status, finish, length in zip(
             *values, strict=True
         ):
             verdict = UNKNOWN if correct is None else RIGHT if correct else WRONG
-            found.setdefault(prompt_id, []).append(
+            by_id.setdefault(prompt_id, []).append(
                 Completion(text, verdict, extracted, reason, status, finish == "length", length)
             )
-        yield from found.items()
+        yield from by_id.items()
 
 
 def grouped(completions: list[Completion], cluster_N: np.ndarray) -> list[AnswerGroup]:

@@ -66,10 +66,10 @@ class Packing:
     def _begin(self, most: int) -> None:
         self._most = most
         self._setter.reset()
-        made = _written(self._subjects, self._rows, self._setter, self._album, most)
+        written = _written(self._subjects, self._rows, self._setter, self._album, most)
         self._block_of: list[tuple[int, int]] = []
         self._packed: list[Future[str]] = []
-        for block in made:
+        for block in written:
             self._block_of += [(len(self._packed), place) for place in range(len(block))]
             self._packed.append(self._pool.submit(deflated, "[" + ",\n".join(block) + "]"))
 
@@ -93,7 +93,7 @@ def _set_in(subjects: Sequence[Subject]) -> int:
 
 def _fitting(subjects: Sequence[Subject], room: int) -> int:
     """How many characters a completion may keep, from what a sample of prompts takes."""
-    sample = [(s, *found) for s in subjects for found in _sampled(s)]
+    sample = [(s, *prompt) for s in subjects for prompt in _sampled(s)]
     times = sum(len(s.rows.part_of) for s in subjects) / len(sample)
 
     def size(most: int) -> float:
@@ -143,8 +143,8 @@ def _written(
             subject, range(len(subject.lineage.scores))
         ):
             setter.allow(share)
-            made = _side(subject, prompt_id, completions, setter, most)
-            sides[row_of[index, prompt_id]][index] = made
+            side = _side(subject, prompt_id, completions, setter, most)
+            sides[row_of[index, prompt_id]][index] = side
     yield from _cut(rows, sides, setter, album, share)
 
 
@@ -175,7 +175,7 @@ def _cut(
     """The JSON of the rows, in lists of about a block."""
     block: list[str] = []
     size = 0
-    for row, made in zip(rows, sides, strict=True):
+    for row, own_sides in zip(rows, sides, strict=True):
         asked, gold = [], None
         setter.allow(share)
         if row.text:
@@ -184,7 +184,7 @@ def _cut(
                 for role, said, images in spoken_with_images(row.text.messages)
             ]
             gold = row.text.answer and setter.text(row.text.answer, MOST).packed()
-        written = ",".join(made)
+        written = ",".join(own_sides)
         block.append(f'{{"prompt":{_json(asked)},"gold":{_json(gold)},"sides":[{written}]}}')
         size += len(block[-1])
         if size >= _BLOCK:

@@ -154,7 +154,7 @@ def _side(images: list[Image], most_bytes: int) -> int:
 def _url(image: Image, side: int) -> str:
     if thumbnails.is_small(image, side) or not thumbnails.available():
         return thumbnails.as_stored(image)
-    return thumbnails.made(image, side)
+    return thumbnails.thumbnail(image, side)
 
 
 def _picture(image: Image, url: str, side: int) -> Picture:

@@ -51,7 +51,7 @@ def rows(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[Prom
     Two prompts are one row if their ids agree, and what is known of their texts and golds. Sources
     may differ: completions without one have the name of the file from which they were imported.
     """
-    found: list[PromptRow] = []
+    prompt_rows: list[PromptRow] = []
     by_id: dict[str, list[PromptRow]] = {}
     for index, subject in enumerate(subjects):
         texts = _texts(subject)
@@ -63,16 +63,16 @@ def rows(subjects: Sequence[Subject], pairs: Sequence[SubjectPair]) -> list[Prom
                 key = f"{prompt_id} ({len(alike) + 1})" if alike else prompt_id
                 row = PromptRow(key, prompt_id, text)
                 alike.append(row)
-                found.append(row)
+                prompt_rows.append(row)
             row.text = row.text or text
             row.counts[index] = counts
     ends = (subjects[0].name, subjects[-1].name)
     last = [pair for pair in pairs if (pair.first.name, pair.second.name) == ends]
     compared = set(last[0].prompts) if last else set()
-    for row in found:
+    for row in prompt_rows:
         both = 0 in row.counts and len(subjects) - 1 in row.counts
         row.compared = both and row.prompt_id in compared
-    return found
+    return prompt_rows
 
 
 def _agree(one: PromptText | None, other: PromptText | None) -> bool:

@@ -30,16 +30,18 @@ class RunLog:
     @property
     def incomplete(self) -> list[str]:
         """The steps that ended and whose rollouts or scores are gone, and such evaluations."""
-        whole = {
+        complete = {
             kind: set.intersection(
                 *(set(run_folders.complete(self.path, kind, s)) for s in ("rollouts", "scores"))
             )
             for kind in ("steps", "eval")
         }
-        steps = [r["step"] for r in self.records if r["step"] and r["step"] not in whole["steps"]]
+        steps = [
+            r["step"] for r in self.records if r["step"] and r["step"] not in complete["steps"]
+        ]
         evaluated = [r["step"] for r in self.records if "eval" in r]
         return [f"step {step}" for step in steps] + [
-            f"the evaluation of step {step}" for step in evaluated if step not in whole["eval"]
+            f"the evaluation of step {step}" for step in evaluated if step not in complete["eval"]
         ]
 
     @property

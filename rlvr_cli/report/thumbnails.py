@@ -33,7 +33,7 @@ def as_stored(image: Image) -> str:
     return _url(image.read(), image.format)
 
 
-def made(image: Image, side: int) -> str:
+def thumbnail(image: Image, side: int) -> str:
     """The data URL of the image with at most `side` pixels a side: the smaller of PNG and JPEG."""
     import PIL.Image
 
@@ -47,12 +47,12 @@ def made(image: Image, side: int) -> str:
             "make its prompts again with `rlvr prompts`",
         ) from error
     small.thumbnail((side, side), PIL.Image.Resampling.LANCZOS)
-    found = []
+    urls = []
     for format, options in (("PNG", {"optimize": True}), ("JPEG", {"quality": 80})):
         sink = io.BytesIO()
         small.save(sink, format, **options)
-        found.append(_url(sink.getvalue(), format))
-    return min(found, key=len)
+        urls.append(_url(sink.getvalue(), format))
+    return min(urls, key=len)
 
 
 def _url(data: bytes, format: str) -> str:

@@ -100,14 +100,14 @@ def _is_dollar_pair(source: str, start: int, close: int) -> bool:
 def _inline_rule(state: Any, silent: bool) -> bool:
     if state.src[state.pos] not in "\\$":
         return False
-    found = _found(state.src, state.pos, state.posMax)
-    if found is None:
+    formula = _found(state.src, state.pos, state.posMax)
+    if formula is None:
         return False
     if not silent:
         token = state.push("formula", "", 0)
-        token.content, token.meta = found[0], {"displayed": found[2]}
-        token.markup = state.src[state.pos : found[1]]
-    state.pos = found[1]
+        token.content, token.meta = formula[0], {"displayed": formula[2]}
+        token.markup = state.src[state.pos : formula[1]]
+    state.pos = formula[1]
     return True
 
 
@@ -116,15 +116,15 @@ def _block_rule(state: Any, start_line: int, end_line: int, silent: bool) -> boo
     start = state.bMarks[start_line] + state.tShift[start_line]
     if not state.src.startswith(("\\[", "$$", "\\begin{"), start):
         return False
-    found = _found(state.src, start, state.eMarks[end_line - 1])
-    if found is None:
+    formula = _found(state.src, start, state.eMarks[end_line - 1])
+    if formula is None:
         return False
-    line = next(n for n in range(start_line, end_line) if found[1] <= state.eMarks[n])
-    if state.src[found[1] : state.eMarks[line]].strip(" .,;"):
+    line = next(n for n in range(start_line, end_line) if formula[1] <= state.eMarks[n])
+    if state.src[formula[1] : state.eMarks[line]].strip(" .,;"):
         return False
     if not silent:
         token = state.push("formula", "", 0)
-        token.content, token.meta = found[0], {"displayed": True}
+        token.content, token.meta = formula[0], {"displayed": True}
         token.markup = state.src[start : state.eMarks[line]]
         token.block, token.map = True, [start_line, line + 1]
         state.line = line + 1
@@ -133,8 +133,8 @@ def _block_rule(state: Any, start_line: int, end_line: int, silent: bool) -> boo
 
 def _render_formula(_: Any, tokens: Any, index: int, *rest: Any) -> str:
     token = tokens[index]
-    made = mathml(token.content, token.meta["displayed"])
-    return made or f"<code>{code.escaped(token.markup)}</code>"
+    html = mathml(token.content, token.meta["displayed"])
+    return html or f"<code>{code.escaped(token.markup)}</code>"
 
 
 def _render_fence(_: Any, tokens: Any, index: int, *rest: Any) -> str:
@@ -149,9 +149,9 @@ def mathml(latex: str, displayed: bool) -> str | None:
     if converter is None or len(latex) > MOST_FORMULA:
         return None
     try:
-        made = converter(latex.strip(), display="block" if displayed else "inline")
+        html = converter(latex.strip(), display="block" if displayed else "inline")
         root = ElementTree.fromstring(
-            made.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+            html.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
         )
     except Exception:  # a third party's parser of hostile input: whatever it raises, text remains
         return None

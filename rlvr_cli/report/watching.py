@@ -102,8 +102,8 @@ def _stamps(runs: list[Path]) -> Iterator[tuple[str, int, int]]:
         scored = run_folders.complete(run, "eval", "scores").values()
         for path in (*(here / "scores" / MANIFEST for here in scored), run / "metrics.jsonl"):
             if path.exists():
-                found = path.stat()
-                yield str(path), found.st_mtime_ns, found.st_size
+                stat = path.stat()
+                yield str(path), stat.st_mtime_ns, stat.st_size
 
 
 def _still(html: str) -> str:

@@ -38,15 +38,15 @@ _NO_GENERATORS = {"composite"}
 def require() -> None:
     """An error where the package is not installed, or in another version."""
     try:
-        found = metadata.version("reasoning-gym")
+        installed = metadata.version("reasoning-gym")
         metadata.version("six")  # it imports six and does not say so
     except metadata.PackageNotFoundError as error:
         raise UsageError(
             f"reasoning-gym needs {error.name}, which is not installed", INSTALL
         ) from None
-    if found != VERSION:
+    if installed != VERSION:
         raise UsageError(
-            f"reasoning-gym {found} is installed; rlvr knows the scorers of {VERSION}",
+            f"reasoning-gym {installed} is installed; rlvr knows the scorers of {VERSION}",
             f"pip install reasoning-gym=={VERSION}",
         )
 
@@ -80,12 +80,12 @@ def rows(requests: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str
             f"reasoning-gym's generators ended with exit code {process.returncode}",
             "`python -c 'import reasoning_gym'` shows whether it can be imported",
         )
-    made = json.loads(answer)
-    if "error" in made:
-        raise ValueError(made["error"])
-    for advice in made["skipped"]:
+    answered = json.loads(answer)
+    if "error" in answered:
+        raise ValueError(answered["error"])
+    for advice in answered["skipped"]:
         warnings.warn(Advice(advice), stacklevel=2)
-    return list(made["rows"]), dict(made["system"])
+    return list(answered["rows"]), dict(answered["system"])
 
 
 def main() -> None:
@@ -115,10 +115,10 @@ def _entries(
     Where it gives an index up, the next one is taken, and `skipped` says so.
     """
     data = data_set(name, difficulty, config, seed, size)
-    made: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     failed: list[str] = []
-    while len(made) < size:
-        index = len(made) + len(failed)
+    while len(entries) < size:
+        index = len(entries) + len(failed)
         try:
             entry = data[index]
         except Exception as error:
@@ -127,13 +127,13 @@ def _entries(
                 raise ValueError(f"`{name}` makes too few of its problems: {failed[0]}") from error
             continue
         question, answer = str(entry["question"]), entry["answer"]
-        made.append(
+        entries.append(
             {"name": name, "index": index, "question": question, "answer": answer,
              "entry": encoded(entry)}
         )  # fmt: skip
     if failed:
         skipped.append(f"`{name}` makes no {failed[0]}; {len(failed)} were passed over")
-    return made
+    return entries
 
 
 def names() -> list[str]:
@@ -152,7 +152,7 @@ def data_set(
     if name not in names():
         known = ", ".join(names())
         raise ValueError(f"reasoning-gym has no generator `{name}`; it has {known}")
-    made, kind = package.DATASETS[name]
+    data_class, kind = package.DATASETS[name]
     own = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(config) - own | set(config) & {"seed", "size"}):
         given = ", ".join(sorted(own - {"seed", "size"}))
@@ -164,7 +164,7 @@ def data_set(
         else:
             curriculum = _curriculum(name, difficulty)
             chosen = dataclasses.replace(curriculum.generate_configuration(values), **config)
-        return made(config=chosen)
+        return data_class(config=chosen)
     except (AssertionError, TypeError) as error:
         level = "" if difficulty is None else f" at difficulty {difficulty}"
         raise ValueError(f"`{name}` refuses its values{level}: {error}") from error

@@ -51,9 +51,9 @@ def build(
         for one, count in zip(chosen, _shares(size, weights, len(chosen)), strict=True)
         if count
     ]
-    made, texts = _reasoning_gym.rows(asked)
+    rows, texts = _reasoning_gym.rows(asked)
     given = {request["name"]: request for request in asked}
-    return [_prompt(row, given[row["name"]], split, texts.get(system)) for row in made]
+    return [_prompt(row, given[row["name"]], split, texts.get(system)) for row in rows]
 
 
 def _shares(size: int, weights: list[float] | None, names: int) -> list[int]:
@@ -74,8 +74,8 @@ def _prompt(
     if system:
         messages.insert(0, {"role": "system", "content": system})
     answer = NO_GOLD if row["answer"] is None else str(row["answer"])
-    made_by = {key: request[key] for key in ("difficulty", "config", "seed", "size")}
-    own = {"name": row["name"], "index": row["index"], "version": _reasoning_gym.VERSION, **made_by}
+    origin = {key: request[key] for key in ("difficulty", "config", "seed", "size")}
+    own = {"name": row["name"], "index": row["index"], "version": _reasoning_gym.VERSION, **origin}
     level = "" if request["difficulty"] is None else f"-level-{request['difficulty']}"
     return {
         "prompt_id": f"{row['name']}{level}-{split}-{row['index']:06d}",

@@ -41,8 +41,8 @@ def images_of(run: Path, step: int, prompt_ids: list[str]) -> dict[str, list[Ima
     """The images of these prompts of an evaluation, of those that have some."""
     scores = Shards.open(run / "eval" / f"{step:06d}" / "scores", "scores")
     images = Images.of(scores.parent("prompts"))
-    found = {name: [*images.images_of(name)] for name in prompt_ids} if images else {}
-    return {name: own for name, own in found.items() if own}
+    images_by_prompt = {name: [*images.images_of(name)] for name in prompt_ids} if images else {}
+    return {name: own for name, own in images_by_prompt.items() if own}
 
 
 def _row(asked: dict[str, Any], row: dict[str, Any], verdict: dict[str, Any]) -> dict[str, Any]:

@@ -166,8 +166,8 @@ class Viewer(App[None]):
 
     def action_listing(self, wanted: bool | None = None) -> None:
         """Shows the list of prompts alone where it had no room, or hides it where it had."""
-        is_whole = self.query(SidePane).first().size.width == 0
-        if wanted is None or is_whole:
+        is_alone = self.query(SidePane).first().size.width == 0
+        if wanted is None or is_alone:
             self.screen.toggle_class("listing")
             self.call_after_refresh(self._show)
 

@@ -130,8 +130,8 @@ class DirectoryIndex(Index):
 
     def asked(self, prompt: int) -> tuple[int | None, int | None]:
         messages, answer = self._prompt(self.ids[prompt])
-        told = None if messages in (None, '""') else fingerprint(json.loads(str(messages)))
-        return told, None if answer is None else hash(answer)
+        asked_for = None if messages in (None, '""') else fingerprint(json.loads(str(messages)))
+        return asked_for, None if answer is None else hash(answer)
 
     def _asked(self, prompt_id: str) -> str:
         """All that a prompt says, to search in."""

@@ -108,8 +108,8 @@ class FileIndex(Index):
         match_U = self._store.holding("asked", wanted, but="prompt")
         names = self.names(with_sources=True)
         named_P = np.array([wanted.casefold() in name.casefold() for name in names])
-        found_N: np.ndarray = match_N | match_U[self._asked_N] | named_P[self.prompt_N]
-        return found_N
+        holds_N: np.ndarray = match_N | match_U[self._asked_N] | named_P[self.prompt_N]
+        return holds_N
 
 
 class _Store:
@@ -136,21 +136,21 @@ class _Store:
         sources = [None] * size if batch.source is None else batch.source.to_pylist()
         pairs = zip(sources, batch.prompt_id.to_pylist(), strict=True)
         nothing, unknown_N = pa.nulls(size, pa.large_string()), np.full(size, np.nan)
-        found = {
+        texts = {
             name: nothing if (column := getattr(batch, name)) is None else column
             for name in ("completion", "extracted", "finish")
         }
-        length_N = pc.fill_null(pc.utf8_length(found["completion"]), 0).to_numpy()
+        length_N = pc.fill_null(pc.utf8_length(texts["completion"]), 0).to_numpy()
         parts = {
             "prompt": np.array([keys.setdefault(pair, len(keys)) for pair in pairs], np.int32),
             "sample": unknown_N if batch.sample is None else batch.sample,
             "verdict": np.full(size, UNKNOWN, np.int8) if batch.correct is None else batch.correct,
             "reward": unknown_N if batch.reward is None else batch.reward,
             "length": length_N.astype(np.int32),
-            "cut": np.array([word == "length" for word in found["finish"].to_pylist()], bool),
+            "cut": np.array([word == "length" for word in texts["finish"].to_pylist()], bool),
             **self._ask(batch),
         }
-        self.texts.add(**found)
+        self.texts.add(**texts)
         for name, part in parts.items():
             self._parts.setdefault(name, []).append(part)
         self.rows += size

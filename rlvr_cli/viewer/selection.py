@@ -53,12 +53,12 @@ class Selection:
         """Prompts that both sides have by name, with other texts or golds."""
         if len(self.indexes) == 1:
             return set()
-        found = set()
+        differing = set()
         for prompt in np.flatnonzero((self.place_SP >= 0).all(axis=0)).tolist():
             asked = [i.asked(int(self.place_SP[s, prompt])) for s, i in enumerate(self.indexes)]
             if any(None not in pair and pair[0] != pair[1] for pair in zip(*asked, strict=True)):
-                found.add(prompt)
-        return found
+                differing.add(prompt)
+        return differing
 
     def replace(self, side: int, index: Index, *, grown: bool = False) -> None:
         """Takes another index; of one that has `grown` the rows are the same, and more.
@@ -212,8 +212,8 @@ class Selection:
             return []
         rows = self.indexes[side].rows_of(place)
         passing = rows[self.passing[side][rows]]
-        found: list[int] = (passing if len(passing) else rows).tolist()
-        return found
+        chosen: list[int] = (passing if len(passing) else rows).tolist()
+        return chosen
 
     def _first(self, side: int, *, last: bool = False) -> int | None:
         rows = self.rows_of(side)
@@ -253,12 +253,12 @@ class Selection:
         `#12` is the twelfth prompt shown. Else the first that fits: the id or name itself, a
         number of a line, the beginning of an id, a part of one.
         """
-        found = self._named(text.strip())
-        if found is None:
+        prompt = self._named(text.strip())
+        if prompt is None:
             return False
-        if found not in self._line:
+        if prompt not in self._line:
             self._apply(RowFilter())
-        self.go(found)
+        self.go(prompt)
         return True
 
     def _named(self, text: str) -> int | None:

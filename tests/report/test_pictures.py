@@ -57,7 +57,7 @@ def test_a_picture_says_in_words_what_it_is(page_of_images):
 def test_a_large_image_is_made_small_and_a_small_one_stays_as_it_is_stored():
     assert thumbnails.is_small(SMALL, 256) and not thumbnails.is_small(LARGE, 256)
     assert thumbnails.size_in(LARGE, 128) == (128, 128)
-    assert len(thumbnails.made(LARGE, 128)) < len(thumbnails.as_stored(LARGE))
+    assert len(thumbnails.thumbnail(LARGE, 128)) < len(thumbnails.as_stored(LARGE))
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_an_image_that_cannot_be_read_is_an_error_with_a_hint():
 
     broken = images.image(b"\x89PNG\r\n\x1a\n and no more", "PNG", 300, 300)
     with pytest.raises(DataError, match="Pillow cannot read image") as error:
-        thumbnails.made(broken, 64)
+        thumbnails.thumbnail(broken, 64)
     assert "rlvr prompts" in error.value.hint
 
 

@@ -40,7 +40,7 @@ def build(*, share: float = 2e-4, low: float = 1.0, high: float = 5.0, seed: int
         return 1 - batch.token_columns[CHOSEN]
 
     def modify(objective: Objective) -> Objective:
-        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
-        return replace(made, factors=(*made.factors, factor))
+        chosen = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
+        return replace(chosen, factors=(*chosen.factors, factor))
 
     return modify

@@ -42,7 +42,7 @@ def build(*, share: float = 2e-4, beta: float = 1.0) -> Modifier:
         return beta * torch.where(batch.token_columns[CHOSEN] > 0, drift_BT, 0.0)
 
     def modify(objective: Objective) -> Objective:
-        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
-        return made.with_penalty(penalty)
+        chosen = ranking.with_choice(objective, CHOSEN, rule, needs="stored_old_logp")
+        return chosen.with_penalty(penalty)
 
     return modify

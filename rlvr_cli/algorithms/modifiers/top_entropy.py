@@ -34,7 +34,7 @@ def build(*, share: float = 0.2) -> Modifier:
         return batch.token_columns[CHOSEN]
 
     def modify(objective: Objective) -> Objective:
-        made = ranking.with_choice(objective, CHOSEN, rule, needs="stored_entropy")
-        return replace(made, factors=(*made.factors, factor))
+        chosen = ranking.with_choice(objective, CHOSEN, rule, needs="stored_entropy")
+        return replace(chosen, factors=(*chosen.factors, factor))
 
     return modify

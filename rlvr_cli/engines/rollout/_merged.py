@@ -36,15 +36,15 @@ def groups_of(model: Any) -> list[Group]:
     and an update of the one is one of the other. Parameters that are parts of another tensor
     already, as DeepSpeed's are, stay there: they are a group where they lie one below the other.
     """
-    found = []
+    groups = []
     for layer in compiled_layers.layers_of(model):
         for module in layer.modules():
             children = dict(module.named_children())
             for names in _NAMES:
                 linear = [children[name] for name in names if name in children]
                 if len(linear) == len(names) and _alike(linear) and _placed(linear):
-                    found.append(Group(linear))
-    return found
+                    groups.append(Group(linear))
+    return groups
 
 
 def _alike(layers: list[Any]) -> bool:

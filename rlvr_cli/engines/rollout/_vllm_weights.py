@@ -64,19 +64,19 @@ def _missed() -> Iterator[set[str]]:
 
     vLLM says so in its log alone.
     """
-    found: set[str] = set()
+    loaded: set[str] = set()
 
     def note(record: logging.LogRecord) -> bool:
         name, _, text = record.getMessage().partition(": ")
         if text == _MISSED:
-            found.add(name)
+            loaded.add(name)
         return False
 
     level = _RELOADING.level
     _RELOADING.addFilter(note)
     _RELOADING.setLevel(logging.WARNING)
     try:
-        yield found
+        yield loaded
     finally:
         _RELOADING.setLevel(level)
         _RELOADING.removeFilter(note)

@@ -31,8 +31,8 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
         samples = row.get("samples") or []
         if not chosen:
             named = [score["name"] for score in (row.get("results") or {}).get("scores") or []]
-            found = [name for sample in samples for name in _scores(sample)]
-            chosen[:] = [name for name in named if name in found][:1] or found[:1]
+            known = [name for sample in samples for name in _scores(sample)]
+            chosen[:] = [name for name in named if name in known][:1] or known[:1]
         return [_sample(row["eval"].get("task"), sample, chosen) for sample in samples]
 
     return read
@@ -57,20 +57,20 @@ def _sample(task: Any, sample: Row, chosen: list[str]) -> Row:
     if not chosen:
         return others | fields
     answer = ((sample.get("scores") or {}).get(chosen[0].partition(".")[0]) or {}).get("answer")
-    found = {"extracted": answer} if answer is None or isinstance(answer, str) else {}
-    return others | fields | found | correct_by(chosen[0], scores.get(chosen[0]))
+    extracted = {"extracted": answer} if answer is None or isinstance(answer, str) else {}
+    return others | fields | extracted | correct_by(chosen[0], scores.get(chosen[0]))
 
 
 def _scores(sample: Row) -> Row:
     """The values of a sample's scorers: letters as numbers, NaN as None; lists are left out."""
-    found: Row = {}
+    scores: Row = {}
     for name, score in (sample.get("scores") or {}).items():
         value = score.get("value") if isinstance(score, dict) else score
         if isinstance(value, dict):
-            found |= {f"{name}.{key}": _value(one) for key, one in value.items()}
+            scores |= {f"{name}.{key}": _value(one) for key, one in value.items()}
         elif not isinstance(value, list):
-            found[name] = _value(value)
-    return found
+            scores[name] = _value(value)
+    return scores
 
 
 def _value(value: Any) -> Any:

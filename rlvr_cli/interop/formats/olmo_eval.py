@@ -29,11 +29,11 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
     def read(row: Row) -> list[Row]:
         outputs = row["model_output"] or []
-        whole = _flat(row.get("instance_metrics") or row.get("metrics") or {})
+        overall = _flat(row.get("instance_metrics") or row.get("metrics") or {})
         each = [_flat(output.get("sample_metrics") or {}) for output in outputs]
         is_choice = len(outputs) > 1 and all("sum_logits" in output for output in outputs)
         if is_choice or len(outputs) < 2:
-            each = [whole]
+            each = [overall]
         if not chosen:
             chosen.append(_chosen(each))
         fields: Row = {"prompt_id": row["native_id"], "source": task, "answer": row.get("label")}
@@ -57,12 +57,12 @@ def _chosen(each: list[Row]) -> str | None:
 
 def _flat(metrics: Row) -> dict[str, Any]:
     """The metrics by their names; those of several scorers as `metric.scorer`."""
-    found: Row = {}
+    flat: Row = {}
     for name, value in metrics.items():
         if not isinstance(value, dict):
-            found[name] = value
+            flat[name] = value
         elif len(value) == 1:
-            found[name] = next(iter(value.values()))
+            flat[name] = next(iter(value.values()))
         else:
-            found |= {f"{name}.{scorer}": one for scorer, one in value.items()}
-    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+            flat |= {f"{name}.{scorer}": one for scorer, one in value.items()}
+    return {name: value for name, value in flat.items() if isinstance(value, int | float)}

@@ -57,8 +57,8 @@ def _question(page: str | None, turns: list[Row] | None) -> Row:
 
 def _field(page: str | None, name: str) -> str | None:
     """What a result's HTML says under a name; None where that is nothing or `None`."""
-    found = re.search(_FIELD.format(name), page or "", re.DOTALL)
-    text = html.unescape(found[1]).strip() if found else ""
+    match = re.search(_FIELD.format(name), page or "", re.DOTALL)
+    text = html.unescape(match[1]).strip() if match else ""
     return None if text in ("", "None") else text
 
 

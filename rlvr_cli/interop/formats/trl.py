@@ -37,13 +37,13 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
     What is no text besides TRL's own columns is a reward.
     """
-    found: list[list[str]] = []
+    names: list[list[str]] = []
 
     def read(row: Row) -> list[Row]:
-        if not found:
+        if not names:
             others = [name for name in row if name not in _OWN]
-            found.append([name for name in others if not isinstance(row[name], str | list | dict)])
-        [rewards] = found
+            names.append([name for name in others if not isinstance(row[name], str | list | dict)])
+        [rewards] = names
         fields: Row = {"prompt_id": named(row["prompt"])}
         if len(rewards) == 1:
             fields |= {"reward": row[rewards[0]], NAMES: {"reward": rewards[0]}}

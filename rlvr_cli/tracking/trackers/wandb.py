@@ -35,8 +35,8 @@ class WeightsAndBiases:
             config=run.config,
             dir=str(run.path),
         )
-        is_told = run.key is not None and not self._run.offline
-        return Tracked(str(self._run.id), self._run.step - 1 if is_told else None)
+        has_step = run.key is not None and not self._run.offline
+        return Tracked(str(self._run.id), self._run.step - 1 if has_step else None)
 
     def log(self, step: int, figures: dict[str, float], samples: list[dict[str, Any]]) -> None:
         import wandb

@@ -117,12 +117,12 @@ def _annotation(argument: ast.arg) -> str:
 def _of_object(value: Any, where: str) -> tuple[list[Parameter], bool]:
     call = getattr(value, "__call__", value) if isinstance(value, type) else value  # noqa: B004
     try:
-        found = list(inspect.signature(call).parameters.values())
+        listed = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError) as error:
         raise _refused(where, f"its parameters are not known: {error}") from error
     if isinstance(value, type):
-        found = found[1:]  # self
-    named = [p for p in found if p.kind is not p.VAR_KEYWORD]
+        listed = listed[1:]  # self
+    named = [p for p in listed if p.kind is not p.VAR_KEYWORD]
     parameters = [
         Parameter(
             "" if p.kind is p.VAR_POSITIONAL else p.name,
@@ -132,7 +132,7 @@ def _of_object(value: Any, where: str) -> tuple[list[Parameter], bool]:
         )
         for p in named
     ]
-    return parameters, len(named) < len(found)
+    return parameters, len(named) < len(listed)
 
 
 def _matched(where: str, parameters: list[Parameter], takes_all: bool) -> Signature:

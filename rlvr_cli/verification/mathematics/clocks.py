@@ -82,15 +82,15 @@ def _of_day(hour: int, half: str) -> int:
 
 
 def _congruent(gold: str, answer: str) -> bool | None:
-    found = [_CONGRUENCE.fullmatch(text) for text in (gold, answer)]
-    if not any(found):
+    matches = [_CONGRUENCE.fullmatch(text) for text in (gold, answer)]
+    if not any(matches):
         return None
-    if found[0] and found[1]:
+    if matches[0] and matches[1]:
         (value, modulus), (other, modulus2) = (
-            (int(match[1]), int(match[2] or match[3] or match[4])) for match in found if match
+            (int(match[1]), int(match[2] or match[3] or match[4])) for match in matches if match
         )
         return modulus == modulus2 and modulus > 0 and (value - other) % modulus == 0
-    if not found[0]:
+    if not matches[0]:
         return False
     number = numerals.number(answer)
-    return number is not None and number.value == int(found[0][1])
+    return number is not None and number.value == int(matches[0][1])

@@ -35,12 +35,12 @@ def equal(gold: str, answer: str) -> bool | None:
         return True
     if _same_where_solved(gold, answer, names, draw):
         return True
-    found = [
+    solved = [
         _solves_one_alone(one, other, names, draw) for one, other in ((left, right), (right, left))
     ]
-    if True in found:
+    if True in solved:
         return False
-    if found == [None, None]:  # no real number solves either
+    if solved == [None, None]:  # no real number solves either
         again = _solves_one_alone(left, right, names, draw, is_real=False)
         return False if again else None
     return None
@@ -81,19 +81,19 @@ def _solves_one_alone(
     one: Tree, other: Tree, names: list[str], draw: random.Random, *, is_real: bool = True
 ) -> bool | None:
     """Whether a solution of the first is found that does not solve the second; None if none is."""
-    found = None
+    solves = None
     for name in names:
         at: dict[str, Any] = {n: complex(draw.uniform(0.3, 3.0)) for n in names}
         start = complex(draw.uniform(0.3, 3.0), 0.0 if is_real else 0.7)
         root = _root(one, at, name, start)
         if root is None or (is_real and abs(root.imag) >= 1e-9):
             continue
-        found = False
+        solves = False
         value = expressions.at(other, {**at, name: root})
         near = expressions.at(other, {**at, name: root + 0.01})
         if value is not None and near is not None and abs(value) > 1e-6 * max(1.0, abs(near)):
             return True
-    return found
+    return solves
 
 
 def _root(tree: Tree, at: dict[str, Any], name: str, start: complex) -> complex | None:

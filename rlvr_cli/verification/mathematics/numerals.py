@@ -145,17 +145,17 @@ def _repeating(text: str) -> Number | None:
     """A decimal with a period, marked by a line, dots, brackets or by writing it three times."""
     text = text.replace(" ", "")
     if match := _DOTTED.fullmatch(text):
-        sign, whole, start = match[1], match[2], match[3]
+        sign, integer, start = match[1], match[2], match[3]
         period = match[4] + match[5] + match[6]
     elif match := _REPEATING.fullmatch(text):
-        sign, whole, start = match[1], match[2], match[3]
+        sign, integer, start = match[1], match[2], match[3]
         period = match[4] or match[5] or match[6]
     elif match := _ENDLESS.fullmatch(text):
-        sign, whole, start, period = match.groups()
+        sign, integer, start, period = match.groups()
     else:
         return None
     ten = 10 ** len(start)
-    value = Fraction(int(whole + start or "0"), ten)
+    value = Fraction(int(integer + start or "0"), ten)
     value += Fraction(int(period), (10 ** len(period) - 1) * ten)
     return _signed(sign, Number(value, False))
 

@@ -47,7 +47,7 @@ def parsed(text: str) -> Any:
             basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="last"
         ),
     )
-    found = parse(
+    expressions = parse(
         f"\\boxed{{{text}}}",
         extraction_config=[config],
         fallback_mode="no_fallback",
@@ -55,7 +55,7 @@ def parsed(text: str) -> Any:
         parsing_timeout=None,
         raise_on_error=True,
     )
-    value = found[0] if found and not isinstance(found[0], str) else None
+    value = expressions[0] if expressions and not isinstance(expressions[0], str) else None
     return None if value is None or _is_undefined(value) else value
 
 

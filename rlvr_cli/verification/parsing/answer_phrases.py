@@ -161,18 +161,18 @@ def _said(tail: str) -> str | None:
 
 def _formulas(tail: str) -> list[str] | None:
     """The formulas that a text begins with, as commas, `and` or `or` link them; None for none."""
-    found: list[str] = []
+    formulas: list[str] = []
     while True:
         formula, end = _formula(tail)
         if formula is None:
-            return found or None
-        if not formula and not found:
+            return formulas or None
+        if not formula and not formulas:
             return []
-        found.append(formula)
+        formulas.append(formula)
         tail = tail[end:]
         link = _LINKS.match(tail)
         if not link:
-            return found
+            return formulas
         tail = tail[link.end() :]
 
 

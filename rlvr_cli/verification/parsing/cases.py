@@ -69,19 +69,19 @@ def of_rows(rows: Sequence[dict[str, Any]], function: str | None) -> Script | Ca
         raise Unreadable("its tests call a function, and nothing says which: name it as `fn_name`")
     columns = []
     for names in (INPUTS, OUTPUTS):
-        found = [next((row[name] for name in names if name in row), None) for row in rows]
+        column = [next((row[name] for name in names if name in row), None) for row in rows]
         lacking = [n for n, row in enumerate(rows, 1) if not any(name in row for name in names)]
         if lacking:
             raise Unreadable(f"its test {lacking[0]} has no `{names[0]}`")
-        columns.append(found)
+        columns.append(column)
     is_script = kind.startswith("std") or not (is_call or named)
     return of_columns(columns[0], columns[1], None if is_script else named or function)
 
 
-def merged(found: Sequence[Script | Calls]) -> Script | Calls:
+def merged(parts: Sequence[Script | Calls]) -> Script | Calls:
     """The tests of several sets as one."""
-    scripts = [one for one in found if isinstance(one, Script)]
-    calls = [one for one in found if isinstance(one, Calls)]
+    scripts = [one for one in parts if isinstance(one, Script)]
+    calls = [one for one in parts if isinstance(one, Calls)]
     if scripts and calls:
         raise Unreadable("some of its tests call a function and others are of a script")
     if scripts:

@@ -173,19 +173,19 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     """The claim of "B is correct", "option B (Paris) is the best answer"."""
     start = max(0, match.start() - 2 * _BEFORE)
     before = text[start : match.start()]
-    found = next(filter(None, (called.search(before) for called in reader.labels.called)), None)
-    if found is None or re.match(r"[ \t]*\?", text[match.end() :]):
+    phrase = next(filter(None, (called.search(before) for called in reader.labels.called)), None)
+    if phrase is None or re.match(r"[ \t]*\?", text[match.end() :]):
         return None
-    lead = before[: found.start(1)]
+    lead = before[: phrase.start(1)]
     if choice_phrases.VOID.search(lead) or reader.labels.joined.search(lead):
         return None
-    is_bare = len(found[1]) == len(found[2])
-    if is_bare and (found[2].islower() or found[2].isdigit()):
+    is_bare = len(phrase[1]) == len(phrase[2])
+    if is_bare and (phrase[2].islower() or phrase[2].isdigit()):
         return None
-    named = reader.whole(found[1])
+    named = reader.whole(phrase[1])
     if named is None or named.place is None:
         return None
-    return Claim(start + found.start(1), match.end(), named.place)
+    return Claim(start + phrase.start(1), match.end(), named.place)
 
 
 def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
@@ -201,7 +201,9 @@ def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
         label = reader.labels.line.match(line)
         is_alone = label is not None and not line[label.end() :].strip(" .*_")
         if "\n" in text and not is_alone:
-            listed = {found[0].casefold() for found in reader.labels.line.findall(text) if found[1]}
+            listed = {
+                groups[0].casefold() for groups in reader.labels.line.findall(text) if groups[1]
+            }
             is_apart = line is first and text[len(line) :].startswith("\n\n")
             if is_apart and is_all and label and _opens_reasons(label[1], listed, reader):
                 yield Claim(start, start + len(line), named.place, named.reason)

@@ -29,21 +29,21 @@ def blocks(text: str) -> list[Block]:
     if "```" not in text and "~~~" not in text:
         return []
     lines = text.split("\n")
-    found: list[Block] = []
+    fenced: list[Block] = []
     start = 0
     while start < len(lines):
         opened = _OPENING.match(lines[start])
         if not opened:
             one = _ON_ONE_LINE.match(lines[start])
             if one:
-                found.append(Block((one[1] or "").lower(), one[2]))
+                fenced.append(Block((one[1] or "").lower(), one[2]))
             start += 1
             continue
         end, is_closed = _end(lines, start + 1, opened[2])
         content = _unindented(lines[start + 1 : end], len(opened[1].expandtabs()))
-        found.append(Block(_language(opened[3]), content, is_closed))
+        fenced.append(Block(_language(opened[3]), content, is_closed))
         start = end + is_closed
-    return found
+    return fenced
 
 
 def _end(lines: list[str], start: int, fence: str) -> tuple[int, bool]:

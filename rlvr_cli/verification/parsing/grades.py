@@ -85,8 +85,8 @@ def read(reply: str, scale: Scale, way: Way = "any") -> float:
     if not text.strip():
         raise NoGrade("the judge's reply is empty")
     for candidates in _kinds(text, way):
-        if found := sorted(candidates, key=lambda pair: pair[0]):
-            return _grade(found[-1][1], scale)
+        if grades := sorted(candidates, key=lambda pair: pair[0]):
+            return _grade(grades[-1][1], scale)
     raise NoGrade("the judge's reply gives no grade")
 
 
@@ -175,12 +175,12 @@ def _number(text: str, of: str, scale: Scale, shown: str) -> float:
     number = float(text.replace(",", ""))
     if not of:
         return number
-    whole = 100.0 if "%" in of else float(_FRACTION.match(of)[1].replace(",", ""))  # type: ignore[index]
-    if whole == scale.high:
+    out_of = 100.0 if "%" in of else float(_FRACTION.match(of)[1].replace(",", ""))  # type: ignore[index]
+    if out_of == scale.high:
         return number
-    if (scale.low, scale.high) == (0.0, 1.0) and whole > 0:
-        return number / whole
-    raise NoGrade(f"the judge's grade `{shown}` is out of {whole:g}, not {scale.high:g}")
+    if (scale.low, scale.high) == (0.0, 1.0) and out_of > 0:
+        return number / out_of
+    raise NoGrade(f"the judge's grade `{shown}` is out of {out_of:g}, not {scale.high:g}")
 
 
 def _within(number: float, scale: Scale, shown: str) -> float:

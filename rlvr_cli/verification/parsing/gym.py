@@ -32,12 +32,12 @@ def answer_of(completion: str, finished: bool) -> str | None:
     """
     tagged = _TAGS.findall(completion)
     if tagged:
-        found = tagged[-1]
+        answer = tagged[-1]
     elif (box := boxed.last_box(completion)) is not None:
-        found = box
+        answer = box
     else:
-        found = completion if finished and "<answer>" not in completion else ""
-    return found.strip() or None
+        answer = completion if finished and "<answer>" not in completion else ""
+    return answer.strip() or None
 
 
 def unreadable(name: str, answer: str) -> str | None:

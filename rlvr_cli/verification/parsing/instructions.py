@@ -40,12 +40,12 @@ def _same(text: str, other: str) -> bool:
 def _repeat_phrase(text: str, phrase: str, small_n: int) -> bool:
     """The phrase stands there so many times with one of its inner words replaced."""
     wanted, given = _words(phrase), _words(text)
-    size, found = len(wanted), 0
+    size, count = len(wanted), 0
     for start in range(len(given) - size + 1):
         window = given[start : start + size]
         if window[0] == wanted[0] and window[-1] == wanted[-1]:
-            found += sum(a != b for a, b in zip(window, wanted, strict=True)) == 1
-    return size > 2 and found == small_n
+            count += sum(a != b for a, b in zip(window, wanted, strict=True)) == 1
+    return size > 2 and count == small_n
 
 
 def _copy_span(text: str, prompt_to_repeat: str, n_start: int, n_end: int) -> bool:

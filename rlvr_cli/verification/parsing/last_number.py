@@ -83,9 +83,9 @@ def last(text: str) -> Numeral | None:
     while True:
         start = max(0, len(text) - size)
         window = text[start:]
-        found = _last_in(window, is_cut=start > 0) if _DIGIT.search(window) else None
-        if found or start == 0:
-            return found
+        number = _last_in(window, is_cut=start > 0) if _DIGIT.search(window) else None
+        if number or start == 0:
+            return number
         size *= 4
 
 

@@ -188,21 +188,21 @@ class Reader:
         match = self.labels.at.match(text, start)
         if match is None:
             return None
-        end, found = match.end(), [match[2]]
-        while len(found) < 9 and (more := self.labels.another.match(text, end)):
+        end, labels = match.end(), [match[2]]
+        while len(labels) < 9 and (more := self.labels.another.match(text, end)):
             if more[2].islower() != match[2].islower() or (
                 more[2] in ("a", "I", "i") and not more[1]
             ):
                 break
-            found.append(more[2])
+            labels.append(more[2])
             end = more.end()
-        if len(found) == 1 and (later := self.labels.or_later.match(text[end : end + 160])):
+        if len(labels) == 1 and (later := self.labels.or_later.match(text[end : end + 160])):
             between = later[0].lower()
             if not re.search(r"\b(?:because|since|as|not|than|neither|whether|so)\b", between):
-                found.append(later[1])
-        if len({self.labels.places.get(label.casefold(), label) for label in found}) < 2:
+                labels.append(later[1])
+        if len({self.labels.places.get(label.casefold(), label) for label in labels}) < 2:
             return None
-        return Named(None, end, f"it names several options: {', '.join(found)}")
+        return Named(None, end, f"it names several options: {', '.join(labels)}")
 
     def _option(self, label: str, end: int, *, is_bare: bool = False) -> Named:
         place = self.labels.places.get(label.casefold())
@@ -223,11 +223,11 @@ class Reader:
     ) -> Named:
         """A label beside a text: contradictory where the text is that of another option."""
         said = [self._texts.get(_folded(text[:stop])) for stop in _ends(text)]
-        stated = next((place for place in reversed(said) if place is not None), None)
-        named = self._option(label, end, is_bare=is_bare and stated is None)
-        if named.place is None or stated == named.place:
+        claimed = next((place for place in reversed(said) if place is not None), None)
+        named = self._option(label, end, is_bare=is_bare and claimed is None)
+        if named.place is None or claimed == named.place:
             return named
-        if stated is not None:
+        if claimed is not None:
             return Named(None, end, f"it names `{label}` with the text of another option")
         if may_be_initial and any(name.startswith(f"{label.casefold()}. ") for name in self._texts):
             return Named(None, end, f"`{label}.` also begins the text of an option")

@@ -107,27 +107,27 @@ def _of_dict(given: dict[str, Any], around: _Around) -> Gold:
     sets = [tests for name in (*_CONTESTS, *_LIVE) if (tests := _opened(given.get(name)))]
     columns = [next((given[n] for n in names if n in given), None) for names in (INPUTS, OUTPUTS)]
     if sets:
-        found: Gold = _merged([_of(tests, around) for tests in sets])
+        gold: Gold = _merged([_of(tests, around) for tests in sets])
     elif columns[0] is not None and columns[1] is not None:
-        found = cases.of_columns(
+        gold = cases.of_columns(
             columns[0], columns[1], around.function or _named_by_start(around, columns[0])
         )
     elif given.get("test_list"):
         names = ("test_imports", "test_setup_code", "test_list", "challenge_test_list")
         lines = [str(line) for name in names for line in _flat(given.get(name))]
-        found = _of_python("\n".join(lines), around)
+        gold = _of_python("\n".join(lines), around)
     else:
         inner = next((given[name] for name in _WITHIN if given.get(name)), None)
         if inner is None:
             named = ", ".join(f"`{str(name)[:30]}`" for name in list(given)[:6]) or "nothing"
             raise Unreadable(f"it has {named}: no layout of tests that is known, or none in it")
-        found = _of(inner, around)
-    return _judged(found, given["checker"]) if given.get("checker") else found
+        gold = _of(inner, around)
+    return _judged(gold, given["checker"]) if given.get("checker") else gold
 
 
-def _judged(found: Gold, checker: Any) -> Gold:
+def _judged(gold: Gold, checker: Any) -> Gold:
     """The tests of a script with a judge of their own."""
-    if not isinstance(found, Script):
+    if not isinstance(gold, Script):
         raise Unreadable("it has a `checker`, which judges the output of a script, and no script")
     try:
         body = fences.parsed(str(checker)).body
@@ -135,7 +135,7 @@ def _judged(found: Gold, checker: Any) -> Gold:
         raise Unreadable(f"its `checker` is no Python: line {error.lineno}: {error.msg}") from error
     if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in body):
         raise Unreadable("its `checker` defines no check(input, output, expected)")
-    return replace(found, checker=str(checker))
+    return replace(gold, checker=str(checker))
 
 
 def _opened(tests: Any) -> Any:
@@ -161,15 +161,15 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _of_assert_case(given: dict[str, Any], around: _Around) -> Gold:
-    beside = [value for name in (*INPUTS, *OUTPUTS) for value in _flat(given.get(name))]
-    if any(str(value).strip() for value in beside):
+    others = [value for name in (*INPUTS, *OUTPUTS) for value in _flat(given.get(name))]
+    if any(str(value).strip() for value in others):
         raise Unreadable("it has `assert_case` beside inputs and outputs; only one can be meant")
     return _of_list(_flat(given["assert_case"]), around)
 
 
-def _merged(found: list[Gold]) -> Gold:
-    tests = [one for one in found if not isinstance(one, Python)]
-    if len(tests) < len(found):
+def _merged(golds: list[Gold]) -> Gold:
+    tests = [one for one in golds if not isinstance(one, Python)]
+    if len(tests) < len(golds):
         raise Unreadable("its sets of tests hold Python where inputs and outputs were expected")
     return cases.merged(tests)
 
@@ -194,9 +194,9 @@ def _named_by_start(around: _Around, inputs: Any) -> str | None:
 
 def _named_in(prompt: str) -> str | None:
     """The last function that a prompt begins at its margin, or the last method of a class."""
-    found = _DEF.findall(prompt)
-    top = [name for indent, name in found if not indent]
-    methods = [name for indent, name in found if indent and not name.startswith("__")]
+    definitions = _DEF.findall(prompt)
+    top = [name for indent, name in definitions if not indent]
+    methods = [name for indent, name in definitions if indent and not name.startswith("__")]
     return top[-1] if top else methods[-1] if methods and "class " in prompt else None
 
 

@@ -38,13 +38,13 @@ def read(completion: str, is_finished: bool = True) -> str | None:
 
     A text without a fence that goes on with a prompt's code is the program as it is.
     """
-    found = fences.blocks(completion)
-    if found and (head := _continued(completion)):
+    fenced = fences.blocks(completion)
+    if fenced and (head := _continued(completion)):
         return _bounded([head])
-    if not found:
+    if not fenced:
         return _bounded([text]) if (text := _unfenced(completion)) else None
-    parts = _parts(found)
-    if not parts and (text := _unfenced(_outside(completion, found))):
+    parts = _parts(fenced)
+    if not parts and (text := _unfenced(_outside(completion, fenced))):
         parts = [text]
     return _bounded(parts)
 
@@ -105,9 +105,9 @@ def _is_program(text: str) -> bool:
     return known is not None and (known.has_definitions or known.shows or known.reads)
 
 
-def _parts(found: list[Block]) -> list[str]:
+def _parts(fenced: list[Block]) -> list[str]:
     """The blocks that may be the program or parts of it, in order."""
-    filled = [b for b in found if 0 < len(b.text.strip()) <= _MOST and not _is_session(b.text)]
+    filled = [b for b in fenced if 0 < len(b.text.strip()) <= _MOST and not _is_session(b.text)]
     filled = filled[-_BLOCKS:]
     own = [b for b in filled if b.language in _PYTHON]
     plain = [b for b in filled if not b.language]
@@ -168,9 +168,9 @@ def _is_code(text: str) -> bool:
     return any(_CODE.match(line.strip()) for line in text.split("\n"))
 
 
-def _outside(completion: str, found: list[Block]) -> str:
+def _outside(completion: str, fenced: list[Block]) -> str:
     """A text without its fenced blocks."""
-    inside = {line.strip() for block in found for line in block.text.split("\n")}
+    inside = {line.strip() for block in fenced for line in block.text.split("\n")}
     lines = (line for line in completion.split("\n") if line.strip() not in inside)
     return "\n".join(line for line in lines if not line.lstrip().startswith(("```", "~~~")))
 
@@ -238,31 +238,31 @@ def _definitions(parts: list[str], known: list[Names], wanted: set[str]) -> set[
             lambda one, name=name: name in one.defines - one.stubs,
             lambda one, name=name: name in one.defines,
         ):
-            found = _last(known, holds)
-            if found is None:
+            place = _last(known, holds)
+            if place is None:
                 within = [
                     n for n, part in enumerate(parts) if python_names.defined_within(part, name)
                 ]
-                found = within[-1] if within else None
-            if found is not None:
-                picked.add(found)
+                place = within[-1] if within else None
+            if place is not None:
+                picked.add(place)
                 break
     if not picked:
-        found = _last(known, lambda one: one.has_definitions)
-        picked = {len(known) - 1 if found is None else found}
+        place = _last(known, lambda one: one.has_definitions)
+        picked = {len(known) - 1 if place is None else place}
     return _with_needs(known, picked)
 
 
 def _script(known: list[Names]) -> set[int]:
     """The blocks of a script: the last that does something, of those that read their input."""
-    whole = []
+    runs = []
     for index in reversed(range(len(known))):
         if known[index].shows:
             blocks = _with_needs(known, {index})
             if not any(known[other].shows for other in blocks - {index}):
-                whole.append(blocks)
-    reading = [blocks for blocks in whole if any(known[index].reads for index in blocks)]
-    if reading or whole:
-        return (reading or whole)[0]
-    found = _last(known, lambda one: one.has_definitions)
-    return _with_needs(known, {len(known) - 1 if found is None else found})
+                runs.append(blocks)
+    reading = [blocks for blocks in runs if any(known[index].reads for index in blocks)]
+    if reading or runs:
+        return (reading or runs)[0]
+    place = _last(known, lambda one: one.has_definitions)
+    return _with_needs(known, {len(known) - 1 if place is None else place})

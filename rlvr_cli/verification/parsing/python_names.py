@@ -141,13 +141,13 @@ def annotated(text: str) -> frozenset[str]:
     known = of(text)
     if known is None or not known.needs:
         return _NONE
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(fences.parsed(text)):
         for field in ("annotation", "returns"):
             inner = getattr(node, field, None)
             if isinstance(inner, ast.AST):
-                found |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
-    return frozenset(found & known.needs)
+                names |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
+    return frozenset(names & known.needs)
 
 
 def classes(text: str) -> frozenset[str]:

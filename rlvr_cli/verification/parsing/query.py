@@ -61,8 +61,8 @@ def of(completion: str) -> str | None:
     """
     for tag in list(_TAG.finditer(completion))[-1:]:
         inside = completion[tag.end() :].partition(f"</{tag[1]}>")[0]
-        if found := of_plain(inside):
-            return found
+        if query := of_plain(inside):
+            return query
     return of_plain(completion)
 
 
@@ -169,14 +169,14 @@ def _goes_on(text: str, newline: re.Match[str]) -> bool:
 
 def statements(text: str) -> list[str]:
     """The statements of a text, without those that are only comments."""
-    found, start, is_empty = [], 0, True
+    parts, start, is_empty = [], 0, True
     for token in _TOKEN.finditer(text):
         if token[0] == ";":
-            found += [] if is_empty else [text[start : token.start()].strip()]
+            parts += [] if is_empty else [text[start : token.start()].strip()]
             start, is_empty = token.end(), True
         elif token[0][:2] not in ("--", "/*") and token[0] != "\n":
             is_empty = False
-    return found if is_empty else [*found, text[start:].strip()]
+    return parts if is_empty else [*parts, text[start:].strip()]
 
 
 def is_ordered(query: str) -> bool:

@@ -132,8 +132,8 @@ def template(given: str) -> str:
 
 def fields(text: str) -> list[str]:
     """The fields of a template, each once, in order."""
-    found = [m[3] for m in _FIELD.finditer(text) if _is_field(m)]
-    return list(dict.fromkeys(found))
+    names = [m[3] for m in _FIELD.finditer(text) if _is_field(m)]
+    return list(dict.fromkeys(names))
 
 
 def filled(text: str, values: dict[str, Any]) -> str:

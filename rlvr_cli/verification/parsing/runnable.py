@@ -124,8 +124,8 @@ def _named(program: str, method: str, owner: str | None) -> str:
     if not owners:
         return program
     asked = owner or "Solution"
-    made = asked if asked in owners else owners[-1]
-    line = f"def {method}(*given, **named): return {made}().{method}(*given, **named)\n"
+    class_name = asked if asked in owners else owners[-1]
+    line = f"def {method}(*given, **named): return {class_name}().{method}(*given, **named)\n"
     return usual_imports.before(program, line)
 
 

@@ -33,9 +33,9 @@ def read(text: str, most_words: int) -> tuple[str | None, str | None]:
     phrases = list(_PHRASE.finditer(text))
     if phrases and (answer := _after(text[phrases[-1].end() :][:_TAIL])):
         return answer, None
-    words, whole = len(text.split()), text.strip()
-    if words <= most_words and "\n\n" not in whole:
-        return whole, None
+    words, stripped = len(text.split()), text.strip()
+    if words <= most_words and "\n\n" not in stripped:
+        return stripped, None
     paragraphs = " in several paragraphs" if words <= most_words else ""
     return None, f"it marks no answer and has {words} words{paragraphs}"
 

@@ -78,15 +78,15 @@ def _named_as_built_in(tree: ast.Module) -> set[str]:
 
 def _imported(tree: ast.Module) -> set[str]:
     """The names that tests import from the program: from no module that is known here."""
-    found: set[str] = set()
+    names: set[str] = set()
     imports = (alias for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names)
     own = {a.asname or a.name for a in imports if not _is_known(a.name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found |= {node.attr} if node.value.id in own else set()
+            names |= {node.attr} if node.value.id in own else set()
         elif isinstance(node, ast.ImportFrom) and node.module and not _is_known(node.module):
-            found |= {name.name for name in node.names}
-    return found
+            names |= {name.name for name in node.names}
+    return names
 
 
 def _is_known(module: str) -> bool:
@@ -135,11 +135,11 @@ def counting(pieces: list[str], seconds: float | None, *, counts: bool) -> str:
 
 def _uncalled(body: list[ast.stmt]) -> ast.FunctionDef | None:
     """The function `check` of tests that do not call it."""
-    found = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == "check"]
+    checks = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == "check"]
     calls = (m.func for n in body for m in ast.walk(n) if isinstance(m, ast.Call))
-    if not found or any(isinstance(f, ast.Name) and f.id == "check" for f in calls):
+    if not checks or any(isinstance(f, ast.Name) and f.id == "check" for f in calls):
         return None
-    return found[-1] if len(found[-1].args.args) == 1 else None
+    return checks[-1] if len(checks[-1].args.args) == 1 else None
 
 
 def _is_test(node: ast.stmt) -> bool:

@@ -219,9 +219,9 @@ class Client:
 
     def _target(self, path: str) -> str:
         parts = urllib.parse.urlsplit(self.endpoint.url)
-        whole = parts._replace(path=parts.path + path)
+        url = parts._replace(path=parts.path + path)
         through_proxy = parts.scheme == "http" and _proxy(self.endpoint.url)
-        return whole.geturl() if through_proxy else whole._replace(scheme="", netloc="").geturl()
+        return url.geturl() if through_proxy else url._replace(scheme="", netloc="").geturl()
 
     def _safe(self, content: bytes) -> bytes:
         """What a service says, without the key."""

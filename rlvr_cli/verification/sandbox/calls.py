@@ -93,11 +93,11 @@ def _outcome(
 
 def _missing(error: ModuleNotFoundError, given: str) -> str | None:
     """The package that a program lacks and its tests or prompt import: it may well use it."""
-    found = re.search(r"No module named '(\w+)", str(error))
-    if found is None or importlib.util.find_spec(found[1]):
+    match = re.search(r"No module named '(\w+)", str(error))
+    if match is None or importlib.util.find_spec(match[1]):
         return None
-    is_asked = re.search(rf"^\s*(?:import|from)\s+{found[1]}\b", given, re.MULTILINE)
-    return found[1] if is_asked else None
+    is_asked = re.search(rf"^\s*(?:import|from)\s+{match[1]}\b", given, re.MULTILINE)
+    return match[1] if is_asked else None
 
 
 def _lacking(package: str) -> dict[str, Any]:

@@ -48,10 +48,10 @@ def prepare(program: str) -> None:
 
 def module(name: str) -> dict[str, Any]:
     """The scope of a module that `sys.modules` knows, as dataclasses and pickle look it up."""
-    made = types.ModuleType(name)
-    made.__dict__.update(__builtins__=builtins, __file__="solution.py")
-    sys.modules[name] = made
-    return made.__dict__
+    new = types.ModuleType(name)
+    new.__dict__.update(__builtins__=builtins, __file__="solution.py")
+    sys.modules[name] = new
+    return new.__dict__
 
 
 def open_streams() -> None:

@@ -54,10 +54,10 @@ class Asker(Protocol):
 def ref_of(value: Any) -> int | None:
     """The number of an object that a value mirrors."""
     try:
-        found = object.__getattribute__(value, "_rlvr_ref")
+        ref = object.__getattribute__(value, "_rlvr_ref")
     except (AttributeError, TypeError):
         return None
-    return found if type(found) is int else None
+    return ref if type(ref) is int else None
 
 
 class MirrorType(type):
@@ -164,21 +164,21 @@ def make_class(
     if not any(issubclass(base, Mirror) for base in kept):
         kept.insert(0, Mirror)
     try:
-        made = MirrorType(name, tuple(kept), space)
+        mirror = MirrorType(name, tuple(kept), space)
     except TypeError:  # bases whose layouts do not fit together
-        made = MirrorType(name, (Mirror,), space)
+        mirror = MirrorType(name, (Mirror,), space)
     for method in names:
         if method in FORWARDED:
-            type.__setattr__(made, method, _forward(method, plain))
+            type.__setattr__(mirror, method, _forward(method, plain))
         elif plain is not None:
-            type.__setattr__(made, method, property(_getter(method, plain)))
+            type.__setattr__(mirror, method, property(_getter(method, plain)))
     if "__get__" in names:
-        type.__setattr__(made, "__get__", _bound)
+        type.__setattr__(mirror, "__get__", _bound)
     if not is_hashable:
-        type.__setattr__(made, "__hash__", None)
-    elif "__eq__" in vars(made) and "__hash__" not in vars(made):
-        type.__setattr__(made, "__hash__", _forward("__hash__", plain))
-    return made
+        type.__setattr__(mirror, "__hash__", None)
+    elif "__eq__" in vars(mirror) and "__hash__" not in vars(mirror):
+        type.__setattr__(mirror, "__hash__", _forward("__hash__", plain))
+    return mirror
 
 
 def _is_base(kind: type) -> bool:
@@ -251,9 +251,9 @@ def _forward(name: str, plain: type | None) -> Callable[..., Any]:
             return local(self, item) if local else any(item is one or item == one for one in self)
         return type(self)._rlvr_peer.ask("op", None, name, self, (item,))
 
-    made = judged if name in _JUDGED else contains if name == "__contains__" else method
-    made.__name__ = name
-    return made
+    forward = judged if name in _JUDGED else contains if name == "__contains__" else method
+    forward.__name__ = name
+    return forward
 
 
 def is_data(value: Any) -> bool:

@@ -222,41 +222,47 @@ class Peer:
         if ref not in self._classes:
             name, bases, names, is_hashable = description
             kinds = [decoder.value(item) for item in bases]
-            made = mirrors.make_class(self, str(name), kinds, names, is_hashable=bool(is_hashable))
-            self._classes[ref], self._class_refs[made] = made, ref
+            mirror = mirrors.make_class(
+                self, str(name), kinds, names, is_hashable=bool(is_hashable)
+            )
+            self._classes[ref], self._class_refs[mirror] = mirror, ref
         return self._classes[ref]
 
     def _mirror_class(self, decoder: values.Decoder, kind: Any) -> type:
         """The class for an object of the other side."""
-        made = decoder.value(kind)
-        if isinstance(made, MirrorType):
-            return made
-        if not isinstance(made, type) or shared.plain_base(made) or made in (object, type):
+        kind_read = decoder.value(kind)
+        if isinstance(kind_read, MirrorType):
+            return kind_read
+        if (
+            not isinstance(kind_read, type)
+            or shared.plain_base(kind_read)
+            or kind_read in (object, type)
+        ):
             raise ValueError("no class of the other side")
-        if made not in self._built_in:  # such as `zip`, which both have
-            names = [name for name in vars(made) if name in mirrors.FORWARDED]
-            self._built_in[made] = mirrors.make_class(
-                self, made.__name__, [], names, is_hashable=True, stands_for=made
+        if kind_read not in self._built_in:  # such as `zip`, which both have
+            names = [name for name in vars(kind_read) if name in mirrors.FORWARDED]
+            self._built_in[kind_read] = mirrors.make_class(
+                self, kind_read.__name__, [], names, is_hashable=True, stands_for=kind_read
             )
-        return self._built_in[made]
+        return self._built_in[kind_read]
 
     def _read_container(self, decoder: values.Decoder, base: type, ref: Any, kind: Any) -> Any:
         """One that a class of its own derives from built-in data; it is filled later."""
         if ref == "yours":
             return self._own[kind]
-        if (found := self._mirror_of(ref)) is not None:
-            return found
+        if (mirror := self._mirror_of(ref)) is not None:
+            return mirror
         making: Any = base
         return self._keep(making.__new__(self._mirror_class(decoder, kind)), ref)
 
     def _read_own(self, decoder: values.Decoder, ref: int, kind: Any, plain: Any) -> Any:
-        if (found := self._mirror_of(ref)) is not None:
-            return found
-        made = self._mirror_class(decoder, kind)
-        base: Any = shared.plain_base(made)
+        if (mirror := self._mirror_of(ref)) is not None:
+            return mirror
+        mirror_class = self._mirror_class(decoder, kind)
+        base: Any = shared.plain_base(mirror_class)
         if base is None:
-            return self._keep(object.__new__(made), ref)
-        return self._keep(base.__new__(made, decoder.value(plain)), ref)
+            return self._keep(object.__new__(mirror_class), ref)
+        return self._keep(base.__new__(mirror_class, decoder.value(plain)), ref)
 
     def _read_coroutine(self, decoder: values.Decoder, ref: int, kind: Any) -> Any:
         handle = self._read_own(decoder, ref, kind, None)
@@ -269,17 +275,17 @@ class Peer:
     def _read_exception(
         self, decoder: values.Decoder, ref: int, kind: Any, arguments: Any, state: Any
     ) -> BaseException:
-        if (found := self._mirror_of(ref)) is not None:
-            return found  # type: ignore[no-any-return]
-        made, given = decoder.value(kind), decoder.value(arguments)
-        if not (isinstance(made, type) and issubclass(made, BaseException)):
+        if (mirror := self._mirror_of(ref)) is not None:
+            return mirror  # type: ignore[no-any-return]
+        error_class, given = decoder.value(kind), decoder.value(arguments)
+        if not (isinstance(error_class, type) and issubclass(error_class, BaseException)):
             raise ValueError("no exception")
         try:
-            error = made.__new__(made, *given)
-            if not isinstance(made, MirrorType):
+            error = error_class.__new__(error_class, *given)
+            if not isinstance(error_class, MirrorType):
                 error.__init__(*given)  # type: ignore[misc]
         except (TypeError, ValueError):
-            error = made.__new__(made)
+            error = error_class.__new__(error_class)
             error.args = given
         for name, value in state:
             object.__setattr__(error, name, decoder.value(value))
@@ -287,8 +293,8 @@ class Peer:
 
     def _mirror_of(self, ref: int) -> Any:
         self._released.discard(ref)
-        found = self._weak.get(ref)
-        return self._strong.get(ref) if found is None else found
+        weak = self._weak.get(ref)
+        return self._strong.get(ref) if weak is None else weak
 
     def _keep(self, mirror: Any, ref: int) -> Any:
         object.__setattr__(mirror, "_rlvr_ref", ref)
@@ -319,11 +325,11 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
 
 def _state(encoder: values.Encoder, error: BaseException) -> list[Any]:
     """Its cause, and the attributes that the standard library gives an exception of its own."""
-    found = [["__cause__", encoder.item(error.__cause__)]] if error.__cause__ else []
+    state = [["__cause__", encoder.item(error.__cause__)]] if error.__cause__ else []
     if is_known(type(error)):
-        found += [[name, encoder.item(value)] for name, value in vars(error).items()
+        state += [[name, encoder.item(value)] for name, value in vars(error).items()
                   if name.isidentifier() and not name.startswith("_")]  # fmt: skip
-    return found
+    return state
 
 
 def is_public(module: str) -> bool:
@@ -342,11 +348,11 @@ def known(module: str, name: str) -> Any:
         return _GENERATORS[name]
     if records.has_type(module, name):
         return records.type_of(module, name)
-    found = getattr(sys.modules.get(module), name, None) if is_public(module) else None
-    if not (isinstance(found, type) and issubclass(found, BaseException)):
+    kind = getattr(sys.modules.get(module), name, None) if is_public(module) else None
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         return None
     # A `SkipTest` that a program raises would end a test that it has to pass.
-    return None if found.__module__.startswith("unittest") else found
+    return None if kind.__module__.startswith("unittest") else kind
 
 
 def _place_of(value: Any) -> tuple[str, str] | None:
@@ -356,7 +362,7 @@ def _place_of(value: Any) -> tuple[str, str] | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not is_public(module):
         return None
-    found: Any = sys.modules.get(module)
+    reached: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return (module, name) if found is value else None
+        reached = getattr(reached, part, None)
+    return (module, name) if reached is value else None

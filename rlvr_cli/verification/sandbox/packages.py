@@ -40,19 +40,19 @@ def _is_whole(name: str) -> bool:
 
 
 def _find(names: tuple[str, ...]) -> Packages:
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     waiting = [(name, "") for name in names]
     while waiting:
         name, needed_by = waiting.pop()
-        if _normal(name) in found:
+        if _normal(name) in distributions:
             continue
         try:
-            found[_normal(name)] = distribution = metadata.distribution(name)
+            distributions[_normal(name)] = distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             needed = f", which {needed_by} needs" if needed_by else ""
             raise ValueError(f"the package {name}{needed} is not installed here") from None
         waiting += [(requirement, name) for requirement in _requirements(distribution)]
-    tops = {name: _tops(distribution) for name, distribution in found.items()}
+    tops = {name: _tops(distribution) for name, distribution in distributions.items()}
     for name in names:
         if not tops[_normal(name)]:
             raise ValueError(f"the package {name} has no files of its own here (is it editable?)")
@@ -63,7 +63,7 @@ def _find(names: tuple[str, ...]) -> Packages:
         paths=tuple(dict.fromkeys(os.path.dirname(folder) for folder in folders)),
         tops=_modules(folders),
         modules=_modules(named),
-        versions=tuple(sorted(f"{name} {d.version}" for name, d in found.items())),
+        versions=tuple(sorted(f"{name} {d.version}" for name, d in distributions.items())),
     )
 
 

@@ -42,12 +42,12 @@ def share_environment(side: TestsSide, words: Words) -> None:
     And has tests hear of its warnings and log records, where they expect any.
     """
     if words.sets_environment:
-        told = [list(sys.argv), dict(os.environ)]
+        sent = [list(sys.argv), dict(os.environ)]
 
         def tell() -> None:
             now = [list(sys.argv), dict(os.environ)]
-            if now != told:
-                told[:] = now
+            if now != sent:
+                sent[:] = now
                 side.ask("environment", *now)
 
         side.before_asking.append(tell)
@@ -64,9 +64,9 @@ def _share_mock(side: TestsSide, patch: Any) -> None:
     enter, leave = patch.__enter__, patch.__exit__
 
     def entering(self: Any) -> Any:
-        made = enter(self)
+        entered = enter(self)
         _tell(side, self.target, self.attribute)
-        return made
+        return entered
 
     def leaving(self: Any, *error: Any) -> Any:
         owner, name = self.target, self.attribute

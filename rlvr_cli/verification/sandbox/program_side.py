@@ -88,7 +88,7 @@ class ProgramSide(objects.Peer):
 
     def missing(self) -> list[str]:
         """The names that its functions use and nothing defines."""
-        scope, found, todo = self.module.__dict__, set(), [*self.module.__dict__.values()]
+        scope, names, todo = self.module.__dict__, set(), [*self.module.__dict__.values()]
         while todo:
             value = todo.pop()
             if isinstance(value, types.FunctionType) and value.__module__ == NAME:
@@ -97,8 +97,8 @@ class ProgramSide(objects.Peer):
                 todo += [v for v in vars(value).values() if isinstance(v, types.FunctionType)]
             elif isinstance(value, types.CodeType):
                 todo += [c for c in value.co_consts if isinstance(c, types.CodeType)]
-                found |= set(value.co_names)
-        return sorted(n for n in found if n not in scope and not hasattr(builtins, n))
+                names |= set(value.co_names)
+        return sorted(n for n in names if n not in scope and not hasattr(builtins, n))
 
     def on_global(self, name: str) -> Any:
         try:

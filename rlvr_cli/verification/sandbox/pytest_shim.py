@@ -313,21 +313,21 @@ BUILT_IN: dict[str, Callable[[], Any]] = {
 
 def cases(test: Any) -> Iterator[dict[str, Any]]:
     """The arguments of each case of a parametrized test, those that are skipped left out."""
-    found: list[dict[str, Any]] = [{}]
+    combined: list[dict[str, Any]] = [{}]
     for given in getattr(test, "pytestmark", []):
         if given.name == "skip" or (given.name == "skipif" and given.args[:1] and given.args[0]):
             return iter(())
         if given.name == "xfail":
             return iter(())
         if given.name == "parametrize":
-            found = [{**one, **more} for more in _expanded(*given.args[:2]) for one in found]
-    return iter(found)
+            combined = [{**one, **more} for more in _expanded(*given.args[:2]) for one in combined]
+    return iter(combined)
 
 
 def _expanded(names: Any, rows: Iterable[Any]) -> list[dict[str, Any]]:
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",") if name.strip()]
-    found = []
+    expanded = []
     for row in rows:
         marks = row.marks if isinstance(row, Param) else ()
         if any(_name_of(m) in ("skip", "xfail") for m in marks):
@@ -338,8 +338,8 @@ def _expanded(names: Any, rows: Iterable[Any]) -> list[dict[str, Any]]:
             values = (row,) if len(names) == 1 else tuple(row)
         if len(values) != len(names):
             raise ValueError(f"a case of {len(values)} values for {len(names)} names")
-        found.append(dict(zip(names, values, strict=True)))
-    return found
+        expanded.append(dict(zip(names, values, strict=True)))
+    return expanded
 
 
 def _name_of(mark: Any) -> Any:
@@ -348,6 +348,6 @@ def _name_of(mark: Any) -> Any:
 
 def module() -> types.ModuleType:
     """This, as the module that tests import."""
-    made = sys.modules[__name__]
-    made.__path__ = []
-    return made
+    shim = sys.modules[__name__]
+    shim.__path__ = []
+    return shim

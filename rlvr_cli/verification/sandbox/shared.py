@@ -122,12 +122,12 @@ class Shared:
 
     def changed(self) -> list[int]:
         """Those that hold something else than when a message last went."""
-        found = []
+        keys = []
         for key, (value, base, held) in self._known.items():
             now = value if base is list else contents(value, base)
             if len(now) != len(held) or not all(map(operator.is_, now, held)):
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys
 
 
 def _references(entries: Iterable[tuple[Any, type, list[Any]]]) -> list[int]:

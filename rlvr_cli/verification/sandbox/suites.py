@@ -59,8 +59,8 @@ def _run_all(
 def _hooks(scope: dict[str, Any]) -> dict[str, Any]:
     """The functions around tests that their file defines under pytest's names."""
     names = (f"{way}_{what}" for way in ("setup", "teardown") for what in ("module", "function"))
-    found = {name: dict.get(scope, name) for name in names}
-    return {name: value for name, value in found.items() if isinstance(value, types.FunctionType)}
+    hooks = {name: dict.get(scope, name) for name in names}
+    return {name: value for name, value in hooks.items() if isinstance(value, types.FunctionType)}
 
 
 def _is_own(value: Any) -> bool:
@@ -166,7 +166,7 @@ def _run_test(
 
 def _params(fixtures: "_Fixtures", names: list[str]) -> Iterator[dict[str, Any]]:
     """What each fixture with `params` that a test needs is given, one combination after another."""
-    found: dict[str, list[Any]] = {}
+    params: dict[str, list[Any]] = {}
     waiting, seen = [*fixtures.automatic(), *names], set[str]()
     while waiting:
         fixture = fixtures.defined(name := waiting.pop())
@@ -175,12 +175,12 @@ def _params(fixtures: "_Fixtures", names: list[str]) -> Iterator[dict[str, Any]]
         seen.add(name)
         waiting += _names(fixture.function)
         if "params" in fixture.options:
-            found[name] = [
+            params[name] = [
                 row.values[0] if isinstance(row, pytest_shim.Param) else row
                 for row in fixture.options["params"]
             ]
-    for values in itertools.product(*found.values()):
-        yield dict(zip(found, values, strict=True))
+    for values in itertools.product(*params.values()):
+        yield dict(zip(params, values, strict=True))
 
 
 def _names(function: Any) -> list[str]:
@@ -239,20 +239,20 @@ class _Fixtures:
         """The fixture of a name that the tests define."""
         known = [f for f in self._scope.values() if isinstance(f, Fixture)]
         named = [f for f in known if f.options.get("name") == name]
-        found = (getattr(self._kind, name, None), dict.get(self._scope, name), *named)
-        return next((f for f in found if isinstance(f, Fixture)), None)
+        candidates = (getattr(self._kind, name, None), dict.get(self._scope, name), *named)
+        return next((f for f in candidates if isinstance(f, Fixture)), None)
 
     def _made(self, name: str) -> Any:
-        found = self.defined(name)
-        if found is not None:
-            scope = found.options.get("scope", "function")
+        fixture = self.defined(name)
+        if fixture is not None:
+            scope = fixture.options.get("scope", "function")
             if scope == "function":
-                value, source = self._of(found, name)
+                value, source = self._of(fixture, name)
                 self._open.append(source)
                 return value
             key = (name, self._kind if scope == "class" else None, id(self._params.get(name)))
             if key not in _SHARED:
-                _SHARED[key] = self._of(found, name)
+                _SHARED[key] = self._of(fixture, name)
             return _SHARED[key][0]
         if name in pytest_shim.BUILT_IN:
             value = pytest_shim.BUILT_IN[name]()

@@ -43,10 +43,10 @@ class PerValue:
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
         if isinstance(value, list):
-            found = [self.of_value(one) for one in value]
-            if not found or None in found:
+            specs = [self.of_value(one) for one in value]
+            if not specs or None in specs:
                 return None
-            return f"all:of={option_types.spell(found, list[str])},golds=each"
+            return f"all:of={option_types.spell(specs, list[str])},golds=each"
         if value in self.of:
             return self.of[value]
         fitting = [key for key in self.of if fnmatch.fnmatchcase(str(value), key)]
@@ -55,10 +55,15 @@ class PerValue:
     def of_row(self, row: dict[str, Any]) -> str | None:
         """The reward of a prompt; `extra` may be the text that is stored."""
         value = self.value(row)
-        found = self.of_value(value)
-        if found and isinstance(value, list) and len(value) == 1 and _is_list_of_one(row["answer"]):
-            return f"all:of={option_types.spell([found], list[str])},golds=each"
-        return found
+        joined = self.of_value(value)
+        if (
+            joined
+            and isinstance(value, list)
+            and len(value) == 1
+            and _is_list_of_one(row["answer"])
+        ):
+            return f"all:of={option_types.spell([joined], list[str])},golds=each"
+        return joined
 
     def value(self, row: dict[str, Any]) -> Any:
         if self.column == "source":
@@ -97,23 +102,23 @@ def of_spec(spec: str, *, named_by: str = "") -> Joined | PerValue | None:
     """What a spec of `all`, `any` or `by` says; None of another."""
     if grammar.read(spec).name not in (*JOINS, BY) or grammar.read(spec).path:
         return None
-    found: Joined | PerValue = registry.build(_FOLDER, spec, named_by=named_by)
-    return found
+    joined: Joined | PerValue = registry.build(_FOLDER, spec, named_by=named_by)
+    return joined
 
 
 def per_value(text: str) -> PerValue | None:
     """The rewards by value that a reward's text stands for; None of one for all."""
     pieces = grammar.pieces(text)
-    found = [spec for spec in pieces if grammar.read(spec).name.rpartition("*")[2].strip() == BY]
-    if not found:
+    specs = [spec for spec in pieces if grammar.read(spec).name.rpartition("*")[2].strip() == BY]
+    if not specs:
         return None
     if len(pieces) > 1 or grammar.read(pieces[0]).name != BY:
         raise UsageError(
             f"`{text}`: `{BY}` is no part of a sum",
             f"write the sums within it, as in {BY}:of={{gsm8k=0.9*math+0.1*format}}",
         )
-    made = of_spec(text)
-    return made if isinstance(made, PerValue) else None
+    joined = of_spec(text)
+    return joined if isinstance(joined, PerValue) else None
 
 
 def respelled(spec: str, each: Callable[[int | str, str], str]) -> str:

@@ -54,19 +54,19 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
         return tuple(part for each in by.of.values() for part in build(each, named_by=named_by))
     parts: list[Part] = []
     short_names: list[str] = []
-    for term, (weight, whole) in enumerate(_parse(text, named_by)):
-        joined = joins.of_spec(whole, named_by=named_by)
+    for term, (weight, term_text) in enumerate(_parse(text, named_by)):
+        joined = joins.of_spec(term_text, named_by=named_by)
         how = joined.how if isinstance(joined, Joined) else None
         places = isinstance(joined, Joined) and joined.golds == "each"
-        for place, spec in enumerate(joined.of if isinstance(joined, Joined) else (whole,)):
+        for place, spec in enumerate(joined.of if isinstance(joined, Joined) else (term_text,)):
             name = _short_name(spec)
             short_names.append(name)
             same = short_names.count(name)
             named = f"{name}-{same}" if same > 1 else name
             verifier = _built(spec, named_by)
-            is_whole = _reads_whole(spec, named_by)
+            reads_all = _reads_whole(spec, named_by)
             gold = place if places else None
-            parts.append(Part(weight, spec, named, verifier, is_whole, term, how, gold))
+            parts.append(Part(weight, spec, named, verifier, reads_all, term, how, gold))
     return tuple(parts)
 
 
@@ -109,14 +109,14 @@ def weights(text: str) -> dict[str, float]:
 
     Nothing is imported or run for it.
     """
-    found: dict[str, float] = {}
+    by_column: dict[str, float] = {}
     names: list[str] = []
     for weight, spec in _weighted(text):
         if joins.held(spec):
             return {}
         names.append(_short_name(spec))
-        found[_column(names[-1], names.count(names[-1]))] = weight
-    return found
+        by_column[_column(names[-1], names.count(names[-1]))] = weight
+    return by_column
 
 
 def check(text: str) -> None:
@@ -178,12 +178,12 @@ def pinned(text: str) -> str:
 def _pinned(spec: str) -> str:
     if joins.held(spec):
         return joins.respelled(spec, lambda _, item: pinned(item))
-    whole = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
-    options = dict(grammar.read(whole).options)
-    if grammar.read(whole).name == "custom" and not options["sha256"]:
+    inlined = registry.inlined(_FOLDER, registry.canonical(_FOLDER, spec))
+    options = dict(grammar.read(inlined).options)
+    if grammar.read(inlined).name == "custom" and not options["sha256"]:
         digest = user_code.digest(user_code.read(str(options["path"]), "the verifier"))
         return registry.canonical(_FOLDER, f"{spec},sha256={digest.removeprefix('sha256-')}")
-    return whole
+    return inlined
 
 
 def origins(text: str) -> dict[str, str]:

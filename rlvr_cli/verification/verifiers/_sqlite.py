@@ -31,10 +31,10 @@ def files(folder: str) -> dict[str, Path]:
     """The databases of a folder by name: NAME.sqlite, or NAME/NAME.sqlite as Spider has them."""
     inner = [p for p in sorted(Path(folder).glob("*/*")) if p.stem == p.parent.name]
     paths = [*inner, *sorted(Path(folder).glob("*"))]
-    found = {p.stem: p for p in paths if p.suffix in SUFFIXES and p.is_file()}
-    if not found:
+    by_name = {p.stem: p for p in paths if p.suffix in SUFFIXES and p.is_file()}
+    if not by_name:
         raise DataError(f"`{folder}` holds no SQLite database", f"they end with {SUFFIXES[0]}")
-    return found
+    return by_name
 
 
 @functools.cache
