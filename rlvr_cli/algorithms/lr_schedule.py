@@ -7,7 +7,7 @@ from rlvr_cli.errors import UsageError
 
 
 def rate(options: UpdateOptions, update: int) -> float:
-    """The learning rate of an update, counted from 0 over the policy's whole training.
+    """The learning rate of an update, counted from 0 over the policy's complete training.
 
         update < W:   rate = learning_rate (update + 1) / W
         then:         rate = learning_rate (m + (1 - m) fall(x)),

@@ -66,7 +66,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The K trained tokens of a whole rollout batch, row after row, before its first update."""
+    """The K trained tokens of a rollout batch, row after row, before its first update."""
 
     row_K: Tensor  # int64, the row of each token
     group_K: Tensor  # int64 in [0, groups)
@@ -108,7 +108,7 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Totals:
-    """The counts of the whole optimizer batch, over all micro-batches and ranks."""
+    """The counts of an optimizer batch, over all micro-batches and ranks."""
 
     tokens: int
     sequences: int
@@ -309,7 +309,7 @@ def loss(objective: Objective, batch: TokenBatch, totals: Totals) -> Loss:
         L = sum_{b,t} weight_bt (-gain_bt * product of factors_bt + sum of penalties_bt)
 
     A penalty of `weighted` has its own weight in the place of weight_bt. Summed over micro-batches
-    and ranks it is the loss of the whole batch, however that is split.
+    and ranks it is the loss of the full batch, however that is split.
     """
     log_ratio_BT = objective.log_ratio(batch)
     gain_BT = _gain(objective, batch, log_ratio_BT)
@@ -373,7 +373,7 @@ def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict
 
 
 def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor:
-    """Whether a token lies beyond the objective's clip, on the side that is clipped, [B, T]."""
+    """Whether a token is beyond the objective's clip, on the side that is clipped, [B, T]."""
     if objective.flat is not None:
         return objective.flat(batch, result.log_ratio_BT)
     if objective.clip is None:

@@ -1,4 +1,4 @@
-"""What two sides have in common beside their prompts: completions, or the noise they come of.
+"""What two sides have in common other than their prompts: completions, or their noise.
 
 Two policies that are sampled with one seed draw each completion with the same random numbers, so
 that completions differ where the policies do. Verdicts of the same completions differ where the

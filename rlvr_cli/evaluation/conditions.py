@@ -40,7 +40,7 @@ def of_scores(scores: Shards) -> Conditions:
 
 
 def step_of(scores: Shards) -> int | None:
-    """The step of the evaluation, or of the training step, that scores of a run lie in."""
+    """The step of the evaluation, or of the training step, of which scores of a run are."""
     folder = scores.path.absolute().parent
     is_step = folder.parent.name in ("eval", "steps") and folder.name.isdecimal()
     return int(folder.name) if is_step else None

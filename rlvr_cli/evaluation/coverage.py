@@ -1,4 +1,4 @@
-"""The stage that measures how much of known solutions lies among a policy's likeliest tokens.
+"""The stage that measures how much of known solutions is among a policy's likeliest tokens.
 
 Shapes: T tokens of a solution, K values of k, P prompts.
 """

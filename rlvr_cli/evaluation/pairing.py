@@ -203,7 +203,7 @@ def match(first: Prompts, second: Prompts, by: Sequence[str] = FIELDS) -> Match:
         same = [q for q, names in zip(candidates, apart, strict=True) if not names]
         if len(same) > 1 or any(q in owner for q in same):
             raise DataError(
-                f"the id `{facts['id']}` stands for several prompts, which no source tells apart "
+                f"the id `{facts['id']}` belongs to several prompts, which no source distinguishes "
                 "on both sides",
                 "name the column of their sources with --source-column",
             )
@@ -277,7 +277,7 @@ def counted_few(what: str, ids: Sequence[str]) -> str:
 
 
 def differing(matched: Match) -> Iterator[str]:
-    """How many common ids stand for other prompts, by what they differ in."""
+    """How many common ids belong to different prompts, by what they differ in."""
     for names, ids in matched.differing.items():
         yield counted_few(f"with one id and another {names}", ids)
 

@@ -393,7 +393,7 @@ class Stream:
         raise DataError(
             f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has "
             f"{', '.join(names)}{is_null}",
-            f"name what tells its prompts apart with --id-column{or_text}",
+            f"name the column that identifies its prompts with --id-column{or_text}",
         )
 
 

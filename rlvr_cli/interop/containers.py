@@ -21,10 +21,10 @@ _LISTS = ("results", "data", "samples", "rows", "records", "items", "examples", 
 
 
 def rows(value: Any, where: object, is_row: IsRow = lambda names: False) -> list[Any]:
-    """The rows of a JSON value, which the caller checks; `is_row` knows objects to leave whole.
+    """The rows of a JSON value, which the caller checks; `is_row` objects stay as they are.
 
     A list of lists of texts holds the completions of one prompt after the other, so that a prompt's
-    id is its place, from 0. An object with one list of objects stands for that list. One whose keys
+    id is its place, from 0. An object with one list of objects is read as that list. One whose keys
     name its objects, or their lists, gives each its key as `prompt_id`.
     """
     if isinstance(value, list):
@@ -39,7 +39,7 @@ def rows(value: Any, where: object, is_row: IsRow = lambda names: False) -> list
 
 
 def holds_rows(value: Any, where: object, is_row: IsRow) -> bool:
-    """Whether a JSON value holds rows, as opposed to settings or figures of a whole run."""
+    """Whether a JSON value holds rows, as opposed to settings or figures of a run."""
     read = rows(value, where, is_row)
     if read != [value] or is_row(set(value)):
         return True

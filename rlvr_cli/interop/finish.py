@@ -67,7 +67,7 @@ def read(value: Any) -> str | None:
 def column(values: Any, name: str, place: Callable[[int], str]) -> pa.Array:
     """The reasons of N completions as text; an error that names the first one that is no reason.
 
-    `place` says in words where the value of an index stands.
+    `place` says in words where the value of an index is.
     """
     if isinstance(values, pa.Array):
         encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()

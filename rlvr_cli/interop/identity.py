@@ -61,7 +61,7 @@ class Prompts:
         return next(key for key, known in self._codes.items() if known == code)
 
     def are_shared(self) -> bool:
-        """Whether sources have ids in common that stand for the same prompts in each.
+        """Whether sources have ids in common that belong to the same prompts in each.
 
         They do if all that is said of those agrees, and the text or the gold is said of each.
         """

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rlvr_cli.config import Columns
 from rlvr_cli.errors import DataError
 
-Place = Callable[[int], str]  # where the value of this index stands, in the words of an error
+Place = Callable[[int], str]  # where the value of this index is, in the words of an error
 
 TRUE, RIGHT, WRONG, MINUS, GRADED = "true/false", "1", "0", "-1", "graded"
 _WORDS = {

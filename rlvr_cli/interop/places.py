@@ -1,4 +1,4 @@
-"""What a path stands for: a file, the files of a folder or of a pattern, several of them, stdin."""
+"""What a path means: a file, the files of a folder or of a pattern, several of them, stdin."""
 
 import functools
 import glob
@@ -15,18 +15,18 @@ from rlvr_cli.runtime import stdin
 from rlvr_cli.runtime.several import Several
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", inspect_zip.SUFFIX)
-_RESULTS = "eval_results.json"  # of EvalPlus, whose samples lie beside
+_RESULTS = "eval_results.json"  # of EvalPlus, whose samples are next to it
 
 
 def stem(path: Path) -> str:
-    """A name for what a path stands for, as prompts without a source get it."""
+    """A name for the source that a path means, as prompts without a source get it."""
     if isinstance(path, Several):
         return "+".join(dict.fromkeys(map(stem, path.paths)))
     return stdin.NAME if path == stdin.DASH else path.name.partition(".")[0]
 
 
 def files(path: Path, is_row: IsRow = lambda names: False) -> list[Path]:
-    """The files that a path stands for; what lies in a folder beside its rows is left out.
+    """The files that a path means; files of a folder without rows are left out.
 
     An error for a file that is named twice, for a link to nothing, and for files that are not read.
     """
@@ -73,7 +73,7 @@ def _of_each(paths: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
     for path in paths:
         if (path / "_manifest.json").exists():
             raise UsageError(
-                f"`{path}` is a directory of rlvr, beside other sources",
+                f"`{path}` is a directory of rlvr, among other sources",
                 "name one such directory alone, or set several side by side with `rlvr compare`",
             )
     listed = [file for path in paths for file in _files(path, is_row)]
@@ -129,7 +129,7 @@ def with_rows(
 
 
 def _strangers(known: Sequence[Path], is_row: IsRow) -> set[Path]:
-    """What lies beside the rows: settings, figures of a run, and samples whose results are there.
+    """The files without rows: settings, figures of a run, and samples whose results exist.
 
     None where nothing else would be left.
     """
@@ -161,11 +161,11 @@ def _judged_in(results: Path) -> list[Path]:
 
 def _holds_rows(path: Path, is_row: IsRow) -> bool:
     stat = path.stat()
-    return _found_rows(path, stat.st_size, stat.st_mtime_ns, is_row)
+    return _file_holds_rows(path, stat.st_size, stat.st_mtime_ns, is_row)
 
 
 @functools.lru_cache(maxsize=1024)
-def _found_rows(path: Path, size: int, changed: int, is_row: IsRow) -> bool:
+def _file_holds_rows(path: Path, size: int, changed: int, is_row: IsRow) -> bool:
     """Whether a JSON file holds rows; what cannot be read is left to its reader."""
     if opened.head(path, 64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
         return True

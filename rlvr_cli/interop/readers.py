@@ -98,7 +98,7 @@ def _jsonl(
 
 
 def _is_incomplete(line: str) -> bool:
-    """Whether a line of JSON goes on in the next one."""
+    """Whether a line of JSON continues in the next one."""
     try:
         json.loads(line)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The log-probs of a completion's tokens, as servers and trainers store them beside its text."""
+"""The log-probs of a completion's tokens, as servers and trainers store them with its text."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Sampled:
 def read(row: dict[str, Any], number: int = 0, of: int = 1) -> Sampled | None:
     """Those of completion `number` of the `of` that a row holds; None where it has none.
 
-    A ValueError where a list stands there that holds something else. A number or a flag is none
+    A ValueError where the list holds something else. A number or a flag is none
     (a sum, or what a request asked for), and so is an empty list.
     """
     for name in _LOGPROBS:

@@ -40,7 +40,7 @@ def images(prompt: Any) -> list[list[str]]:
 
 
 def placeholder(sha256: str) -> str:
-    """What stands for a stored image in the text of a turn."""
+    """The placeholder of a stored image in the text of a turn."""
     return f"[image {sha256[:12]}]"
 
 
@@ -81,7 +81,7 @@ def _message(message: dict[str, Any]) -> str:
 
 
 def _place(value: Any) -> str:
-    """Where a part that is no text lies; of one in the message itself, nothing."""
+    """Where a part that is no text is stored; of one in the message itself, nothing."""
     url = value.get("url") if isinstance(value, dict) else value
     return f" {url}" if isinstance(url, str) and not url.startswith("data:") else ""
 

@@ -123,7 +123,7 @@ class Encoder:
     ) -> list[int]:
         """The token ids of a prompt that is too long, cut at the left end to at most `room`.
 
-        What is cut of a chat is the question: the template, images and other turns stay whole.
+        What is cut of a chat is the question: the template, images and other turns stay complete.
         """
         prompt = shapes.stored(messages, name)
         token_ids = self._tokens(name, prompt, images, raw=raw)
@@ -183,7 +183,7 @@ class Encoder:
         except Exception as error:  # a processor may raise anything, and refuses images so
             raise DataError(
                 f"the policy's processor refuses prompt `{name}`: {first_line(error)}",
-                "its text may spell a token that stands for an image, or the chat template may "
+                "its text may spell a token that represents an image, or the chat template may "
                 "have no place for images: name another with --template",
             ) from error
 

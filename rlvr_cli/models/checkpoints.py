@@ -5,7 +5,7 @@
                                   those of a large model as adamw-00001-of-00007.safetensors
     update/_weights                                what is kept of it longer: weights alone
 
-Version 0.1.0 has the moments beside the weights, in `trainer.safetensors`.
+Version 0.1.0 has the moments next to the weights, in `trainer.safetensors`.
 """
 
 import os

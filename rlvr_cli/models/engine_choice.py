@@ -47,7 +47,7 @@ def choose(config: Any, kind: str, *, divides: bool = False) -> tuple[str, str]:
     """The engine for a model of a transformers configuration, and why it is not `graph`.
 
     `kind` is that of the device, cuda or cpu; `divides` says that the trainer divides the weights
-    among processes, so that there is no whole model to sample from.
+    among processes, so that there is no complete model to sample from.
     """
     if kind != "cuda":
         return "transformers", ""

@@ -1,6 +1,6 @@
 """sha256 of large files: several at a time, and remembered by what a change would change.
 
-What is remembered lies in the user's cache, one small file a path. Without it, or where it says
+What is remembered is in the user's cache, one small file a path. Without it, or where it says
 nothing that can be believed, the file is read again. What this process wrote it has in memory.
 """
 

@@ -168,7 +168,7 @@ def with_text(content: Any, wanted: str) -> Any:
     """The content with another text; images stay where they are.
 
     What is put around the text goes before its first part and behind its last. A text that is cut
-    loses what stands first. Any other stands behind the images.
+    loses what comes first. Any other comes after the images.
     """
     if not isinstance(content, list):
         return wanted

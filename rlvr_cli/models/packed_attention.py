@@ -1,4 +1,4 @@
-"""Causal attention within rows that lie one behind the other, without padding between them.
+"""Causal attention within rows that follow one another in memory, without padding between them.
 
 FlashAttention's forward and backward pass as torch has them; the backward pass adds up in one
 order, so that equal rows have equal gradients to the bit.

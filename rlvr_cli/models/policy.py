@@ -61,7 +61,7 @@ class Policy:
     def digest(self) -> str:
         """sha256 over the names and contents of the files that define the policy.
 
-        Of adapters also over their base's recorded digest, wherever that base lies.
+        Of adapters also over their base's recorded digest, wherever that base is.
         """
         if self.identity:
             return self.identity
@@ -126,7 +126,7 @@ def resolve(name: str) -> Policy:
     """The policy of a name.
 
     That is `builtin` or `builtin-vl`, a model's directory or hub name, a train-step directory, or a
-    run, which stands for its newest checkpoint.
+    run, which means its newest checkpoint.
     """
     if name in BUILTINS:
         return Policy(BUILTINS[name], name)
@@ -163,7 +163,7 @@ def served_before(identity: str) -> Policy | None:
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name stands for a model of a hub: there is no such path, and it looks like one."""
+    """Whether a name is that of a model on a hub: no such path exists, and it looks like one."""
     return name.count("/") == 1 and not name.startswith((".", "/")) and not Path(name).exists()
 
 

@@ -1,6 +1,6 @@
 """What transformers loads of a directory, a GGUF file or a hub name: never code of the model's own.
 
-A model's `config.json` may name code in two ways: an `auto_map` of Python files beside it, which
+A model's `config.json` may name code in two ways: an `auto_map` of Python files next to it, which
 transformers offers to run, and attention or experts as a kernel of the hub, which it downloads and
 imports. The first is never run, and the second is refused. Weights are safetensors, GGUF, or
 pickles of which torch reads tensors alone (`weights_only`).

@@ -1,7 +1,7 @@
 """Stop strings: the one rule for where a completion ends, for every engine.
 
 A completion ends with the token that completes a stop string in its text; special tokens are part
-of that text. Its tokens stay as they were sampled, with their log-probs, so what stands in that
+of that text. Its tokens stay as they were sampled, with their log-probs, so what is in that
 last token behind the string is still among the tokens: it is left out of the text alone.
 """
 
@@ -103,7 +103,7 @@ class StopScan:
         self._tokens: dict[Any, list[int]] = {}
 
     def add(self, row: Any, last: list[int], count: int) -> int | None:
-        """The number of tokens after which a row ends; None if it goes on.
+        """The number of tokens after which a row ends; None if it continues.
 
         It has `count` tokens by now, and `last` ends with those that are new.
         """

@@ -67,7 +67,7 @@ def saving() -> Iterator[Save]:
 
 
 def read(folder: Path) -> dict[str, Tensor]:
-    """The tensors of all safetensors files that lie in a folder, on the host."""
+    """The tensors of all safetensors files in a folder, on the host."""
     tensors: dict[str, Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):
         tensors |= load_file(path)
@@ -75,7 +75,7 @@ def read(folder: Path) -> dict[str, Tensor]:
 
 
 def write_split(save: Save, tensors: dict[str, Tensor], place: Path) -> None:
-    """Writes `place`, or `STEM-00001-of-0000N` beside it where its tensors are larger."""
+    """Writes `place`, or `STEM-00001-of-0000N` next to it where its tensors are larger."""
     split = split_torch_state_dict_into_shards(
         tensors,
         filename_pattern=place.stem + "{suffix}" + place.suffix,

@@ -1,6 +1,6 @@
 """Which files hold a model's weights: those of its folder that loaders read, and no others.
 
-A loader takes the names in `*.index.json` as paths from the folder, and those of adapters beside a
+A loader takes the names in `*.index.json` as paths from the folder, and those of adapters next to a
 model as its base. What such a name reaches outside the folder is no part of the policy, so it is
 refused. Files that are links are read as what they link to, as in a cache of the hub.
 """
@@ -19,7 +19,7 @@ _CONFIG, _BASE, _ADAPTERS = "config.json", "base.json", "adapter_config.json"
 def in_subfolders(folder: Path) -> list[str]:
     """The names of the weights that indexes name in folders of the folder, sorted.
 
-    DataError where an index names a file outside, or a model has adapters of another one beside it.
+    DataError where an index names a file outside, or adapters of another model are next to it.
     """
     both = all((folder / name).exists() for name in (_CONFIG, _ADAPTERS))
     if both and not (folder / _BASE).exists():

@@ -53,7 +53,7 @@ class Figure:
         self._context.__exit__(*details)
 
     def place(self, x: float, y: float) -> tuple[int, int]:
-        """Where a point of the axes lies, in thousandths of the figure from its left and top."""
+        """The place of a point of the axes, in thousandths of the figure from its left and top."""
         right, up = self._figure.transFigure.inverted().transform(
             self.axes.transData.transform((x, y))
         )

@@ -24,7 +24,7 @@ MOST_WRONG = 4
 
 @dataclass(frozen=True)
 class AnswerExample:
-    """One completion that stands for all of its group."""
+    """One completion that represents all of its group."""
 
     text: Text
     count: int
@@ -42,7 +42,7 @@ class SubjectAnswers:
     clusters: list[AnswerExample]
     more_clusters: int
     wrong: list[AnswerExample]
-    more_wrong: int  # wrong completions that none of `wrong` stands for
+    more_wrong: int  # wrong completions that none of `wrong` represents
 
 
 @dataclass

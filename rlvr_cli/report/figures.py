@@ -53,7 +53,7 @@ class Stack:
 class Plot:
     """An SVG, and what it says at each x, places in thousandths of its width and height.
 
-    `heads` and `x` are what the places are called and where they lie; each of `series` has its
+    `heads` and `x` are the names and the coordinates of the places; each of `series` has its
     name, colour, and by place its height (None without a dot) and its value in words.
     """
 

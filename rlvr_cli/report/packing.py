@@ -44,7 +44,7 @@ class Packed:
 class Packing:
     """All rows with their completions in about `most_bytes`: longer texts lose their middle.
 
-    Threads deflate while other work goes on, until `done`.
+    Threads deflate while other work continues, until `done`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Packing:
             self._packed.append(self._pool.submit(deflated, "[" + ",\n".join(block) + "]"))
 
     def done(self) -> Packed:
-        """The blocks; where they turn out too large, they are made again of shorter texts."""
+        """The blocks; if they turn out too large, they are made again from shorter texts."""
         while True:
             blocks = [future.result() for future in self._packed]
             size = sum(map(len, blocks))

@@ -89,7 +89,7 @@ def read(
 def _cluster(
     rows: ScoredRows, columns: dict[str, pa.ChunkedArray], verdict_N: np.ndarray, threshold: float
 ) -> None:
-    """Clusters the right completions of each prompt in a part; a prompt lies in one part."""
+    """Clusters the right completions of each prompt in a part; a prompt is in one part."""
     right = np.flatnonzero(verdict_N == RIGHT)
     texts: dict[str, list[str]] = {}
     prompt_ids = columns["prompt_id"].take(right).to_pylist()

@@ -43,7 +43,7 @@ class Setter:
         self.allowed += characters
 
     def text(self, text: str, most: int) -> Text:
-        """The text, cut in its middle to `most` characters: the answer stands at the end."""
+        """The text, cut in its middle to `most` characters: the answer is at the end."""
         if len(text) > most:
             tail = most // 3
             head, tail_text = shown(text[: most - tail]), shown(text[len(text) - tail :])

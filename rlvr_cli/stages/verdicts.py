@@ -72,7 +72,7 @@ class Judge:
 
     def _question(self, row: dict[str, Any], gold: Gold, part: Part) -> Question:
         text = row["completion"]
-        if not part.reads_whole:
+        if not part.reads_thoughts:
             is_open = thoughts.opens(gold.prefilled, self._markers)
             text = thoughts.answer_of(text, self._markers, is_open=is_open)
         finished = row["finish_reason"] != "length"

@@ -1,4 +1,4 @@
-"""Completions that other tools stored, for reading as they lie there, without an import.
+"""Completions that other tools stored, for reading in place, without an import.
 
 The files are read once, from start to end. What is read so far can be shown meanwhile: small
 columns stay in memory, texts wait in a `Spill`.
@@ -246,7 +246,7 @@ class _Store:
 
 
 def _named(value: Any) -> str:
-    """What stands for a value that JSON has not: of bytes, as of an image, size and digest."""
+    """The text for a value that JSON lacks: of bytes, as of an image, size and digest."""
     if isinstance(value, bytes):
         return f"{plural.size(len(value))}, {hashlib.sha256(value).hexdigest()[:12]}"
     return str(value)

@@ -144,14 +144,14 @@ def text(detail: Detail, pieces: list[str] | None, scale: str | None) -> Styled:
     spoken = [("prompt", "(not known here)")] if detail.turns is None else detail.turns
     for role, content in spoken:
         styled.add(f"── {_visible(role)} ──\n", DIM)
-        styled.add(_whole(content) + "\n\n")
+        styled.add(_stripped(content) + "\n\n")
     if detail.images:
         styled.add("── images ──\n", DIM)
         styled.add("".join(f"{pictures.line(image)}\n" for image in detail.images) + "\n")
     styled.add("── completion ──\n", DIM)
     if scale is None or pieces is None:
         nothing = "(not known)" if detail.completion is None else "(nothing)"
-        styled.add(_whole(detail.completion or nothing), None if detail.completion else DIM)
+        styled.add(_stripped(detail.completion or nothing), None if detail.completion else DIM)
     else:
         _add_coloured(styled, detail, pieces, scale)
     others = detail.others
@@ -184,14 +184,14 @@ def places(where: str, text: str) -> list[tuple[int, int]]:
 
 
 def legend(scale: str) -> Text:
-    """The colours of a scale and what they stand for."""
+    """The colours of a scale and what they mean."""
     line = Text(f"{scale}: ", no_wrap=True, end="")
     for name, colour in SCALES[scale][1]:
         line.append(f" {name} ", f"#000000 on {colour}" if colour else "").append(" ")
     return line
 
 
-def _whole(text: str) -> str:
+def _stripped(text: str) -> str:
     """A text to be shown, without the middle of a very long one."""
     if len(text) <= MOST_TEXT:
         return _visible(text)

@@ -16,7 +16,7 @@ ROWS_PER_PIECE = 256
 class Spill:
     """Columns of text, written once and read piece by piece, also while more are written.
 
-    The file lies in the folder for temporary files and has no name: it is gone with the process.
+    The file is in the folder for temporary files and has no name: it is gone with the process.
     """
 
     def __init__(self, *names: str) -> None:

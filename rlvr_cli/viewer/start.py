@@ -91,7 +91,7 @@ class Side:
     def move(self, by: int) -> bool:
         """Opens another evaluation of the run; False if there is none."""
         if not self.is_foreign:
-            self.folders = folders_of(self.path)  # a run that goes on has new ones
+            self.folders = folders_of(self.path)  # a run that continues has new ones
         if not 0 <= self.at + by < len(self.folders):
             return False
         self._read(self.at + by)

@@ -109,7 +109,7 @@ def test_another_directory_than_scores_is_refused(refused, chain):
         ("grpo+lk", "did you mean `kl`?"),
         ("grpo+", "there are"),
         ("grpo+kl+kl:beta=1", "names a modifier twice"),
-        ("grpo:clip_low=1.5", "clip_low must lie within 0 and 1"),
+        ("grpo:clip_low=1.5", "clip_low must be from 0 to 1"),
         ("quatro+dual-clip", "bounds a clipped ratio, this objective has none"),
         ("is-correction", "unknown objective"),
         ("apo+is-correction+is-correction:kind=icepop", "names a modifier twice"),

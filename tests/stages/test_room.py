@@ -37,10 +37,10 @@ def test_of_a_run_the_newest_and_the_best_and_the_one_that_is_written_are_counte
     chosen = config.RunConfig(train=RunOptions(keep=2, keep_weights=3, eval_every=5))
     needs = room.of_run(chosen, BUILTIN)
     assert needs.complete == 4
-    assert needs.most(1) == needs.checkpoint
-    assert needs.most(4) == 4 * needs.checkpoint
-    assert needs.most(6) == 4 * needs.checkpoint + 2 * needs.weights
-    assert needs.most(99) == 4 * needs.checkpoint + 4 * needs.weights
+    assert needs.peak(1) == needs.checkpoint
+    assert needs.peak(4) == 4 * needs.checkpoint
+    assert needs.peak(6) == 4 * needs.checkpoint + 2 * needs.weights
+    assert needs.peak(99) == 4 * needs.checkpoint + 4 * needs.weights
     with_memory = room.of_run(chosen, BUILTIN, BUILTIN)
     assert with_memory.checkpoint == 2 * needs.checkpoint and with_memory.weights == needs.weights
 
@@ -49,7 +49,7 @@ def test_the_policies_that_samplers_read_are_counted_while_the_next_is_written()
     chosen = config.RunConfig(train=RunOptions(steps=9, ahead=2, keep=1, eval_every=0))
     alone, needs = (room.of_run(chosen, BUILTIN, publishes=p) for p in (False, True))
     assert (alone.published, needs.published) == (0, 4)
-    assert needs.most(1) - alone.most(1) == 4 * needs.weights
+    assert needs.peak(1) - alone.peak(1) == 4 * needs.weights
     short = dataclasses.replace(chosen, train=RunOptions(steps=2, ahead=2))
     assert room.of_run(short, BUILTIN, publishes=True).published == 1  # the last step has none
 

@@ -28,9 +28,9 @@ def build(*, share: float = 2e-4, low: float = 1.0, high: float = 5.0, seed: int
     as they are. `seed` is that of the draw.
     """
     if not 0 < share <= 1:
-        raise ValueError("share must lie above 0 and at most at 1")
+        raise ValueError("share must be above 0 and at most 1")
     if not low < high:
-        raise ValueError("low must lie below high")
+        raise ValueError("low must be below high")
 
     def rule(tokens: Tokens) -> Tensor:
         covariance_K = ranking.covariance(tokens)

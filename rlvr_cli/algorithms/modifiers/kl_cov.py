@@ -30,7 +30,7 @@ def build(*, share: float = 2e-4, beta: float = 1.0) -> Modifier:
     `grpo:clip_low=1,clip_high=inf,aggregation=token-mean+kl-cov`.
     """
     if not 0 < share <= 1:
-        raise ValueError("share must lie above 0 and at most at 1")
+        raise ValueError("share must be above 0 and at most 1")
     if not 0 <= beta < math.inf:
         raise ValueError("beta must be at 0 or above, and finite")
 

@@ -32,10 +32,10 @@ def build(
         k2  (log w_t)^2 / 2, at most above
         k3  w_t - 1 - log w_t, at most above
 
-    A `below` of 0 is `above`. Bounds are in nats. `over=token` drops tokens; else whole completions
-    are dropped, by the mean of their tokens, the sum, or any token (max). `by=k1,over=mean` bounds
-    the geometric mean of w_t. Counts and penalties stay as they are; `is-correction` beside it
-    weighs what is left.
+    A `below` of 0 is `above`. Bounds are in nats. `over=token` drops tokens; otherwise a completion
+    is dropped, by the mean of its tokens, the sum, or any token (max). `by=k1,over=mean` bounds the
+    geometric mean of w_t. Counts and penalties stay as they are; `is-correction` added to it weighs
+    what is left.
     """
     if not 0 < above < math.inf:
         raise ValueError("above must be above 0, and finite")

@@ -25,7 +25,7 @@ def build(*, share: float = 0.2) -> Modifier:
     Counts and penalties stay as they are. (arXiv:2506.01939, sec. 5)
     """
     if not 0 < share <= 1:
-        raise ValueError("share must lie above 0 and at most at 1")
+        raise ValueError("share must be above 0 and at most 1")
 
     def rule(tokens: Tokens) -> Tensor:
         return ranking.upper_quantile(tokens.stored["entropy"], share=share)

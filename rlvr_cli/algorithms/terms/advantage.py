@@ -44,7 +44,7 @@ def batch_norm(
     eps: float = 1e-6,
     ddof: int = 1,
 ) -> Tensor:
-    """Reward minus the group's mean, over one standard deviation of the whole batch.
+    """Reward minus the group's mean, over one standard deviation of the batch.
 
     A_i = (R_i - mean_j R_j) / (s + eps),  s of all rewards or of all R_i - mean_j R_j
 

@@ -1,4 +1,4 @@
-"""Which tokens of a whole rollout batch are chosen by their rank. Shapes: K tokens. Float64.
+"""Which tokens of a rollout batch are chosen by their rank. Shapes: K tokens. Float64.
 
 A choice is 1 for a token and 0 for the others. It is made once, before the first update.
 """
@@ -46,7 +46,7 @@ def covariance(tokens: Tokens) -> Tensor:
 def drawn_within(value_K: Tensor, *, low: float, high: float, share: float, seed: int) -> Tensor:
     """So large a share of all tokens, drawn from those with low <= value <= high; one at least.
 
-    Where fewer lie there, all of them.
+    Where there are fewer, all of them.
     """
     within_M = ((value_K >= low) & (value_K <= high)).nonzero()[:, 0]
     order_M = torch.randperm(len(within_M), generator=torch.Generator().manual_seed(seed))

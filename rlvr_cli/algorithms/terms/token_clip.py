@@ -23,7 +23,7 @@ def objective(
 ) -> Objective:
     """min(r_t A, clip(r_t, 1 - low, 1 + high) A) under an estimator and a weight."""
     if not (0 <= low <= 1 and high >= 0):
-        raise ValueError("clip_low must lie within 0 and 1, clip_high at 0 or above")
+        raise ValueError("clip_low must be from 0 to 1, clip_high 0 or above")
     return Objective(
         advantage=advantage,
         log_ratio=lambda batch: ratio.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
@@ -43,7 +43,7 @@ def of_completions(
     low: float,
     high: float,
 ) -> Objective:
-    """The same clip of a completion's ratio, whose log stands at each of its tokens.
+    """The same clip of a completion's ratio, whose log is given at each of its tokens.
 
     `log_ratio` makes it of log-probs, old log-probs and the mask, [B, T] each.
     """

@@ -100,7 +100,7 @@ _SCALINGS = (_rounded, _wide, _above_one)  # of Llama and Qwen, of OLMo, of Gemm
 
 
 class Invariant:
-    """The layers of a model that kernels of fixed order compute, found once."""
+    """The layers of a model that kernels of fixed order compute, identified once."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

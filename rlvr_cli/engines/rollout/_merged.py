@@ -34,7 +34,7 @@ def groups_of(model: Any) -> list[Group]:
 
     Afterwards the layers' parameters are parts of their group's, so that neither is there twice
     and an update of the one is one of the other. Parameters that are parts of another tensor
-    already, as DeepSpeed's are, stay there: they are a group where they lie one below the other.
+    already, as DeepSpeed's are, stay there: they are a group where they are stacked in memory.
     """
     groups = []
     for layer in compiled_layers.layers_of(model):
@@ -64,7 +64,7 @@ def _placed(layers: list[torch.nn.Linear]) -> bool:
 
 @torch.no_grad()
 def _stacked(parts: list[Tensor]) -> Tensor:
-    """The parts one below the other, which are moved there unless they lie so."""
+    """The parts stacked in one tensor; they are moved there unless they are already."""
     if _adjoin(parts):
         first, rows = parts[0], sum(map(len, parts))
         return first.detach().as_strided((rows, *first.shape[1:]), first.stride())
@@ -95,7 +95,7 @@ class _Member(torch.nn.Linear):
     index: int
 
     def forward(self, input: Tensor) -> Tensor:
-        """Computes for the whole group unless another layer of it has, for the same input."""
+        """Computes for all of the group unless another layer of it has, for the same input."""
         group = self.group
         if group.input is not input:
             joint = group.product(input, group.weight, group.bias)

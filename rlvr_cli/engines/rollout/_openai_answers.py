@@ -143,7 +143,7 @@ def _check_prompt(answer: Any, first: dict[str, Any], request: Request, host: st
 
 
 def _listed_ids(logprobs: dict[str, Any], content: list[dict[str, Any]]) -> list[int]:
-    """The ids beside the log-probs; none where there are only texts of tokens."""
+    """The ids next to the log-probs; none where there are only texts of tokens."""
     if isinstance(logprobs.get("token_ids"), list):
         return list(logprobs["token_ids"])
     if content and all("id" in entry for entry in content):
@@ -174,7 +174,7 @@ def spoken(answer: Any, sampling: SamplingParams, host: str) -> Completion:
 
 
 def _said(message: dict[str, Any], why: str | None) -> str:
-    """The text of a message: a refusal is one too, thoughts stand in <think> before it."""
+    """The text of a message: a refusal is one too, thoughts are in <think> before it."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))

@@ -61,7 +61,7 @@ def check_adapters(policy: Policy, *, has_gpu: bool) -> None:
         )
     if lora.adapts_parameters(policy.path):
         raise UsageError(
-            f"`{policy.path}` adapts experts, and vLLM does not read them as they lie there",
+            f"`{policy.path}` adapts experts, and vLLM does not read them as they are stored there",
             "sample with --engine transformers, or merge them with `rlvr convert`",
         )
 

@@ -263,7 +263,7 @@ class OpenAIEngine:
         return completion
 
     def _check_ids(self, token_ids: list[int], text: str, host: str) -> None:
-        """An error if ids are not the policy's, or stand for another text than the server's."""
+        """An error if ids are not the policy's, or decode to another text than the server's."""
         strange = [token for token in token_ids if not 0 <= token < self._vocabulary]
         decoded = checks.letters(self._tokenizer.decode(token_ids, skip_special_tokens=False))
         said = checks.letters(text)

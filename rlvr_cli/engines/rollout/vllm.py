@@ -87,7 +87,7 @@ def build(
 class VLLMEngine:
     """A policy in vLLM, with weights of its own.
 
-    Beside a trainer's `loaded` policy it starts without weights: `sync_weights` loads those, and
+    Next to a trainer's `loaded` policy it starts without weights: `sync_weights` loads those, and
     `sleep` frees its memory until the next sync. With a `lora_rank` the policy's weights stay as
     they are, and adapters alone are synced.
     """
@@ -231,7 +231,7 @@ class VLLMEngine:
         )
 
     def sync_weights(self, trainer: TrainingEngine, policy: Policy) -> None:
-        """Loads the trainer's current weights; its adapters lie in `policy`."""
+        """Loads the trainer's current weights; its adapters are in `policy`."""
         slept = self._asleep and self._gpu
         if slept:
             device.free_unused()  # which the trainer's activations filled

@@ -63,7 +63,7 @@ def check(policy: Policy, settings: Settings) -> None:
     registry.build("rollout", settings.engine)
     if policy.base:
         raise UsageError(
-            f"`{policy.name}` holds adapters, and a server takes a whole model",
+            f"`{policy.name}` holds adapters, and a server takes a complete model",
             f"merge them with `rlvr convert {policy.name} --out DIR`, and serve that",
         )
     if settings.key_variable and not os.environ.get(settings.key_variable):
@@ -120,7 +120,7 @@ def watch(servers: list[subprocess.Popen[bytes]], urls: list[str]) -> None:
                 console.say(
                     f"serve: {url} ended with code {code}; {plural.of(len(left), 'server')} left"
                 )
-    raise UserError("no server is left", "its own words stand above; start them again")
+    raise UserError("no server is left", "its own messages are above; start them again")
 
 
 def _gpus(settings: Settings) -> list[str]:
@@ -190,7 +190,7 @@ def _wait(process: subprocess.Popen[bytes], url: str) -> None:
         if code is not None:
             raise UserError(
                 f"the server at {url} ended with code {code} before it was ready",
-                "its own words stand above; VLLM_LOGGING_LEVEL=INFO shows more of them",
+                "its own messages are above; VLLM_LOGGING_LEVEL=INFO shows more of them",
             )
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=60):
             return

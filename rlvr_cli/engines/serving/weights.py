@@ -100,7 +100,7 @@ def _asked(body: Any) -> Policy:
         raise DataError("the request names no policy", "send path and digest")
     policy = policies.resolve(str(body["path"]))
     if policy.base:
-        raise DataError(f"`{policy.path}` holds adapters", "send a whole model")
+        raise DataError(f"`{policy.path}` holds adapters", "send a complete model")
     if policy.digest != body["digest"]:
         raise DataError(
             f"`{policy.path}` has the digest {policy.digest}, not {body['digest']}",

@@ -27,7 +27,7 @@ def _require(model: Any, path: Path) -> None:
     """An error unless the model's weights are those of a directory, where they have a name there.
 
     Others are fused, divided or packed by then: norms, and mostly embeddings and down projections,
-    are as they lie. vLLM has answered with the weights that it had before.
+    are as in the files. vLLM has answered with the weights that it had before.
     """
     from safetensors import safe_open
 
@@ -46,4 +46,4 @@ def _require(model: Any, path: Path) -> None:
                 if not held.cpu().equal(stored.to(held.dtype)):
                     raise ValueError(f"`{name}` is not what {file} holds after it was loaded")
     if not compared:
-        raise ValueError("no weight is as it lies in the files, so that none can be compared")
+        raise ValueError("no weight is stored as in the files, so that none can be compared")

@@ -35,7 +35,7 @@ class Characters:
 
 def lowered(texts: Sequence[str]) -> Characters:
     """What `Characters` has of texts; half a surrogate pair is a symbol, and two halves that meet
-    are the character that they stand for."""
+    are the character that they represent."""
     if all(map(str.isascii, texts)):
         nothing = np.zeros(0, dtype=np.int64)
         return Characters(*_ascii(_joined(texts).encode()), nothing, nothing, _ends(texts))

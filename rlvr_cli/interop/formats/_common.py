@@ -42,7 +42,7 @@ def images(group: Row) -> list[Row]:
 
 
 def with_places(prompt: Any, name: str) -> Any:
-    """A prompt with `<image>` in its texts where an image stands; an error if a text has one."""
+    """A prompt with `<image>` in its texts where an image is; an error if a text has one."""
     if not isinstance(prompt, list):
         return prompt
     if any(PLACE in part["text"] for part in _parts(prompt) if part["type"] == "text"):

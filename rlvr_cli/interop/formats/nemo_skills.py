@@ -16,7 +16,7 @@ _SEED = re.compile(r"-rs(\d+)")
 
 
 def recognises(names: set[str]) -> bool:
-    """`generation` with another of its columns, or a verdict beside the tokens' number."""
+    """`generation` with another of its columns, or a verdict next to the tokens' number."""
     judged = bool(set(_VERDICTS) & names) and bool(_OWN & names)
     return ("generation" in names and bool(_OWN & names)) or (
         judged and "num_generated_tokens" in names

@@ -72,5 +72,5 @@ def _trace(trace: Row, environment: Any) -> Row:
 
 
 def _before(nodes: list[Row]) -> int:
-    """How many messages stand before the model's first."""
+    """How many messages come before the model's first."""
     return next((at for at, node in enumerate(nodes) if node.get("sampled")), len(nodes))

@@ -59,7 +59,7 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 def write(groups: Iterable[Row]) -> Iterator[Row]:
     """One prompt a row, as verl's data sets and its evaluation have them.
 
-    Images are in `images`, and `<image>` stands at their places in the text.
+    Images are in `images`, and `<image>` is at their places in the text.
     """
     for group in groups:
         yield {

@@ -13,7 +13,7 @@ Bounds = tuple[float, float]
 def verdict(returned: Any, bounds: Bounds) -> Verdict:
     """The verdict of one completion.
 
-    A reward is a bool, a number, an array or tensor of one element, or stands in a dict under
+    A reward is a bool, a number, an array or tensor of one element, or is in a dict under
     `reward` or `score` (with `correct` or `acc`, `extracted` or `pred`), or is the `score` of an
     object, as open-instruct returns.
     """

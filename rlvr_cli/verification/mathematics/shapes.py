@@ -99,7 +99,7 @@ _AROUND = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\langle": r"\rangle", "
 
 
 def without_brackets(text: str) -> tuple[str, str]:
-    """What is within the brackets around a whole text, and the opening one; empty for none."""
+    """The text within brackets that enclose all of it, and the opening one; empty for none."""
     for opening, closing in _AROUND.items():
         if not (text.startswith(opening) and text.endswith(closing)):
             continue

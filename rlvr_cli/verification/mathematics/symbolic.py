@@ -15,7 +15,7 @@ _TEXT = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{[^{}]*[a-zA-Z]{2,}[^{}]*\
 _SPACED = re.compile(r"[0-9] [0-9]|(?<![\^_0-9.{])[0-9]+\s*\\[dtc]?frac\s*\{?[0-9]+\}?\s*\{?[0-9]")
 
 
-# Of these math-verify drops what tells two texts apart.
+# Of these math-verify drops what distinguishes two texts.
 _OPAQUE = re.compile(
     r"\\(?:partial|nabla|land|lor|wedge|vee|lnot|neg|mod|pmod|approx|sim)(?![a-zA-Z])"
 )
@@ -32,7 +32,7 @@ def _is_closed(text: str) -> bool:
 
 @functools.lru_cache(maxsize=2048)
 def parsed(text: str) -> Any:
-    """The expression that math-verify reads in the whole of a text; None if it reads none."""
+    """The expression that math-verify reads in the full text; None if it reads none."""
     from latex2sympy2_extended.math_normalization import NormalizationConfig
     from math_verify import LatexExtractionConfig, parse
 

@@ -32,7 +32,7 @@ _KNOWN_BEHIND = re.compile(
     r"(?P<quantity>.*(?:[0-9})\]]|(?<![a-zA-Z])pi))\s+"
     r"(?P<unit>[a-zA-Z][a-zA-Z /]*(?:\^\s*\{?-?[0-9]\}?)?)"
 )
-# Words that are part of an expression or sentence, behind which no unit stands.
+# Words that are part of an expression or sentence, after which there is no unit.
 _NO_UNIT = frozenset(
     [
         "e",

@@ -125,7 +125,7 @@ class Exact:
                 raise Undefined("a complex root")
             return -self.root(-value, degree)
         result = Fraction(
-            _whole_root(value.numerator, degree), _whole_root(value.denominator, degree)
+            _integer_root(value.numerator, degree), _integer_root(value.denominator, degree)
         )
         if result**degree != value:
             raise Undefined("an irrational root")
@@ -138,7 +138,7 @@ class Exact:
         return Fraction(math.factorial(number))
 
 
-def _whole_root(value: int, degree: int) -> int:
+def _integer_root(value: int, degree: int) -> int:
     if degree == 2 or value < 2:
         return math.isqrt(value)
     if degree > value.bit_length():

@@ -91,7 +91,9 @@ def _boxes(text: str) -> list[_Box]:
             boxes.append(_Box(token.start(), token.end(), token[2]))
         elif mark == "}" and opened:
             start, content = opened.pop()
-            if start >= 0 and (not boxes or boxes[-1].start < start):  # else it lies around that
+            if start >= 0 and (
+                not boxes or boxes[-1].start < start
+            ):  # otherwise it encloses that one
                 boxes.append(_Box(start, token.end(), text[content : token.start()]))
     return boxes
 

@@ -17,7 +17,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Script:
-    """What stands on stdin, and what a script must then write on stdout.
+    """The input on stdin, and what a script must then write to stdout.
 
     `checker` is Python that defines `check(input, output, expected)`, which judges instead.
     """
@@ -31,7 +31,7 @@ class Script:
 class Calls:
     """The arguments of each call, by place or by name, and what it must return.
 
-    `is_wrapped` says that each result stands in a list of one, as in APPS; that has numbers as
+    `is_wrapped` says that each result is in a list of one, as in APPS; that has numbers as
     the keys of its dicts, which JSON writes as text.
     """
 

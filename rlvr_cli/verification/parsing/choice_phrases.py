@@ -1,6 +1,6 @@
 """Phrases with which a text says, doubts or takes back what it chooses.
 
-In these patterns a space stands for a space or a tab.
+In these patterns a space means a space or a tab.
 """
 
 import re
@@ -45,7 +45,7 @@ IS = _compile(rf"""
 (?:not [^\s.]{{1,5}}?,? but (?:rather )?)?
 (?P<article>(?:the|la|le|el|die|der|[ao](?= (?:letra|opção|alternativa))|l['’]) ?)?
 (?:(?:{_NAMES}|one)\b {{0,3}}[:#]? {{0,3}})?""")
-"""What stands between that and the answer."""
+"""What may be between that and the answer."""
 
 NEXT = _compile(r"""[*_`"')\]:]{0,4} {0,3}\n\s{0,3}|[*_`]{0,4} {1,3}(?:is )?""")
 """The same without a verb or colon, as in a headline."""
@@ -64,7 +64,7 @@ VOID = _compile(r"""
 (?:think|say|claim|believe|argue|assume|guess)s?)\b|n['’]t\b|不|非)
 [\s,]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
 |only|necessarily|think|believe|say|sure|certain|clear|agree)\s+)*\Z""")
-"""What stands before a phrase that claims nothing."""
+"""What comes before a phrase that claims nothing."""
 
 VOID_CONCLUSION = _compile(r"\b(?:if|whether|anything|everything|all|none|nothing|any)[\s,]*\Z")
 

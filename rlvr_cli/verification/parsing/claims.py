@@ -91,7 +91,7 @@ def _contradiction(one: Claim, other: Claim) -> Claim:
 def _strong(text: str, reader: Reader) -> Iterator[Claim]:
     for match in _last_of(_BOX, text):
         inside = _braced(text, match.end())
-        if inside is not None and (named := reader.whole(inside)):
+        if inside is not None and (named := reader.read_all(inside)):
             yield Claim(match.start(), match.end() + len(inside) + 1, named.place, named.reason)
     for match in _last_of(_TAG, text):
         inside = match[2] or match[3] or match[4] or ""
@@ -104,8 +104,8 @@ def _strong(text: str, reader: Reader) -> Iterator[Claim]:
 
 
 def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool = True) -> Claim:
-    """What stands where only an answer should: if it is none, that counts too."""
-    named = reader.whole(re.sub(r"\\n|[\"']", " ", inside) if match.re is _JSON else inside)
+    """The content of a place for the answer alone: if it is no answer, that counts too."""
+    named = reader.read_all(re.sub(r"\\n|[\"']", " ", inside) if match.re is _JSON else inside)
     if named is None:
         for head in _last_of(choice_phrases.HEAD, inside):
             if claim := _introduced(inside, head, reader):
@@ -135,7 +135,7 @@ def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
 
 
 def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Named | None:
-    """What stands behind "answer" without a verb or a colon: "Answer (B)", or on the next line."""
+    """What follows "answer" without a verb or a colon: "Answer (B)", or on the next line."""
     after = choice_phrases.NEXT.match(text, head.end())
     if choice_phrases.ASKED.search(before) or not (after or choice_phrases.CHOSEN.match(head[0])):
         return None
@@ -182,7 +182,7 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     is_bare = len(phrase[1]) == len(phrase[2])
     if is_bare and (phrase[2].islower() or phrase[2].isdigit()):
         return None
-    named = reader.whole(phrase[1])
+    named = reader.read_all(phrase[1])
     if named is None or named.place is None:
         return None
     return Claim(start + phrase.start(1), match.end(), named.place)
@@ -191,11 +191,11 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
 def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
     """The first and the last line, where they are an option and the text lists no others.
 
-    With its text an option may be one of a list; beside a strong claim only a label counts.
+    With its text an option may be one of a list; next to a strong claim only a label counts.
     """
     first, last = text.partition("\n")[0], text.rpartition("\n")[2]
     for line, start in ((first, 0), (last, len(text) - len(last))):
-        named = reader.whole(line, is_marked=False) if len(line) <= SPAN else None
+        named = reader.read_all(line, is_marked=False) if len(line) <= SPAN else None
         if named is None or (named.place is None and "\n" in text):
             continue
         label = reader.labels.line.match(line)
@@ -226,7 +226,7 @@ def _last_of(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _braced(text: str, start: int) -> str | None:
-    """What stands in the braces that are open at `start`, if they close soon."""
+    """The content of the braces that are open at `start`, if they close soon."""
     depth = 1
     for mark in _BRACE.finditer(text, start, start + SPAN):
         depth += (mark[0] == "{") - (mark[0] == "}")

@@ -23,7 +23,7 @@ Check = Callable[..., bool]
 
 
 def word_pattern(word: str) -> re.Pattern[str]:
-    """A word or a phrase that stands alone, in any case."""
+    """A word or a phrase that is not part of another word, in any case."""
     return re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
 
 
@@ -167,7 +167,7 @@ detector of languages and is none of them."""
 
 
 def arguments(check: Check) -> dict[str, Any]:
-    """The arguments that a check takes beside the text, with their types."""
+    """The arguments that a check takes in addition to the text, with their types."""
     parameters = list(inspect.signature(check).parameters.values())[1:]
     return {parameter.name: parameter.annotation for parameter in parameters}
 

@@ -94,7 +94,7 @@ def _arguments(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(text: str) -> list[str]:
-    """What stands between `<tool_call>` and `</tool_call>`, of each pair."""
+    """The text between `<tool_call>` and `</tool_call>`, of each pair."""
     blocks, start = [], None
     for tag in _TAG.finditer(text):
         if tag[1] and start is not None:

@@ -26,9 +26,9 @@ _TOKEN = re.compile(
 
 
 def answer_of(completion: str, finished: bool) -> str | None:
-    r"""What stands in the last `<answer>` tags, else in the last `\\boxed{}`, else the whole text.
+    r"""The content of the last `<answer>` tags, else of the last `\\boxed{}`, else the full text.
 
-    None where a tag is not closed or the text was cut, or nothing stands there.
+    None where a tag is not closed or the text was cut, or the content is empty.
     """
     tagged = _TAGS.findall(completion)
     if tagged:

@@ -38,7 +38,7 @@ def _same(text: str, other: str) -> bool:
 
 
 def _repeat_phrase(text: str, phrase: str, small_n: int) -> bool:
-    """The phrase stands there so many times with one of its inner words replaced."""
+    """The phrase occurs so many times with one of its inner words replaced."""
     wanted, given = _words(phrase), _words(text)
     size, count = len(wanted), 0
     for start in range(len(given) - size + 1):

@@ -21,8 +21,8 @@ class NotJson(Exception):
 def candidate(text: str) -> str:
     """The part of a completion that is to be JSON.
 
-    The last `<answer>`; within it, or the whole, the last block that is fenced as `json`, else the
-    last that is fenced without a language, else all of it.
+    The last `<answer>`; within it, or the full text, the last block that is fenced as `json`, else
+    the last that is fenced without a language, else all of it.
     """
     if answers := _ANSWER.findall(text):
         text = answers[-1]

@@ -2,7 +2,7 @@
 
 Read are signs and digits of any script, thousands with commas, spaces, apostrophes or LaTeX's
 marks, fractions and mixed numbers, powers of ten, words such as "million", percentages, money, and
-known units. Digits that are part of a word are no number. Whatever else stands around digits (a
+known units. Digits that are part of a word are no number. Whatever else is around digits (a
 range, a date, a sum, `1,20`, `3x`) makes the last number unknown: an earlier one is not taken
 instead.
 """

@@ -1,6 +1,6 @@
-"""How a text names one option: by its label, alone or beside its text, or by its text alone.
+"""How a text names one option: by its label, alone or with its text, or by its text alone.
 
-Labels stand alone: they are no part of a word, a formula or an enumeration. What is also a word
+Labels are separate: they are no part of a word, a formula or an enumeration. What is also a word
 (the article "a", the pronoun "I", a number) counts only where a sentence or a bracket ends behind
 it. Each function looks at a few hundred characters at most.
 """
@@ -93,7 +93,7 @@ class Labels:
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
         self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
         self.line = re.compile(rf"^[ \t]*{OPEN}{label}({CLOSE}[.:,]?)", re.MULTILINE)
-        self.beside = re.compile(
+        self.with_text = re.compile(
             rf"{_NOUN}{OPEN}{label}(?:{CLOSE}[ \t]*[.:,](?!\d)|[)\]}}*]{{1,4}}"
             rf"|{CLOSE}[ \t]+[-–—→]+(?=[ \t])|{CLOSE}(?=[ \t](?:because|since|as)\b))"
             r"\**[ \t]*(?!(?:is|was|are|can|does|has|would|could|states|says)\b)(\S.*)"
@@ -105,8 +105,8 @@ class Labels:
         )
         named = rf"((?i:(?:option|choice|answer|letter|选项)[ \t]?)?{OPEN}{label}{CLOSE}"
         self.called = [
-            re.compile(rf"(?:^|[\s,;:(—*]){named}{beside})$")
-            for beside in ("", r"[ \t]\([^()\n]{0,80}\)", r"[.):][ \t][^\n.;:?]{0,60}")
+            re.compile(rf"(?:^|[\s,;:(—*]){named}{text})$")
+            for text in ("", r"[ \t]\([^()\n]{0,80}\)", r"[.):][ \t][^\n.;:?]{0,60}")
         ]
         self.joined = re.compile(
             rf"(?:\b(?:or|and|nor|neither|either|both)|[/&]|{label}{CLOSE},)[ \t]*$"
@@ -121,7 +121,7 @@ class Reader:
         self.labels = _labels(options.labels)
         self._texts = _unique([_folded(text) for text in options.texts])
 
-    def whole(self, text: str, *, is_marked: bool = True) -> Named | None:
+    def read_all(self, text: str, *, is_marked: bool = True) -> Named | None:
         """What a text names that should be one answer and no more, as the content of a box.
 
         Of a text that nothing marks as an answer, `is_marked` False, less is believed.
@@ -136,10 +136,10 @@ class Reader:
             return None
         if several := self._several(text, 0):
             return several
-        if beside := self.labels.beside.fullmatch(text):
-            labelled = self._with_text(beside[1], beside[2], beside.end(), may_be_initial=True)
-            is_own = labelled.place is not None and self._says(beside[2], labelled.place)
-            if not is_own and (_FORMULA.match(beside[2]) or self.labels.listed.search(beside[2])):
+        if both := self.labels.with_text.fullmatch(text):
+            labelled = self._with_text(both[1], both[2], both.end(), may_be_initial=True)
+            is_own = labelled.place is not None and self._says(both[2], labelled.place)
+            if not is_own and (_FORMULA.match(both[2]) or self.labels.listed.search(both[2])):
                 return Named(None, len(text), "it names several options, or a formula")
             return labelled
         named = self._behind_text(text, 0)
@@ -152,7 +152,7 @@ class Reader:
         line = text[start : start + SPAN].partition("\n")[0]
         if by_text := self._stated(line):
             return Named(by_text[0], start + by_text[1])
-        if match is None or not self._stands_alone(text, match, is_strict):
+        if match is None or not self._is_separate(text, match, is_strict):
             return self._behind_text(line, start)
         if several := self._several(text, start):
             return several
@@ -167,7 +167,7 @@ class Reader:
             may_be_initial=is_initial,
         )
 
-    def _stands_alone(self, text: str, match: re.Match[str], is_strict: bool) -> bool:
+    def _is_separate(self, text: str, match: re.Match[str], is_strict: bool) -> bool:
         """Whether the label is one, and what follows does not make it something else."""
         opening, label, closing = match.groups()
         rest = text[match.end() : match.end() + SPAN]
@@ -221,7 +221,7 @@ class Reader:
         is_bare: bool = False,
         may_be_initial: bool = False,
     ) -> Named:
-        """A label beside a text: contradictory where the text is that of another option."""
+        """A label with a text: contradictory if the text is that of another option."""
         said = [self._texts.get(_folded(text[:stop])) for stop in _ends(text)]
         claimed = next((place for place in reversed(said) if place is not None), None)
         named = self._option(label, end, is_bare=is_bare and claimed is None)
@@ -278,7 +278,7 @@ def reader(options: Options) -> Reader:
 
 
 def _in_other_scripts(names: dict[str, int]) -> dict[str, int]:
-    """Letters of other alphabets that can stand for only one of A to D."""
+    """Letters of other alphabets that can mean only one of A to D."""
     return {other: names[name] for other, name in _OTHER_SCRIPTS.items() if name in names}
 
 

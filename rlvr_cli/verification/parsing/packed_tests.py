@@ -80,7 +80,7 @@ def _value(pickled: bytes) -> Any:
 
 
 def _fill(stack: list[Any], name: str, marks: list[int]) -> None:
-    """Adds what lies behind the mark, or the last item or pair, to the list or dict before it."""
+    """Adds what follows the mark, or the last item or pair, to the list or dict before it."""
     start = marks.pop() if name.endswith("S") else len(stack) - (1 if name == "APPEND" else 2)
     items = stack[start:]
     del stack[start:]

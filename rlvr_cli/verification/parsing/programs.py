@@ -1,7 +1,7 @@
 """The Python program of a completion: which of its blocks, or which part of a text without any.
 
 What `read` returns is Python, or what was meant as such. Where several blocks may be the program
-or parts of it they are kept apart by `BETWEEN`, until `chosen` is told what is asked for.
+or parts of it they are kept apart by `BETWEEN`, until `chosen` gets the function that is asked for.
 """
 
 import itertools
@@ -36,7 +36,7 @@ _FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)
 def read(completion: str, is_finished: bool = True) -> str | None:
     """The program, or the blocks that may be it; None where there is no code.
 
-    A text without a fence that goes on with a prompt's code is the program as it is.
+    A text without a fence that continues a prompt's code is the program as it is.
     """
     fenced = fences.blocks(completion)
     if fenced and (head := _continued(completion)):
@@ -52,7 +52,7 @@ def read(completion: str, is_finished: bool = True) -> str | None:
 def chosen(text: str, wanted: Iterable[str], *, is_script: bool) -> str:
     """The program of what `read` returned: the blocks that define `wanted`, or the script.
 
-    The last block counts, with those that it builds on. One that only calls what a whole program
+    The last block counts, with those that it builds on. One that only calls what a complete program
     defines is left out.
     """
     parts = text.split(BETWEEN)
@@ -82,7 +82,7 @@ def _bounded(parts: list[str]) -> str | None:
 
 
 def _continued(completion: str) -> str | None:
-    """What stands before a bare first fence, where that is code: the prompt opened the block."""
+    """The text before a bare first fence, if that is code: the prompt opened the block."""
     lines = completion.split("\n")
     for number, line in enumerate(lines):
         if line.lstrip().startswith(("```", "~~~")):
@@ -124,7 +124,7 @@ def _parts(fenced: list[Block]) -> list[str]:
 def _readable(blocks: list[Block]) -> list[str]:
     """Without blocks that are no Python, unless they are what was meant last.
 
-    One that goes on where another ends, as the body of its function, is joined with that.
+    One that continues where another ends, as the body of its function, is joined with that.
     """
     if len(blocks) == 1:
         return [blocks[0].text]

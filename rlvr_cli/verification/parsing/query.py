@@ -1,6 +1,6 @@
 """SQL as text: the query that a completion gives, its statements, and what ORDER BY it has.
 
-A query stands in a tag (`<answer>`, `<sql>`), in JSON, in the last fenced block that begins as one,
+A query is in a tag (`<answer>`, `<sql>`), in JSON, in the last fenced block that begins as one,
 in inline code, on lines of its own, or it is the completion. What follows it (prose, results, a
 second question) is left out.
 """
@@ -107,7 +107,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _inside(text: str, opened: re.Match[str], end: int) -> str:
-    """What a block holds, with what stands beside its opening mark if that is no attribute."""
+    """The content of a block, with the text after its opening mark if that is no attribute."""
     rest = opened[3] if _START.match(opened[3]) else ""
     content = rest + text[opened.end() : end]
     return content.partition(opened[1])[0]  # a mark that ends its last line
@@ -139,7 +139,7 @@ def _loose(text: str) -> str | None:
 def _statement(text: str) -> str:
     """The statement that a text begins with, and others that follow in the same paragraph.
 
-    It ends with a semicolon, or with the line behind which no clause goes on.
+    It ends with a semicolon, or with the line after which no clause continues.
     """
     depth, end, seen = 0, len(text), False
     for token in _TOKEN.finditer(text):
@@ -180,7 +180,7 @@ def statements(text: str) -> list[str]:
 
 
 def is_ordered(query: str) -> bool:
-    """Whether ORDER BY stands outside all parentheses, strings and comments."""
+    """Whether ORDER BY is outside all parentheses, strings and comments."""
     depth, before = 0, ""
     for token in _TOKEN.findall(query):
         word = token.upper()

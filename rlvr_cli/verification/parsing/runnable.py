@@ -1,4 +1,4 @@
-"""The program that is run: what was read of a completion, behind what it goes on with.
+"""The program that is run: the code of a completion, after the code that it continues.
 
 And the tests that call it, where a gold has arguments and results.
 """
@@ -39,7 +39,7 @@ def program_of(
 ) -> tuple[str, str | None]:
     """The program, and the name at its top of the function that is tested.
 
-    A program that goes on with the prompt goes after it. One that defines the function itself goes
+    A program that continues the prompt is put after it. One that defines the function itself goes
     after the imports and helpers above it in the prompt. A method is given a name at the top.
     """
     if isinstance(gold, Script):

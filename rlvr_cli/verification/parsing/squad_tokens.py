@@ -53,6 +53,6 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def _is_type(text: str, at: int) -> bool:
-    """Whether one letter, or `ab`, stands alone before a minus, as in the blood type `O-`."""
+    """Whether one letter, or `ab`, is alone before a minus, as in the blood type `O-`."""
     word = re.search(r"\w{1,3}$", text[max(0, at - 3) : at])
     return word is not None and (len(word[0]) == 1 or word[0] == "ab")

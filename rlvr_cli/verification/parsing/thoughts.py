@@ -5,7 +5,7 @@ Markers are written in one of three ways:
     <think>...</think>   thoughts begin and end so; a text without either is an answer
     </think>             the answer begins after the last of these; a text without one has none,
                          as where the chat template opens the thoughts
-    none                 the whole text is the answer
+    none                 the full text is the answer
 """
 
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ def of(program: str) -> str:
 
 
 def before(program: str, lines: str) -> str:
-    """A program with lines before it, but behind what must stand first."""
+    """A program with lines before it, but after those that must be first."""
     if not lines:
         return program
     if "__future__" not in program:

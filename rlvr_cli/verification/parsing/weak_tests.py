@@ -97,7 +97,7 @@ def _is_known(module: str) -> bool:
 def counted(text: str, entry: str | None, seconds: float | None, *, counts: bool) -> str:
     """Tests in pieces that pass or fail on their own, each within its own limit of time.
 
-    A statement at the top that asserts or calls is a piece, with what stands above it; so is each
+    A statement at the top that asserts or calls is a piece, with what is above it; so is each
     of `check(candidate)`, with `entry` as the candidate. Other tests are as they are.
     """
     body = fences.parsed(text).body

@@ -27,7 +27,7 @@ def reached() -> dict[str, float]:
 def test(seconds: float | None) -> Iterator[None]:
     """One test, which may take so many seconds of the clock, or any number where that is None.
 
-    Where tests are counted the others go on behind one that fails.
+    Where tests are counted, the others continue after one that fails.
     """
     try:
         with limited(seconds):

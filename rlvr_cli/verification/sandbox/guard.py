@@ -1,7 +1,7 @@
 """Keeps text that a program returned from being executed where the tests are.
 
 A gold such as `assert eval(candidate()) == 24` would let the program decide its own verdict: what
-runs beside the tests can report whatever it likes. So the process of the tests executes the tests,
+runs with the tests can report whatever it likes. So the process of the tests executes the tests,
 the modules that they import, and nothing else. It runs inside the sandbox and imports the standard
 library alone.
 """
@@ -40,7 +40,7 @@ def prepare(folders: list[str]) -> None:
 def arm() -> None:
     """From now on this process executes the tests and trusted modules; there is no way back.
 
-    What refuses is an audit hook of the interpreter: it hears of each execution before it begins.
+    An audit hook of the interpreter refuses them: it is called before each execution.
     """
     trusted = tuple(_TRUSTED)
 

@@ -71,7 +71,7 @@ def run(
 ) -> dict[str, Any]:
     """What came of a program: `passed` with a `reason`, or a `status` of a fault.
 
-    `packages` are what it may import beside the standard library.
+    `packages` are what it may import in addition to the standard library.
     """
     if kind != KINDS[-1] and not seccomp.is_known():
         return {"status": "error", "reason": _no_filter()}

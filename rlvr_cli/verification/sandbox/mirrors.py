@@ -1,4 +1,4 @@
-"""What stands in one process for an object or a class of the other.
+"""Proxies in one process for objects and classes of the other.
 
 A mirror asks the other process for each attribute and operator. Its class mirrors the object's
 class with its bases, so that `isinstance`, `except` and operators work as they would there. It runs

@@ -143,7 +143,7 @@ class Peer:
         finally:
             self._reading -= 1
 
-    def _node(self, encoder: values.Encoder, value: Any, whole: bool) -> list[Any]:
+    def _node(self, encoder: values.Encoder, value: Any, by_value: bool) -> list[Any]:
         """The node of what is no plain data: its number, and what the other side must know."""
         if isinstance(value, type):
             return self._class_node(encoder, value)
@@ -156,7 +156,7 @@ class Peer:
             return ["function", *place]
         own = ["yours", ref] if is_mirror else [self._ref(value), encoder.item(type(value))]
         if base is not None and base not in _EXACT:
-            return encoder.container(value, whole, own)
+            return encoder.container(value, by_value, own)
         if is_mirror:
             return own
         if isinstance(value, BaseException):
@@ -230,21 +230,21 @@ class Peer:
 
     def _mirror_class(self, decoder: values.Decoder, kind: Any) -> type:
         """The class for an object of the other side."""
-        kind_read = decoder.value(kind)
-        if isinstance(kind_read, MirrorType):
-            return kind_read
+        type_read = decoder.value(kind)
+        if isinstance(type_read, MirrorType):
+            return type_read
         if (
-            not isinstance(kind_read, type)
-            or shared.plain_base(kind_read)
-            or kind_read in (object, type)
+            not isinstance(type_read, type)
+            or shared.plain_base(type_read)
+            or type_read in (object, type)
         ):
             raise ValueError("no class of the other side")
-        if kind_read not in self._built_in:  # such as `zip`, which both have
-            names = [name for name in vars(kind_read) if name in mirrors.FORWARDED]
-            self._built_in[kind_read] = mirrors.make_class(
-                self, kind_read.__name__, [], names, is_hashable=True, stands_for=kind_read
+        if type_read not in self._built_in:  # such as `zip`, which both have
+            names = [name for name in vars(type_read) if name in mirrors.FORWARDED]
+            self._built_in[type_read] = mirrors.make_class(
+                self, type_read.__name__, [], names, is_hashable=True, stands_for=type_read
             )
-        return self._built_in[kind_read]
+        return self._built_in[type_read]
 
     def _read_container(self, decoder: values.Decoder, base: type, ref: Any, kind: Any) -> Any:
         """One that a class of its own derives from built-in data; it is filled later."""

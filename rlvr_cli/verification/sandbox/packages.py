@@ -24,15 +24,15 @@ class Packages:
 def find(names: tuple[str, ...]) -> Packages:
     """The distributions of these names, and what they depend on; ValueError if one is missing.
 
-    `auto` stands for those that programs for contests import, as far as they are installed. They
+    `auto` means those that programs for contests import, as far as they are installed. They
     are not imported beforehand: most programs need none.
     """
-    usual = [name for name in _USUAL if AUTO in names and _is_whole(name)]
+    usual = [name for name in _USUAL if AUTO in names and _is_installed(name)]
     named = tuple(name for name in names if name != AUTO)
     return replace(_find((*named, *usual)), modules=_find(named).modules)
 
 
-def _is_whole(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     """Whether a distribution is installed with all that it needs."""
     with contextlib.suppress(ValueError):
         return bool(_find((name,)))

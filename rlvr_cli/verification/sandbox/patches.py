@@ -23,7 +23,7 @@ def share_patches(side: TestsSide, modules: set[str]) -> None:
         from unittest import mock
 
         _share_mock(side, mock._patch)
-    pytest_shim.HEARING.append(lambda *what: _tell(side, *what))
+    pytest_shim.LISTENERS.append(lambda *what: _send_patch(side, *what))
     if "random" in modules:
         import random
 
@@ -39,18 +39,18 @@ def share_patches(side: TestsSide, modules: set[str]) -> None:
 def share_environment(side: TestsSide, words: Words) -> None:
     """Has `sys.argv` and `os.environ` reach the program as tests leave them.
 
-    And has tests hear of its warnings and log records, where they expect any.
+    Also sends its warnings and log records to the tests, where they expect any.
     """
     if words.sets_environment:
         sent = [list(sys.argv), dict(os.environ)]
 
-        def tell() -> None:
+        def send() -> None:
             now = [list(sys.argv), dict(os.environ)]
             if now != sent:
                 sent[:] = now
                 side.ask("environment", *now)
 
-        side.before_asking.append(tell)
+        side.before_asking.append(send)
     if words.expects_reports:
 
         def begin() -> None:
@@ -65,19 +65,19 @@ def _share_mock(side: TestsSide, patch: Any) -> None:
 
     def entering(self: Any) -> Any:
         entered = enter(self)
-        _tell(side, self.target, self.attribute)
+        _send_patch(side, self.target, self.attribute)
         return entered
 
     def leaving(self: Any, *error: Any) -> Any:
         owner, name = self.target, self.attribute
         result = leave(self, *error)
-        _tell(side, owner, name, True)
+        _send_patch(side, owner, name, True)
         return result
 
     patch.__enter__, patch.__exit__ = entering, leaving
 
 
-def _tell(side: TestsSide, owner: Any, name: str, is_first: bool = False) -> None:
+def _send_patch(side: TestsSide, owner: Any, name: str, is_first: bool = False) -> None:
     """Gives a name in the program's process its new value, or its first one again."""
     if _is_shared(owner, name) and is_first:
         side.ask("unpatch", owner.__name__, name)

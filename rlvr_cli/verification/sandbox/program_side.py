@@ -145,7 +145,7 @@ class ProgramSide(objects.Peer):
         os.environ.update(variables)
 
     def on_report(self) -> None:
-        """Has the tests hear of warnings and log records, which they expect."""
+        """Sends warnings and log records to the tests, which expect them."""
         from rlvr_cli.verification.sandbox import reports
 
         reports.send(self._report)

@@ -248,8 +248,8 @@ class _Output(tuple[str, str]):
 
 
 _ABSENT = object()
-# What hears of each name that `monkeypatch` replaces, and of whether it has its first value again.
-HEARING: list[Callable[[Any, str, bool], None]] = []
+# Called for each name that `monkeypatch` replaces, and whether it has its first value again.
+LISTENERS: list[Callable[[Any, str, bool], None]] = []
 
 
 class MonkeyPatch:
@@ -274,8 +274,8 @@ class MonkeyPatch:
             delattr(target, name)
         else:
             setattr(target, name, value)
-            for hear in HEARING:
-                hear(target, name, is_first)
+            for notify in LISTENERS:
+                notify(target, name, is_first)
 
     def setitem(self, mapping: Any, key: Any, value: Any) -> None:
         before = mapping.get(key, _ABSENT)

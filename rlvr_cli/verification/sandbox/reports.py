@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-def send(tell: Callable[..., None]) -> None:
-    """In the program's process: tells of each; the tests' own filters and levels decide."""
+def send(report: Callable[..., None]) -> None:
+    """In the program's process: reports each; the tests' own filters and levels decide."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            tell("logged", record.name, record.levelno, record.getMessage())
+            report("logged", record.name, record.levelno, record.getMessage())
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if not issubclass(category, ResourceWarning):
-            tell("warned", message)
+            report("warned", message)
 
     warnings.simplefilter("always")
     warnings.showwarning = show

@@ -1,4 +1,4 @@
-"""Where tests find the program: by its names, as a module, and as what stands on both sides.
+"""Where tests find the program: by its names, as a module, and as objects that exist on both sides.
 
 It runs inside the sandbox and imports the standard library alone.
 """

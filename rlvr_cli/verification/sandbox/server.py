@@ -103,7 +103,7 @@ def _next(control: socket.socket) -> list[int]:
 
 
 def _run(setup: dict[str, Any], control: socket.socket, descriptors: list[int]) -> int:
-    """Runs a program until the process of its tests ends, or it is told to kill it."""
+    """Runs a program until the process of its tests ends, or a message says to kill it."""
     pid = os.fork()
     if not pid:
         try:

@@ -51,7 +51,7 @@ class TestsSide(objects.Peer):
         self.last_error: BaseException | None = None  # that the program raised
         self.ended: BaseException | None = None  # how the conversation did
         self.scope: dict[str, Any] = {}
-        self.before_asking: list[Callable[[], None]] = []  # what the program has to hear first
+        self.before_asking: list[Callable[[], None]] = []  # what must be sent to the program first
         self._passed: list[Any] = []  # the arguments of the calls that are under way
 
     def ask(self, *request: Any) -> Any:
@@ -60,8 +60,8 @@ class TestsSide(objects.Peer):
         if request[0] not in _PREPARING:
             self.was_called = True
             self._define_missing()
-            for tell in [*self.before_asking]:
-                tell()
+            for send in [*self.before_asking]:
+                send()
         self._passed.append(request[2] if request[0] == "call" else ())
         try:
             return super().ask(*request)

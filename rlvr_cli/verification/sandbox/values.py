@@ -61,15 +61,15 @@ class Encoder:
         """
         unused = self._shared.unused() if is_settled else []
         for key in self._shared.changed() if is_settled else []:
-            self._place(self._shared.get(key), whole=True)
+            self._place(self._shared.get(key), by_value=True)
         self._is_given = self._is_result
         item = [self._place(root)]
         self.nodes[item[0]] = ["tuple", self.items(root)]
         while self._todo:
-            place, value, whole, is_given = self._todo.pop()
+            place, value, by_value, is_given = self._todo.pop()
             if self.nodes[place] is None:
                 self._is_given = is_given and self._is_only_here(value)
-                self.nodes[place] = self._node(value, whole)
+                self.nodes[place] = self._node(value, by_value)
         return {"nodes": self.nodes, "root": item, "gone": self._shared.drop_unused(unused)}
 
     def item(self, value: Any) -> Any:
@@ -92,22 +92,22 @@ class Encoder:
             return values
         return [self.item(value) for value in values]
 
-    def _place(self, value: Any, whole: bool = False) -> int:
+    def _place(self, value: Any, by_value: bool = False) -> int:
         place = self._places.get(id(value))
         if place is None:
             place = self._places[id(value)] = len(self.nodes)
             self._held.append(value)
             self.nodes.append(None)
-            self._todo.append((place, value, whole, self._is_given))
+            self._todo.append((place, value, by_value, self._is_given))
         return place
 
     def _is_only_here(self, value: Any) -> bool:
         return sys.getrefcount(value) <= _ONLY_HERE
 
-    def _node(self, value: Any, whole: bool) -> list[Any]:
+    def _node(self, value: Any, by_value: bool) -> list[Any]:
         kind = type(value)
         if kind in TAGS:
-            return self.container(value, whole, None)
+            return self.container(value, by_value, None)
         if kind is tuple:
             return ["tuple", self.items(value)]
         if kind is frozenset:
@@ -123,15 +123,15 @@ class Encoder:
                 return ["constant", name]
         if record := records.of(value):
             return ["record", record[0], self.items(record[1])]
-        return self._name(self, value, whole)
+        return self._name(self, value, by_value)
 
-    def container(self, value: Any, whole: bool, own: Any) -> list[Any]:
+    def container(self, value: Any, by_value: bool, own: Any) -> list[Any]:
         """A container: its key, and what it holds unless the other side has that.
 
         One without a key is the other side's alone from then on.
         """
         key, base = self._shared.key_of(value), plain_base(type(value)) or list
-        if key is not None and not whole:
+        if key is not None and not by_value:
             return ["same", key]
         if key is None and self._is_given and own is None:
             node: list[Any] = [TAGS[base], None, self.items(contents(value, base)), own]
@@ -173,7 +173,7 @@ class Decoder:
         is_late: Callable[[list[Any]], Iterable[Any]],
     ) -> None:
         self._shared = shared
-        self._named = named  # what a node stands for that is no plain data
+        self._named = named  # the value of a node that is no plain data
         self._parts_of = is_late  # the items that such a node needs first
         self._values: dict[int, Any] = {}
         self._nodes: list[Any] = []
@@ -204,7 +204,7 @@ class Decoder:
         return [self.value(item) for item in items]
 
     def value(self, item: Any) -> Any:
-        """What an item stands for; its node must have been read."""
+        """The value of an item; its node must have been read."""
         if isinstance(item, list):
             return self._values[item[0]]
         if isinstance(item, dict):

@@ -45,7 +45,7 @@ def classes(
     completions does not count. Each is compared with the first of each class before it, as its
     gold, until one is equal: where a verifier's equality is not transitive, the more frequent
     answer decides. That is at most answers times classes comparisons a prompt, and each pair once.
-    `on_done` hears of the answers that have their class.
+    `on_done` is called with the number of answers that got their class.
     """
     result = Classes([dict(counts) if len(counts) < 2 else {} for counts in votes])
     on_done(sum(map(len, result.votes)))

@@ -107,7 +107,7 @@ def of_spec(spec: str, *, named_by: str = "") -> Joined | PerValue | None:
 
 
 def per_value(text: str) -> PerValue | None:
-    """The rewards by value that a reward's text stands for; None of one for all."""
+    """The rewards by value that a reward's text means; None of one for all."""
     pieces = grammar.pieces(text)
     specs = [spec for spec in pieces if grammar.read(spec).name.rpartition("*")[2].strip() == BY]
     if not specs:

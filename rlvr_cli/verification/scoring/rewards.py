@@ -30,7 +30,7 @@ class Part:
     spec: str
     name: str
     verifier: Verifier | Isolated | GroupVerifier | Remote
-    reads_whole: bool  # whether it is given what a model thought, too
+    reads_thoughts: bool  # whether it is given what a model thought, too
     term: int = 0
     how: How | None = None  # how it is joined to the other parts of its term
     place: int | None = None  # of its gold among those of the prompt, where each part has one
@@ -64,9 +64,9 @@ def build(text: str, *, named_by: str = "") -> tuple[Part, ...]:
             same = short_names.count(name)
             named = f"{name}-{same}" if same > 1 else name
             verifier = _built(spec, named_by)
-            reads_all = _reads_whole(spec, named_by)
+            reads_thoughts = _reads_thoughts(spec, named_by)
             gold = place if places else None
-            parts.append(Part(weight, spec, named, verifier, reads_all, term, how, gold))
+            parts.append(Part(weight, spec, named, verifier, reads_thoughts, term, how, gold))
     return tuple(parts)
 
 
@@ -81,7 +81,7 @@ def _built(spec: str, named_by: str) -> Verifier | Isolated | GroupVerifier | Re
     return verifier
 
 
-def _reads_whole(spec: str, named_by: str) -> bool:
+def _reads_thoughts(spec: str, named_by: str) -> bool:
     """What a verifier's file says as its `WHOLE_TEXT`; by default those of the user's own do."""
     is_own = grammar.read(spec).name in registry.names(_FOLDER)
     module = registry.module(_FOLDER, spec, named_by=named_by)
@@ -187,7 +187,7 @@ def _pinned(spec: str) -> str:
 
 
 def origins(text: str) -> dict[str, str]:
-    """What a reward is made of beside rlvr, each with its version or the digest of its content.
+    """The parts of a reward that are not rlvr's, each with its version or content digest.
 
     Files and packages of verifiers that are not rlvr's own, and files that options name.
     """
@@ -229,11 +229,11 @@ def _parse(text: str, named_by: str = "", stored: str | None = None) -> list[tup
         if number < len(begun):
             stored_weight, before = begun[number]
             weight = stored_weight if f"{weight:g}" == _spelled(stored_weight) else weight
-        parsed.append((weight, _whole(spec, before, named_by)))
+        parsed.append((weight, _canonical_term(spec, before, named_by)))
     return parsed
 
 
-def _whole(spec: str, stored: str | None, named_by: str) -> str:
+def _canonical_term(spec: str, stored: str | None, named_by: str) -> str:
     """A term in its canonical spelling; of `all`, `any` and `by` what they hold, too."""
     joined = joins.of_spec(spec, named_by=named_by)
     if joined is None:

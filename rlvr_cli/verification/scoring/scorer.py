@@ -60,7 +60,7 @@ class Scorer:
         self.used: dict[str, Counter[str]] = {}
         """What the questions to each service took, as in tokens, by its verifier's spec."""
         self.reported: set[str] = set()
-        """The specs of verifiers whose first failure was told."""
+        """The specs of verifiers whose first failure was reported."""
         self._environment = environment
         self._pool: Pool | None = None
         self._imports: set[str] = set()
@@ -99,7 +99,7 @@ class Scorer:
     def verdicts(
         self, questions: Sequence[Question], on_done: Callable[[int], None] = lambda count: None
     ) -> list[Verdict]:
-        """The verdict on each question, in order; `on_done` hears of every few that have one."""
+        """The verdict on each question, in order; `on_done` is called as some get one."""
         verdicts: list[Verdict | None] = [None] * len(questions)
         waiting: dict[bytes, list[int]] = {}
         tasks: dict[bytes, Task] = {}

@@ -39,7 +39,7 @@ def files(folder: str) -> dict[str, Path]:
 
 @functools.cache
 def suite(path: Path) -> tuple[Path, ...]:
-    """The databases of a test suite: those beside a database in the folder of its name."""
+    """The databases of a test suite: those with a database in the folder of its name."""
     if path.parent.name != path.stem:
         return (path,)
     return tuple(p for p in sorted(path.parent.iterdir()) if p.suffix in SUFFIXES and p.is_file())

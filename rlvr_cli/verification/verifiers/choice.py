@@ -40,7 +40,7 @@ def build(*, options: int = 0, labels: tuple[str, ...] = ()) -> Verifier:
         reader = letters.reader(known)
         gold = known.names.get(answer.strip().casefold())
         if gold is None:
-            named = reader.whole(answer)
+            named = reader.read_all(answer)
             gold, reason = (named.place, named.reason) if named else (None, "")
         if gold is None:
             return Verdict("bad_gold", reason=(reason or f"it is none of {known}")[:200])

@@ -47,13 +47,13 @@ def build(
     calls with what they return, or inputs and outputs of a script. `extra` may name the function
     as `entry_point`, else it is the last that the prompt begins. The program is the last of the
     completion's blocks of Python, with those that it builds on, or else the completion; it goes
-    after the prompt where it goes on with it.
+    after the prompt where it continues it.
 
     `credit=share` pays the share of the tests that pass. `tolerance` is how much a decimal may
     differ, times its size where that is above 1; `lines=strict` compares outputs line by line.
     `imports` says which programs have the usual imports before them: `auto` those of LeetCode's
     style. `packages` are installed ones that programs and tests may import, with what these need;
-    `auto` stands for networkx, numpy, scipy, sortedcontainers and sympy, where they are installed.
+    `auto` means networkx, numpy, scipy, sortedcontainers and sympy, where they are installed.
     `exceeding` says what a program is that takes more than `timeout_s` in all, `test_timeout_s` in
     one test (0: no such limit) or `memory_mib`: a fault without reward, or wrong.
     """

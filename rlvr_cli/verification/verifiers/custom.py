@@ -40,7 +40,7 @@ def build(
     called with all completions of a prompt; verl's
     `f(data_source, solution_str, ground_truth, extra_info)`; open-instruct's
     `f(tokenized_prediction, prediction, label, query)`. It may be `async def`.
-    Rewards lie from 0 to 1, unless `range` or a `REWARD_RANGE = (-1, 1)` of the file says
+    Rewards are from 0 to 1, unless `range` or a `REWARD_RANGE = (-1, 1)` of the file says
     otherwise; without a `correct` a completion is correct if it has the highest. `completions`
     says how TRL's functions get them; auto: as they are annotated, else as the prompt is stored.
     `sha256` refuses a file of other content.
@@ -93,7 +93,7 @@ def _group_verifier(
         form = calls.form_of(group, signature, completions)
         values = calls.call(function, signature, group, form)
         if signature.style == "verl" and isinstance(values, tuple) and values:
-            values = values[0]  # as verl takes it: the others are what its graders say beside
+            values = values[0]  # as verl takes it: the others are remarks of its graders
         if not is_batched:
             return [returned.verdict(values, bounds or own)]
         may_skip = signature.style == "trl"
@@ -120,7 +120,7 @@ def _load(path: str, source: bytes, function: str) -> tuple[Callable[..., Any], 
     module.__file__ = path
     sys.modules[module.__name__] = module  # dataclasses look there
     if (folder := str(Path(path).parent)) not in sys.path:
-        sys.path.append(folder)  # what lies beside the file can be imported, as where it is run
+        sys.path.append(folder)  # modules next to the file can be imported, as where it is run
     exec(compile(source, path, "exec"), vars(module))
     call = getattr(module, function, None)
     if not callable(call):

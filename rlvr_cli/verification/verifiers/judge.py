@@ -74,7 +74,7 @@ def build(
     leaves out temperature, seed or max_tokens. A completion that was cut is judged if `unfinished`.
 
     The key is that of the variable `key_variable`. Each request with its tries takes `timeout_s` at
-    most. Verdicts of other runs stand where the temperature is 0 and `remember` is not false.
+    most. Verdicts of other runs are reused where the temperature is 0 and `remember` is not false.
     """
     _check(model, url, scale, passing, body, in_flight, min(timeout_s, connect_s), retries)
     name = rubric or ("criterion" if rubric_column else "equal")

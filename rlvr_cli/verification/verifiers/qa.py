@@ -75,5 +75,5 @@ def f1(given: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def _contains(given: list[str], gold: list[str]) -> bool:
-    """Whether the gold's tokens stand in a row within those of the answer."""
+    """Whether the gold's tokens are consecutive within those of the answer."""
     return f" {' '.join(gold)} " in f" {' '.join(given)} "

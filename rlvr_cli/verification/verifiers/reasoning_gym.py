@@ -19,7 +19,7 @@ Entry = tuple[str, Any, dict[str, Any]]  # the generator's name, its data set, t
 def build(*, timeout_s: float = 10.0, memory_mib: int = 4096) -> Isolated:
     r"""The reward that `score_answer` of the prompt's generator gives, from 0 to 1; 1 is correct.
 
-    The answer is what stands in the last `<answer>` tags, else in the last `\\boxed{}`, else all
+    The answer is the content of the last `<answer>` tags, else in the last `\\boxed{}`, else all
     that follows the thoughts.
     """
     if timeout_s <= 0 or memory_mib <= 0:

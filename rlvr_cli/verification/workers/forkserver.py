@@ -51,9 +51,9 @@ def main(descriptor: int, imports: list[str], parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process, and what it forked, with its parent; what else is told to end it is not.
+    """Ends this process, and what it forked, with its parent; other signals to end are ignored.
 
-    A job is told as a whole at times, and a verifier that goes first would be a verdict.
+    A signal may reach all of a job, and a verifier that ends first would give a verdict.
     """
 
     def stop(*_: object) -> None:

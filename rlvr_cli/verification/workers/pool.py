@@ -63,7 +63,7 @@ class _Worker:
 class Pool:
     """Worker processes, started when the first task comes and ended by `close`.
 
-    A task's clock starts when its process takes it up, and stands still while that process is ready
+    A task's clock starts when its process takes it up, and stops while that process is ready
     to run but other work has the cores. On time-out the process is killed with its group and
     replaced; a process that dies costs the task that it was at, and no other.
     """
@@ -224,7 +224,7 @@ class Pool:
     def _allowed_s(self, worker: _Worker, task: Task) -> float:
         """The seconds of a task; more for the first of its verifier in a process, which loads it.
 
-        Once a process has loaded it, another that replaces it has not the whole of that time.
+        Once a process has loaded it, another that replaces it has less than that time.
         """
         first = task.limits.first_seconds
         if task.spec in worker.loaded:

@@ -47,9 +47,9 @@ def main(descriptor: int, server: int) -> NoReturn:
 
 
 def _leave_signals_to_the_command() -> None:
-    """Drops what a whole job is sent: a verifier that goes first would be a verdict.
+    """Ignores signals to all of a job: a verifier that ends first would give a verdict.
 
-    What a verifier starts is none the wiser.
+    Processes that a verifier starts receive them.
     """
     for number in signals.handled():
         signal.signal(number, lambda *_: None)
