@@ -1,4 +1,4 @@
-"""Benchmarks: one small TOML file each, of where the data lies and how its authors measure it.
+"""Benchmarks: one small TOML file each, of where the data is and how its authors measure it.
 
 The folder listing is the registry; a file of the user's own is named by its path.
 """
@@ -149,7 +149,7 @@ def _read(path: Path) -> Definition:
             raise UsageError(f"`{path}`: `{name}` is {value!r}", f'write it as {name} = "..."')
     if not data.get("hub") and not data.get("path"):
         raise UsageError(
-            f"`{path}` does not say where its data lies",
+            f"`{path}` does not say where its data is",
             'write under [data] either hub = "OWNER/NAME" or path = "rows.jsonl"',
         )
     known = {f.name: f for f in fields(config.RolloutOptions)}

@@ -69,7 +69,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Measured:
-    """Where the scores of a benchmark are, what they say, and whether anything had to be made."""
+    """The scores of a benchmark, their figures, and whether anything had to be made."""
 
     name: str
     folder: Path

@@ -1,4 +1,4 @@
-"""What benchmarks end with: the report, a summary beside it, the table, and what to try next."""
+"""What benchmarks end with: the report, a summary next to it, the table, and what to try next."""
 
 import shlex
 from pathlib import Path
@@ -38,7 +38,7 @@ def write(out: Path, measured: list[Measured]) -> dict[str, Any]:
 
 
 def say(out: Path, measured: list[Measured]) -> None:
-    """The table on stderr, and how these compare with another model's beside them."""
+    """The table on stderr, and the command that compares with another model's next to these."""
     err = console.stderr()
     if not err.is_terminal:
         err.width = max(err.width, _WIDTH)
@@ -63,4 +63,4 @@ def say(out: Path, measured: list[Measured]) -> None:
     if others:
         other = out.parent / others[0].relative_to(out.absolute().parent)
         words = ["rlvr", "compare", str(other), str(measured[0].folder / "scores")]
-        console.say(f"bench: beside another model: `{shlex.join(words)}`")
+        console.say(f"bench: compare with the other model: `{shlex.join(words)}`")

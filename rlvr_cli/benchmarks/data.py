@@ -16,7 +16,7 @@ from rlvr_cli.terminal import plural
 
 
 def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> dict[str, Path]:
-    """Where the user's copies lie, by the benchmark: `NAME=PATH`, or NAME or NAME.* in a folder."""
+    """The user's copies, by benchmark: `NAME=PATH`, or NAME or NAME.* in a folder."""
     paths: dict[str, Path] = {}
     names = [definition.name for definition in wanted]
     if folder is not None and not folder.is_dir():
@@ -131,7 +131,7 @@ def _how_to_get(definition: Definition) -> str:
 
 
 def _named(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The rows with ids and a source that are the same wherever the data lies."""
+    """The rows with ids and a source that are the same wherever the data is."""
     ids = [str(row["prompt_id"]) for row in rows]
     if all(one.endswith(f"-{number:06d}") for number, one in enumerate(ids, 1)):
         ids = [f"{name}-{number:06d}" for number in range(1, len(rows) + 1)]

@@ -44,7 +44,7 @@ class Request:
 
     @property
     def files(self) -> dict[str, Path]:
-        """Where each file goes: the job and the image lie beside the run's file."""
+        """The path of each file: the job and the image are next to the run's file."""
         paths = {"toml": self.out}
         paths |= {"job": self.out.with_suffix(".slurm")} if self.slurm else {}
         return paths | ({"image": self.out.with_name("Dockerfile")} if self.docker else {})
@@ -204,7 +204,7 @@ def _remarks(model: ModelFacts, data: DataFacts, config: RunConfig, target: Mach
 
 
 def write(proposal: Proposal) -> dict[str, Any]:
-    """Writes the files, each whole or not at all; the summary."""
+    """Writes the files, each completely or not at all; the summary."""
     for path, content in proposal.texts.items():
         atomic.make_folder(path.parent)
         atomic.write_atomic(path, content.encode())

@@ -23,7 +23,7 @@ _JOB = """\
 export PATH={bin}:$PATH
 srun {train} --nnodes {nodes} --nproc {per_node}
 code=$?
-# 75: interrupted and safe to run again. It goes on where it stopped.
+# 75: interrupted and safe to run again. It resumes where it stopped.
 if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit "$code"
 """
@@ -32,7 +32,7 @@ _IMAGE = """\
 # docker build --tag rlvr --file {file} {context}
 # docker run --rm {gpus}--volume "$PWD":/data --workdir /data rlvr \\
 #   {train}
-# What lies outside this folder, such as a model, needs a --volume of its own.
+# What is outside this folder, such as a model, needs a --volume of its own.
 FROM python:3.12-slim
 ENV PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
 {system}{torch}COPY pyproject.toml README.md LICENSE /src/

@@ -13,7 +13,7 @@ LEVEL = 0.99
 
 @dataclass(frozen=True)
 class Check:
-    """A statement, its statistic's mean and interval, and the bounds that the interval must lie in.
+    """A statement, its statistic's mean and interval, and the bounds of the interval.
 
     It holds if all of the interval is within the bounds, fails if all of it is beyond one of them,
     and is open otherwise. An `exact` number has no width. `rate` is the learning rate, where a

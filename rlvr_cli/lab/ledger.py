@@ -1,7 +1,7 @@
 """The ledger of claims: what a paper claims, a test of it fixed beforehand, and the result.
 
-A claim holds if the interval of every one of its checks lies within bounds that stand in the
-code, in part if some do, and does not hold if none does and at least one lies outside. Where no
+A claim holds if the interval of every one of its checks is within bounds that are in the
+code, in part if some do, and does not hold if none does and at least one is outside. Where no
 interval decides, or the runs that it needs are missing, it cannot be tested here.
 """
 

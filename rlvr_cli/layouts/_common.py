@@ -15,7 +15,7 @@ def has(row: Row, *names: str) -> bool:
 
 
 def value(row: Row, name: str) -> Any:
-    """What stands in a column; unusable if nothing does."""
+    """The value of a column; unusable if there is none."""
     content = row.get(name)
     if content is None or content == "" or (isinstance(content, str) and not content.strip()):
         raise Unusable(f"it has no `{name}`")
@@ -23,7 +23,7 @@ def value(row: Row, name: str) -> Any:
 
 
 def answered(row: Row, name: str = "answer") -> str:
-    """A gold that stands in a column of its own; unusable where that says that there is none."""
+    """A gold in a column of its own; unusable where that says that there is none."""
     answer = str(value(row, name)).strip()
     if answer.lower() in _PLACEHOLDERS:
         raise Unusable(f"its `{name}` is `{answer}`")

@@ -1,6 +1,6 @@
 """AIME, AMC and OlympiadBench: a problem and its gold, which may be a list.
 
-OlympiadBench has `question` and `final_answer`; AIME and AMC have `problem` and `answer` beside a
+OlympiadBench has `question` and `final_answer`; AIME and AMC have `problem` and `answer` next to a
 `url`, `year`, `problem_idx` or `problem_type`. A `context` goes before the question.
 """
 
@@ -37,7 +37,7 @@ def build() -> Layout:
 
 
 def _gold(row: dict[str, Any]) -> str:
-    """The answer; several stand one after the other, as they do in a completion."""
+    """The answer; several follow one another, as they do in a completion."""
     if "final_answer" not in row:
         return _common.answered(row)
     answers = _common.value(row, "final_answer")

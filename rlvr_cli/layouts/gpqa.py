@@ -1,7 +1,7 @@
 """GPQA: `Question`, `Correct Answer` and three `Incorrect Answer N`.
 
 The options are in an order that a hash of the question and each option gives, so that the right one
-stands in every place equally often and the same everywhere.
+is in every place equally often and the same everywhere.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Natural Questions, HotpotQA, TriviaQA, SQuAD and FlashRAG: `question`, and one gold or several.
 
 The golds are `golden_answers` (FlashRAG, Search-R1), a list `answer` (NQ-open), `answers.text`
-(SQuAD), `answer.value` and its aliases (TriviaQA), or a text `answer` beside `supporting_facts`
-(HotpotQA). A `context` that is a text stands above the question, as in SQuAD.
+(SQuAD), `answer.value` and its aliases (TriviaQA), or a text `answer` next to `supporting_facts`
+(HotpotQA). A `context` that is a text is put above the question, as in SQuAD.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def recognises(rows: list[dict[str, Any]]) -> bool:
 
 
 def build(*, paragraphs: bool = False) -> Layout:
-    """`paragraphs` has HotpotQA's paragraphs stand above the question."""
+    """`paragraphs` puts HotpotQA's paragraphs above the question."""
 
     def read(row: dict[str, Any]) -> dict[str, Any]:
         above = _context(row.get("context"), paragraphs)
@@ -68,7 +68,7 @@ def _golds(row: dict[str, Any]) -> list[str]:
 
 
 def _context(value: Any, with_paragraphs: bool) -> str:
-    """What stands above the question: a text, or, where asked for, paragraphs with their titles."""
+    """What is put above the question: a text, or, where asked for, paragraphs with their titles."""
     if isinstance(value, str):
         return value.strip()
     if not with_paragraphs:

@@ -16,7 +16,7 @@ from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.specs import grammar
 from rlvr_cli.verification.verifiers import sql
 
-SAYS = "tables stand above the question, the gold is `query` or `SQL`, the verifier sql on `db_id`"
+SAYS = "tables are above the question, the gold is `query` or `SQL`, the verifier sql on `db_id`"
 _ASK = "{tables}\n\n-- Write one SQLite query that answers: {question}\n"
 
 

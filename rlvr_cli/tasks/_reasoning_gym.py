@@ -110,7 +110,7 @@ def _entries(
     size: int,
     skipped: list[str],
 ) -> list[dict[str, Any]]:
-    """The first entries that a generator makes, in order: two of them remember what they made.
+    """The first entries that a generator makes, in order: two of them remember what they generated.
 
     Where it gives an index up, the next one is taken, and `skipped` says so.
     """
@@ -204,7 +204,7 @@ def _system_messages() -> dict[str, str]:
     return dict(utils.SYSTEM_PROMPTS)
 
 
-# Entries as text. JSON has no tuples and no keys but text, which some scorers tell apart.
+# Entries as text. JSON has no tuples and no keys but text, which some scorers distinguish.
 
 
 def encoded(entry: Any) -> str:

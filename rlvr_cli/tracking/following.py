@@ -35,7 +35,7 @@ class Metrics:
     def fresh(self) -> Iterator[dict[str, Any]]:
         """The records of lines that were completed since the last call.
 
-        Those of the whole file where it was replaced; a line without its end is left for later.
+        Those of the entire file where it was replaced; a line without its end is left for later.
         """
         if self._is_replaced():
             self.close()

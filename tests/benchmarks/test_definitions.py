@@ -227,7 +227,7 @@ def test_a_wrong_count_is_refused_by_name_with_how_to_get_the_data(snapshot, ref
         ("prompts = 'many'", "`prompts` is 'many'"),
         ("verifier = 3", "`verifier` is 3"),
         ("data = 'x'", "write a table, [data]"),
-        ("", "does not say where its data lies"),
+        ("", "does not say where its data is"),
         ("[data]\nhub = 'a/b'\nhubs = 'c/d'", "unknown key of [data] `hubs`"),
         ("[data]\npath = 'x'\n[rollout]\ntemprature = 1", "unknown key of [rollout] `temprature`"),
         ("[data]\npath = 'x'\n[rollout]\ntemperature = 'hot'", "`temperature` is 'hot'"),

@@ -13,7 +13,7 @@ from rlvr_cli.lab.ledger import Claim, Lab
 
 
 def batch(columns: dict[str, float], rows: int = 64, tokens: int = 7) -> TokenBatch:
-    """Random completions whose ratios lie on both sides of every clip."""
+    """Random completions whose ratios are on both sides of every clip."""
     generator = torch.Generator().manual_seed(0)
     old_BT = -2 * torch.rand((rows, tokens), generator=generator, dtype=torch.float64)
     drift_BT = 0.5 * torch.randn((rows, tokens), generator=generator, dtype=torch.float64)

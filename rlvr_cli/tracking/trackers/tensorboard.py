@@ -10,7 +10,7 @@ from rlvr_cli.tracking import markdown, packages
 
 
 def build(*, folder: str = "") -> "TensorBoard":
-    """The event files lie in `folder`, in `tensorboard` within the run by default."""
+    """The event files are in `folder`, in `tensorboard` within the run by default."""
     packages.require("tensorboard")
     return TensorBoard(folder)
 

@@ -5,7 +5,7 @@ import pytest
 
 from rlvr_cli.algorithms import objective
 from rlvr_cli.errors import UsageError
-from rlvr_cli.stages.advantage import check_length
+from rlvr_cli.stages.advantage_checks import check_length
 
 DEFAULTS = "overlong:buffer=4096,longest=0"
 SHORT = "overlong:buffer=3"  # the default is too long for the completions of property tests
