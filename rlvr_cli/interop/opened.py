@@ -125,8 +125,8 @@ def _no_utf_8(path: Path, error: UnicodeDecodeError) -> DataError:
             number += 1
             try:
                 line.decode()
-            except UnicodeDecodeError as found:
-                error = found
+            except UnicodeDecodeError as first:
+                error = first
                 break
     return DataError(
         f"`{stdin.shown(path)}` line {number} is no text in UTF-8: {error}",

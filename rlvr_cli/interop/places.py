@@ -57,8 +57,8 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
         if not matches:
             raise DataError(f"`{path}` does not exist", "check the path")
         known = [one for one in matches if (_known_in(one) if one.is_dir() else is_known(one))]
-        found = _of_each(known or matches, path, is_row)
-        return list(dict.fromkeys(found))  # `**` matches folders, and the files in them
+        listed = _of_each(known or matches, path, is_row)
+        return list(dict.fromkeys(listed))  # `**` matches folders, and the files in them
     if not is_known(path) and opened.head(path, 64).lstrip()[:1] not in (b"{", b"["):
         opened.require_content(path)
         raise DataError(

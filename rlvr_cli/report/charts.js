@@ -4,7 +4,7 @@ const large = document.getElementById("large");
 
 for (const box of document.querySelectorAll(".plot-box")) {
   const plot = box.querySelector("[role=img]"), tip = box.querySelector(".tip");
-  const { x, heads, series } = JSON.parse(box.dataset.told);
+  const { x, heads, series } = JSON.parse(box.dataset.plot);
   const line = element("i", { class: "guide" });
   let at = -1;
 
@@ -21,10 +21,10 @@ for (const box of document.querySelectorAll(".plot-box")) {
     line.style.left = x[at] / 10 + "%";
     plot.append(line);
     const list = element("ul", {});
-    for (const { name, colour, y, told } of series) {
-      if (!told[at]) continue;
+    for (const { name, colour, y, labels } of series) {
+      if (!labels[at]) continue;
       list.append(element("li", {}, element("i", { style: `background: var(--${colour})` }),
-        series.length > 1 ? name + " " : "", element("b", {}, told[at])));
+        series.length > 1 ? name + " " : "", element("b", {}, labels[at])));
       if (y[at] === null) continue;
       plot.append(element("i", { class: "dot", style: `left: ${x[at] / 10}%; top: ${y[at] / 10}%; background: var(--${colour})` }));
     }

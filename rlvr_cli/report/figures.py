@@ -15,7 +15,7 @@ DASHES: tuple[Any, ...] = (
 MARKERS = "osD^vP"
 WIDE, NARROW = (4.3, 2.6), (3.3, 2.1)  # inches; the page scales a plot to its column
 _MARKED = 64  # a line of more points than this has no marks
-_TOLD = 400  # of more points than this every nth and the last tell their value
+_MOST_LABELS = 400  # of more points than this every nth and the last have a label
 
 
 @dataclass(frozen=True)
@@ -28,25 +28,25 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A line and the band around it; `told` says its value at each x in words."""
+    """A line and the band around it; `labels` are the texts of its values at each x."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     mark: Mark
-    told: Sequence[str]
+    labels: Sequence[str]
     low: Sequence[float | None] | None = None  # None where there is no interval
     high: Sequence[float | None] | None = None
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Counts or shares that are stacked on others; `told` says each in words."""
+    """Counts or shares that are stacked on others; `labels` are their texts."""
 
     name: str
     values: Sequence[float]
     colour: str
-    told: Sequence[str]
+    labels: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def lines(
             axes.set_ylim(max(low, 0.0), 1.02 if high > 0.8 else max(high, 0.05))
         elif not any(values):
             axes.set_ylim(0, 1)
-        return _told_lines(figure, drawn, x_word)
+        return _labelled_lines(figure, drawn, x_word)
 
 
 def _draw_line(axes: Any, line: Line) -> None:
@@ -113,10 +113,10 @@ def _draw_line(axes: Any, line: Line) -> None:
         axes.fill_between(line.x, *ends, color=colour, alpha=0.16, linewidth=0)
 
 
-def _told_lines(figure: Figure, drawn: Sequence[Line], x_word: str) -> Plot:
+def _labelled_lines(figure: Figure, drawn: Sequence[Line], x_word: str) -> Plot:
     svg = figure.svg()  # only then are the limits of the axes known
     places = sorted({value for line in drawn for value in line.x})
-    places = [*places[:: -(-len(places) // _TOLD)], *places[-1:]]
+    places = [*places[:: -(-len(places) // _MOST_LABELS)], *places[-1:]]
     places = list(dict.fromkeys(places))
     series = []
     for line in drawn:
@@ -128,8 +128,10 @@ def _told_lines(figure: Figure, drawn: Sequence[Line], x_word: str) -> Plot:
             else figure.place(line.x[i], line.y[i])[1]
             for i in known
         ]
-        told = ["" if i is None else line.told[i] for i in known]
-        series.append({"name": line.name, "colour": line.mark.colour, "y": heights, "told": told})
+        labels = ["" if i is None else line.labels[i] for i in known]
+        series.append(
+            {"name": line.name, "colour": line.mark.colour, "y": heights, "labels": labels}
+        )
     x = [figure.place(value, 1.0)[0] for value in places]
     return Plot(svg, x, [f"{x_word} {value:g}" for value in places], series)
 
@@ -166,7 +168,7 @@ def bars(
             axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
         axes.set_xlim(edges[0], edges[-1])
         middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
-        return _told_stacks(figure, middles, stacks, heads)
+        return _labelled_stacks(figure, middles, stacks, heads)
 
 
 def areas(x: Sequence[float], stacks: Sequence[Stack], x_label: str) -> Plot:
@@ -179,20 +181,20 @@ def areas(x: Sequence[float], stacks: Sequence[Stack], x_label: str) -> Plot:
         figure.axes.set_ylim(0, 1)
         if len(x) > 1:
             figure.axes.set_xlim(x[0], x[-1])
-        return _told_stacks(figure, x, stacks, [f"{x_label} {value:g}" for value in x])
+        return _labelled_stacks(figure, x, stacks, [f"{x_label} {value:g}" for value in x])
 
 
-def _told_stacks(
+def _labelled_stacks(
     figure: Figure, x: Sequence[float], stacks: Sequence[Stack], heads: Sequence[str]
 ) -> Plot:
     svg = figure.svg()  # only then are the limits of the axes known
-    stride = -(-len(x) // _TOLD)
+    stride = -(-len(x) // _MOST_LABELS)
     series = [
         {
             "name": stack.name,
             "colour": stack.colour,
             "y": [None] * len(x[::stride]),
-            "told": list(stack.told[::stride]),
+            "labels": list(stack.labels[::stride]),
         }
         for stack in stacks
     ]

@@ -237,7 +237,7 @@ def _render(album: Album, **values: Any) -> str:
     environment.filters |= {
         "svg": svg,
         "shown": lambda value: shown(str(value)),
-        "told": lambda plot: {"x": plot.x, "heads": plot.heads, "series": plot.series},
+        "plot_data": lambda plot: {"x": plot.x, "heads": plot.heads, "series": plot.series},
     }
     environment.globals |= {
         "dash": _dash,

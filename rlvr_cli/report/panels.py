@@ -46,11 +46,11 @@ def by_k(subjects: Sequence[Subject], palette: Palette, metric: str, title: str)
     drawn, rows = [], []
     for subject in subjects:
         cells = [subject.intervals[f"{metric}@{k}"] for k in subject.ks]
-        told = [tables.interval(f"{metric}@", cell) for cell in cells]
+        labels = [tables.interval(f"{metric}@", cell) for cell in cells]
         mean, low, high = zip(*cells, strict=True)
         ends = (low, high) if any(end is not None for end in low) else (None, None)
-        drawn.append(Line(subject.name, subject.ks, mean, palette.run(subject.name), told, *ends))
-        rows += [[subject.name, f"{k}", s] for k, s in zip(subject.ks, told, strict=True)]
+        drawn.append(Line(subject.name, subject.ks, mean, palette.run(subject.name), labels, *ends))
+        rows += [[subject.name, f"{k}", s] for k, s in zip(subject.ks, labels, strict=True)]
     plot = figures.lines(
         drawn, x_label="k, completions drawn of a prompt", x_word="k =", percent=percent,
         log_x=True,
@@ -73,10 +73,10 @@ def spread(subjects: Sequence[Subject], palette: Palette) -> Iterator[Panel]:
         edges = np.linspace(-0.5 / (bins - 1), 1 + 0.5 / (bins - 1), bins + 1)
         middle = np.linspace(0, 1, bins)
         rows = [[f"{m:.0%}", f"{c}"] for m, c in zip(middle, count.tolist(), strict=True)]
-        told = [f"{c:,} prompt{'' if c == 1 else 's'}" for c in count.tolist()]
+        labels = [f"{c:,} prompt{'' if c == 1 else 's'}" for c in count.tolist()]
         colour = palette.run(subject.name).colour
         plot = figures.bars(
-            edges.tolist(), [Stack(subject.name, count.tolist(), colour, told)], percent_x=True,
+            edges.tolist(), [Stack(subject.name, count.tolist(), colour, labels)], percent_x=True,
             x_label="share of a prompt's completions that are right",
             heads=[f"{share} right" for share, _ in rows],
         )  # fmt: skip
@@ -101,7 +101,7 @@ def lengths(subjects: Sequence[Subject]) -> Iterator[Panel]:
             note += f" {beyond:,} longer than the axis are in the last bar." if beyond else ""
             table = ReportTable(
                 ["from", *(stack.name for stack in stacks)],
-                [[f"{edge:.0f}", *(stack.told[b] for stack in stacks)]
+                [[f"{edge:.0f}", *(stack.labels[b] for stack in stacks)]
                  for b, edge in enumerate(edges[:-1].tolist())],
             )  # fmt: skip
             legend = [(stack.name, Mark(stack.colour)) for stack in stacks]
@@ -142,9 +142,9 @@ def entropies(subjects: Sequence[Subject], palette: Palette) -> Iterator[Panel]:
         shares.append(count / count.sum())
         shown_B = np.where(count > 0, shares[-1], np.nan)  # an empty bin leaves a gap
         middle = (edges + ENTROPY_BIN / 2).round(2).tolist()
-        told = [f"{100 * share:.3g}%" for share in shares[-1].tolist()]
+        labels = [f"{100 * share:.3g}%" for share in shares[-1].tolist()]
         mark = palette.run(subject.name)
-        drawn.append(Line(subject.name, middle, shown_B.tolist(), mark, told))
+        drawn.append(Line(subject.name, middle, shown_B.tolist(), mark, labels))
     plot = figures.lines(
         drawn, x_label="entropy at a token, nats", x_word="nats:", percent=True, log_y=True
     )
@@ -197,9 +197,9 @@ def _of_curves(
             mark = Mark(palette.run(run).colour, dash)
         else:
             mark = palette.line(curve.name[curve.name.find("@") :] if not unit else curve.name)
-        told = _told(curve, unit)
-        drawn.append(Line(name, curve.step, curve.value, mark, told, curve.low, curve.high))
-        rows += _curve_rows(name, curve, told)
+        labels = _labels(curve, unit)
+        drawn.append(Line(name, curve.step, curve.value, mark, labels, curve.low, curve.high))
+        rows += _curve_rows(name, curve, labels)
     plot = figures.lines(
         drawn, x_label="step", x_word="step", percent=key in training.SHARES,
         zero=key != "kl_start", size=figures.NARROW,
@@ -210,14 +210,14 @@ def _of_curves(
     return Panel(title, key, plot, _legend(drawn) if runs > 1 or named else [], table, note)
 
 
-def _curve_rows(name: str, curve: training.Curve, told: list[str]) -> list[list[str]]:
+def _curve_rows(name: str, curve: training.Curve, labels: list[str]) -> list[list[str]]:
     """The numbers of a curve, of many steps every nth and the last."""
     stride = -(-len(curve.step) // _TABLE_ROWS)
     steps = sorted({*range(0, len(curve.step), stride), len(curve.step) - 1})
-    return [[name, f"{curve.step[at]}", told[at]] for at in steps]
+    return [[name, f"{curve.step[at]}", labels[at]] for at in steps]
 
 
-def _told(curve: training.Curve, figure: str = "") -> list[str]:
+def _labels(curve: training.Curve, figure: str = "") -> list[str]:
     """The value of a curve at each of its steps, with its interval if it has one."""
     shares = ("informative", "clip_fraction", "correct")
     figure = figure or curve.name
@@ -249,7 +249,7 @@ def signal(sources: Sequence[ReportSource]) -> Iterator[Panel]:
         plot = figures.areas(shares.step, stacks, "step")
         stride = -(-len(shares.step) // _TABLE_ROWS)
         rows = [
-            [f"{shares.step[at]}", *(stack.told[at] for stack in stacks)]
+            [f"{shares.step[at]}", *(stack.labels[at] for stack in stacks)]
             for at in range(0, len(shares.step), stride)
         ]
         table = ReportTable(["step", *(stack.name for stack in stacks)], rows)

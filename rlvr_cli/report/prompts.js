@@ -21,17 +21,17 @@ const signed = (share) => (share === null ? "–" : (share > 0 ? "+" : share < 0
 
 function columnsOf(data) {
   const several = data.subjects.length > 1;
-  const each = (row, told) => row.counts.map((c, at) => (c ? told(c, at) : "–"));
+  const each = (row, show) => row.counts.map((c, at) => (c ? show(c, at) : "–"));
   const columns = [
     { key: "id", name: "prompt", value: (row) => row.id },
-    ...(data.sources.length > 1 ? [{ key: "source", name: "source", value: (row) => row.source, told: (row) => row.source }] : []),
+    ...(data.sources.length > 1 ? [{ key: "source", name: "source", value: (row) => row.source, show: (row) => row.source }] : []),
     ...data.subjects.map((subject, at) => ({
       key: "rate" + at, name: several ? subject.name : "right", number: true, rate: subject.colour, of: at,
-      value: (row) => row.rates[at], told: (row) => percent(row.rates[at]),
+      value: (row) => row.rates[at], show: (row) => percent(row.rates[at]),
     })),
-    ...(several ? [{ key: "diff", name: "difference", number: true, value: (row) => row.diff, told: (row) => signed(row.diff) }] : []),
-    { key: "clusters", name: "solutions", number: true, value: (row) => row.clusters, told: (row) => each(row, (c) => c[3]).join(" → ") },
-    { key: "cut", name: "truncated", number: true, value: (row) => row.cut, told: (row) => {
+    ...(several ? [{ key: "diff", name: "difference", number: true, value: (row) => row.diff, show: (row) => signed(row.diff) }] : []),
+    { key: "clusters", name: "solutions", number: true, value: (row) => row.clusters, show: (row) => each(row, (c) => c[3]).join(" → ") },
+    { key: "cut", name: "truncated", number: true, value: (row) => row.cut, show: (row) => {
       const shares = each(row, (c, at) => percent(row.share[at]));
       return new Set(shares).size === 1 ? shares[0] : shares.join(" → ");
     } },
@@ -62,7 +62,7 @@ function drawnRow(row, columns, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); open(row); });
       continue;
     }
-    const cell = element("td", { class: column.number ? "n" : null, "data-name": column.name }, column.told(row));
+    const cell = element("td", { class: column.number ? "n" : null, "data-name": column.name }, column.show(row));
     if (column.rate && row.rates[column.of] !== null) {
       const [right, judged] = row.counts[column.of];
       cell.title = `${right} of ${judged} right`;

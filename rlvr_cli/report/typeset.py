@@ -73,7 +73,7 @@ _DELIMITERS = (("$$", "$$", True), ("\\[", "\\]", True), ("\\(", "\\)", False), 
 _BEGIN = re.compile(r"\\begin\{((?:align|aligned|equation|gather|cases|array|[bpvBV]?matrix)\*?)\}")
 
 
-def _found(source: str, at: int, end: int) -> tuple[str, int, bool] | None:
+def _formula_at(source: str, at: int, end: int) -> tuple[str, int, bool] | None:
     """The formula that begins at a place, where it ends, and whether it is displayed."""
     if begin := _BEGIN.match(source, at, end):
         closing = f"\\end{{{begin[1]}}}"
@@ -100,7 +100,7 @@ def _is_dollar_pair(source: str, start: int, close: int) -> bool:
 def _inline_rule(state: Any, silent: bool) -> bool:
     if state.src[state.pos] not in "\\$":
         return False
-    formula = _found(state.src, state.pos, state.posMax)
+    formula = _formula_at(state.src, state.pos, state.posMax)
     if formula is None:
         return False
     if not silent:
@@ -116,7 +116,7 @@ def _block_rule(state: Any, start_line: int, end_line: int, silent: bool) -> boo
     start = state.bMarks[start_line] + state.tShift[start_line]
     if not state.src.startswith(("\\[", "$$", "\\begin{"), start):
         return False
-    formula = _found(state.src, start, state.eMarks[end_line - 1])
+    formula = _formula_at(state.src, start, state.eMarks[end_line - 1])
     if formula is None:
         return False
     line = next(n for n in range(start_line, end_line) if formula[1] <= state.eMarks[n])

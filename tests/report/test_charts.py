@@ -19,12 +19,12 @@ def desk(page, file):
 
 
 def told(page):
-    return json.loads(page.run(f"document.querySelector('{BOX}').dataset.told"))
+    return json.loads(page.run(f"document.querySelector('{BOX}').dataset.plot"))
 
 
 def expected(plot, at):
     names = (series["name"] for series in plot["series"])
-    values = (series["told"][at] for series in plot["series"])
+    values = (series["labels"][at] for series in plot["series"])
     return [plot["heads"][at], *(f"{n} {v}" for n, v in zip(names, values, strict=True))]
 
 
@@ -50,7 +50,7 @@ def test_the_values_at_the_pointer_are_those_of_the_table_below(desk, scheme):
             assert [
                 series["name"],
                 plot["heads"][at].removeprefix("k = "),
-                series["told"][at],
+                series["labels"][at],
             ] in cells
         dots = desk.run(f"document.querySelectorAll('{PLOT} .dot').length")
         assert dots == len(plot["series"])
@@ -105,7 +105,7 @@ def test_a_plot_is_enlarged_and_comes_back(desk, how):
     assert desk.run(large) > 1.5 * small
     assert desk.run("document.querySelector('#large h2').textContent") == "Pass@k"
     assert desk.run("document.querySelectorAll('#large .legend li').length") == 2
-    plot = json.loads(desk.run(f"document.querySelector('#large {BOX}').dataset.told"))
+    plot = json.loads(desk.run(f"document.querySelector('#large {BOX}').dataset.plot"))
     desk.press("End", 35)
     tip = "document.querySelector('#large .tip').innerText"
     assert plot["heads"][-1] in desk.run(tip)

@@ -29,7 +29,7 @@ def test_constant_and_single_values_can_be_drawn():
     for drawn in (line([1], [0.0]), line([0, 1], [0.0, 0.0])):
         for options in ({"percent": True}, {"log_x": True}, {"log_y": True}, {"zero": False}):
             made = figures.lines([drawn], x_label="step", x_word="step", **options)
-            assert made.svg.startswith("<svg") and made.series[0]["told"][0] == "0"
+            assert made.svg.startswith("<svg") and made.series[0]["labels"][0] == "0"
 
 
 def test_a_plot_tells_each_value_where_it_is_drawn():
@@ -39,7 +39,11 @@ def test_a_plot_tells_each_value_where_it_is_drawn():
     )  # fmt: skip
     assert made.heads == ["k = 1", "k = 2", "k = 4"]
     assert [s["name"] for s in made.series] == ["a", "b"] and made.series[1]["colour"] == "s1"
-    assert made.series[0]["told"] == ["0", "0.5", "1"] and made.series[1]["told"] == ["", "0.5", ""]
+    assert made.series[0]["labels"] == ["0", "0.5", "1"] and made.series[1]["labels"] == [
+        "",
+        "0.5",
+        "",
+    ]
     low, middle, high = made.series[0]["y"]  # thousandths from the top
     assert low > middle > high > 0 and made.series[1]["y"] == [None, middle, None]
     # On the logarithmic axis 2 lies half way between 1 and 4.
@@ -60,8 +64,8 @@ def test_a_band_has_a_gap_where_there_is_no_interval():
 def test_of_many_steps_the_last_tells_its_value_too():
     steps = list(range(5001))
     made = figures.lines([line(steps, [float(s) for s in steps])], x_label="step", x_word="step")
-    assert len(made.x) <= figures._TOLD + 2 and made.heads[-1] == "step 5000"
-    assert made.series[0]["told"][-1] == "5000"
+    assert len(made.x) <= figures._MOST_LABELS + 2 and made.heads[-1] == "step 5000"
+    assert made.series[0]["labels"][-1] == "5000"
 
 
 def test_bars_and_areas_tell_all_stacks_of_a_place():
@@ -70,7 +74,10 @@ def test_bars_and_areas_tell_all_stacks_of_a_place():
         Stack("wrong", [3, 0], "wrong", ["3", "0"]),
     ]
     bars = figures.bars([0, 1, 2], stacks, x_label="length", heads=["0", "1"])
-    assert [s["told"] for s in bars.series] == [["1", "2"], ["3", "0"]] and bars.heads == ["0", "1"]
+    assert [s["labels"] for s in bars.series] == [["1", "2"], ["3", "0"]] and bars.heads == [
+        "0",
+        "1",
+    ]
     assert "var(--right)" in bars.svg and "var(--wrong)" in bars.svg
     areas = figures.areas([3, 4], [Stack("both", [1, 1], "mixed", ["100%", "100%"])], "step")
     assert areas.heads == ["step 3", "step 4"] and areas.x[0] < areas.x[1]

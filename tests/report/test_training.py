@@ -15,10 +15,10 @@ def curve(*cells: list[float | None]) -> training.Curve:
 def test_a_step_without_an_interval_leaves_a_gap_in_the_band():
     made = curve([0.0, None, None], [0.2, 0.1, 0.3], [0.4, 0.3, 0.5])
     assert (made.low, made.high) == ([None, 0.1, 0.3], [None, 0.3, 0.5])
-    told = [f"{value:g}" for value in made.value]
+    labels = [f"{value:g}" for value in made.value]
 
     def svg(*ends: list[float | None] | None) -> str:
-        line = Line("kl", made.step, made.value, Mark(SERIES[0]), told, *ends)
+        line = Line("kl", made.step, made.value, Mark(SERIES[0]), labels, *ends)
         return figures.lines([line], x_label="step", x_word="step").svg
 
     with_band = svg(made.low, made.high)
