@@ -8,7 +8,7 @@ READER_GONE = 141  # as a shell reports a tool that SIGPIPE ended
 
 
 class UserError(Exception):
-    """One line of what is wrong, where and with which value, and one action that mends it."""
+    """One line of what is wrong, where and with which value, and one action that fixes it."""
 
     exit_code = FAILED
 

@@ -75,7 +75,7 @@ def missing(path: Path) -> DataError | None:
     if not step.isdigit() or not run_folders.is_run(run):
         return DataError(
             f"there is no checkpoint in `{update}`",
-            f"run the `rlvr {manifest['stage']}` that made it again; it makes the checkpoint anew",
+            f"run the `rlvr {manifest['stage']}` that made it again; it makes the checkpoint again",
         )
     options = _options(run)
     if manifest["summary"].get("optimizer") is None:

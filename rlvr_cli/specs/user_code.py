@@ -24,7 +24,7 @@ from rlvr_cli.specs import trust
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-_CHANGED = "bring that file back, or write its results anew, in another directory"
+_CHANGED = "bring that file back, or write its results again in another directory"
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,6 @@ def of_package(offered: list[Offer], *, origin: str = "") -> Code:
     if origin not in ("", first.origin):
         raise DataError(
             f"`{first.name}` is that of {first.origin}, and {origin} was used",
-            f"`pip install {shlex.quote(origin)}`, or write its results anew, in another directory",
+            f"`pip install {shlex.quote(origin)}`, or write its results again in another directory",
         )
     return first.load()

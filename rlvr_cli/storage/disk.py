@@ -16,7 +16,7 @@ _HINTS = {
     errno.ENOSPC: f"free some space {_AGAIN}",
     errno.EDQUOT: f"free some quota {_AGAIN}",
     errno.EFBIG: f"allow larger files there, as with `ulimit -f unlimited`, {_AGAIN}",
-    errno.EIO: f"its disk or the way to it fails: mend that, {_AGAIN}",
+    errno.EIO: f"its disk or the connection to it fails: repair that, {_AGAIN}",
     errno.EACCES: "choose another place with --out",
     errno.EROFS: f"mount it for writing {_AGAIN}; or choose another place with --out",
     errno.EEXIST: "a file is in the way; choose another place with --out",

@@ -15,7 +15,7 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.storage import atomic, schema
 
 MANIFEST = "_manifest.json"
-_OF_A_STEP = "{} makes it anew if its step is not finished, and otherwise continues without it"
+_OF_A_STEP = "{} makes it again if its step is not finished, and otherwise continues without it"
 _PART = re.compile(r"part-(\d{5,18})\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -63,7 +63,7 @@ def remake_hint(directory: Path) -> str:
     if directory.parent.parent == run / "steps":
         return _OF_A_STEP.format(resume)
     if directory.parent.parent == run / "eval":
-        return f"resume {resume}, which makes it anew where its policy is still there"
+        return f"resume {resume}, which makes it again if its policy still exists"
     return f"move `{directory}` away and resume {resume}"
 
 
@@ -71,11 +71,11 @@ def remake_part_hint(part: Path) -> str:
     """The hint about a damaged part; following it loses nothing."""
     run = _run_of(part.parent)
     if run is None:
-        return "run the command that made the directory again; it makes just this part anew"
+        return "run the command that made the directory again; it makes just this part again"
     resume = f"its `rlvr train --out {run}`"
     if part.parent.parent.parent == run / "steps":
         return _OF_A_STEP.format(resume)
-    return f"remove it and resume {resume}, which makes it anew where its policy is still there"
+    return f"remove it and resume {resume}, which makes it again if its policy still exists"
 
 
 def remake_checkpoint_hint(update: Path) -> str:
@@ -83,7 +83,7 @@ def remake_checkpoint_hint(update: Path) -> str:
     if run := _run_of(update):
         resume = f"`rlvr train --out {run}`"
         return f"{resume} continues without it: from an earlier one if it is the last"
-    return "run the command that made it again; it makes the checkpoint anew"
+    return "run the command that made it again; it makes the checkpoint again"
 
 
 def _run_of(directory: Path) -> Path | None:

@@ -41,11 +41,11 @@ _LEFTOVERS = (
 class PartWriter:
     """Claims parts, writes them, and completes the directory when all of them exist.
 
-    With `anew` nothing is kept: every part is written, also over one that exists.
+    With `overwrite` nothing is kept: every part is written, also over one that exists.
     """
 
-    def __init__(self, path: Path, plan: Plan, held: Leases, *, anew: bool = False) -> None:
-        self._path, self._plan, self._leases, self._anew = path, plan, held, anew
+    def __init__(self, path: Path, plan: Plan, held: Leases, *, overwrite: bool = False) -> None:
+        self._path, self._plan, self._leases, self._overwrite = path, plan, held, overwrite
         self._records = Records(path, plan.fingerprint, held.path)
         self.done: dict[int, Part] = {}
         self.has_begun = False  # whether this process wrote the plan of the directory
@@ -79,7 +79,7 @@ class PartWriter:
         """Whether to make a part here: it is missing, and no living process holds it."""
         if index in self.done or not self._leases.acquire(index):
             return False
-        if self._anew or not os.path.lexists(self._path / journal.part_name(index)):
+        if self._overwrite or not os.path.lexists(self._path / journal.part_name(index)):
             return True
         for reread in (None, self._records.refresh_known, self._records.refresh):
             if reread:
@@ -98,7 +98,7 @@ class PartWriter:
         self._leases.note(part, self._plan.fingerprint)
         self._records.add(part)
         path, tag = self._path / part["name"], self._leases.nonce
-        if self._anew:
+        if self._overwrite:
             publishing.write_over(path, data, tag)
         else:
             while not publishing.write_new(path, data, tag):
@@ -121,7 +121,7 @@ class PartWriter:
         if not self._leases.acquire(self._plan.parts):
             return None
         parts = [self.done[index] for index in range(self._plan.parts)]
-        if self._anew or not self._is_listed(MANIFEST, parts):
+        if self._overwrite or not self._is_listed(MANIFEST, parts):
             draft = Shards(self._path, encoding.manifest(self._path, self._plan, parts))
             self._complete({**draft.manifest, "summary": summarise(draft)}, parts)
         tidy(self._path)
@@ -132,10 +132,10 @@ class PartWriter:
         """Publishes the manifest by a rename, the last thing that a kill may prevent."""
         listing, tag = self._path / journal.COMPLETE, self._leases.nonce
         is_first = publishing.write_new(listing, seal(manifest), tag)
-        if self._anew or not (is_first or self._is_listed(journal.COMPLETE, parts)):
+        if self._overwrite or not (is_first or self._is_listed(journal.COMPLETE, parts)):
             publishing.write_over(listing, seal(manifest), tag)
         tidy(self._path, but=journal.COMPLETE)
-        if not self._anew and self._is_listed(MANIFEST, parts):
+        if not self._overwrite and self._is_listed(MANIFEST, parts):
             listing.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):  # another process renamed it
             os.rename(listing, self._path / MANIFEST)

@@ -101,7 +101,7 @@ class Plan:
         if plan.fingerprint != manifest["fingerprint"]:
             raise DataError(
                 f"the manifest of `{where}` has another fingerprint than its options",
-                "choose another --out, or remove the directory to make it anew",
+                "choose another --out, or remove the directory to make it again",
             )
         return plan
 
@@ -184,7 +184,7 @@ def _other_plan(where: object, manifest: Manifest, changes: list[str]) -> UserEr
     return UsageError(
         f"`{where}` was made with other parameters{by_version(manifest)}: "
         f"{'; '.join(changes)[:300]}",
-        "choose another --out, or remove the directory to make it anew",
+        "choose another --out, or remove the directory to make it again",
     )
 
 

@@ -81,12 +81,12 @@ def write_shards_streaming(
     """
     fetched.require_outside(path)
     begun, is_alone = resume(path, plan), is_intact is not None
-    anew = False
+    overwrite = False
     if is_intact and (path / MANIFEST).exists():
-        anew = not is_intact(Shards.open(path))
+        overwrite = not is_intact(Shards.open(path))
     held = Leases(path, competes=not (share.fixed or is_alone))
-    writer = PartWriter(path, begun, held, anew=anew)
-    if not anew:
+    writer = PartWriter(path, begun, held, overwrite=overwrite)
+    if not overwrite:
         writer.refresh()
     progress = _ProgressReporter(on_part, share.of(plan.parts), writer)
     is_done = all(i in writer.done for i in (progress.own if share.fixed else range(plan.parts)))
@@ -107,7 +107,7 @@ def write_shards_streaming(
         writer.begin()
         if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
             begun, has_begun = resume(path, plan, held), writer.has_begun
-            writer = progress.writer = PartWriter(path, begun, held, anew=anew)
+            writer = progress.writer = PartWriter(path, begun, held, overwrite=overwrite)
             writer.has_begun = has_begun
         return _make_all(writer, make, share, summarise, progress, held)
 

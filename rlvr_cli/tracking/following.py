@@ -25,7 +25,7 @@ def config(run: Path) -> dict[str, dict[str, Any]]:
 
 
 class Metrics:
-    """The complete lines of a run's metrics.jsonl; a resumed run writes the file anew."""
+    """The complete lines of a run's metrics.jsonl; a resumed run writes the file again."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / METRICS
@@ -73,7 +73,7 @@ class Metrics:
             why = str(error)
         raise DataError(
             f"line {self._line} of `{self._path}` is not as it was written: {why}",
-            "run the `rlvr train` of that run again, which mends the file",
+            "run the `rlvr train` of that run again, which repairs the file",
         )
 
 

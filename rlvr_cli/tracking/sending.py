@@ -37,7 +37,7 @@ class Summary:
                 f"{plural.of(len(self.changed), 'step')} with other figures than those "
                 "that were sent, the "
                 f"first is step {min(self.changed)}: the tracker keeps the earlier ones, and "
-                "`--name` with another name sends the run anew"
+                "`--name` with another name sends the run again"
             )
         if self.left_out:
             yield f"left out, as they are no numbers: {', '.join(sorted(self.left_out))}"
@@ -137,7 +137,7 @@ def _guarded(spec: str, run: Path, call: Callable[[], Any]) -> Any:
         where = user_code.blamed(error) or f"tracker `{name}`"
         raise UserError(
             f"{where}: {type(error).__name__}: {first_line(error)}",
-            f"mend that, then send the rest with `{command(run, spec)}`",
+            f"fix that, then send the rest with `{command(run, spec)}`",
         ) from error
 
 

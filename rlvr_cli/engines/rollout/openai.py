@@ -257,7 +257,7 @@ class OpenAIEngine:
             raise DataError(
                 f"{host} ended a completion by token {token_ids[-1] if token_ids else 'none'}, "
                 f"which does not end one of `{self._policy.name}`",
-                "its end-of-sequence ids are those of its generation_config.json: mend that, or "
+                "its end-of-sequence ids are those of its generation_config.json: fix that, or "
                 "start the server without further ones",
             )
         return completion

@@ -262,7 +262,7 @@ def _answered(endpoint: Endpoint, request: str) -> None:
         except Refused as error:
             raise UsageError(
                 f"the judge `{model}` refuses what it is asked: {error}",
-                "mend what it names: `temperature=none`, `seed=none` and `max_tokens=none` leave a "
+                "fix what it names: `temperature=none`, `seed=none` and `max_tokens=none` leave a "
                 "field of the request out, `body={...}` adds some",
             ) from None
         except Failed as error:
