@@ -84,8 +84,8 @@ def write_shards_streaming(
     overwrite = False
     if is_intact and (path / MANIFEST).exists():
         overwrite = not is_intact(Shards.open(path))
-    held = Leases(path, competes=not (share.fixed or is_alone))
-    writer = PartWriter(path, begun, held, overwrite=overwrite)
+    leases = Leases(path, competes=not (share.fixed or is_alone))
+    writer = PartWriter(path, begun, leases, overwrite=overwrite)
     if not overwrite:
         writer.refresh()
     progress = _ProgressReporter(on_part, share.of(plan.parts), writer)
@@ -101,15 +101,15 @@ def write_shards_streaming(
         stack.enter_context(atomic.made_folder(path))
         if is_alone:
             stack.enter_context(locks.locked(path / LOCK))
-        stack.callback(lambda: _withdraw_plan(path, held) if writer.has_begun else None)
-        stack.callback(held.close)
-        held.open()
+        stack.callback(lambda: _withdraw_plan(path, leases) if writer.has_begun else None)
+        stack.callback(leases.close)
+        leases.open()
         writer.begin()
-        if resume(path, plan, held).fingerprint != begun.fingerprint:  # another process' plan
-            begun, has_begun = resume(path, plan, held), writer.has_begun
-            writer = progress.writer = PartWriter(path, begun, held, overwrite=overwrite)
+        if resume(path, plan, leases).fingerprint != begun.fingerprint:  # another process' plan
+            begun, has_begun = resume(path, plan, leases), writer.has_begun
+            writer = progress.writer = PartWriter(path, begun, leases, overwrite=overwrite)
             writer.has_begun = has_begun
-        return _make_all(writer, make, share, summarise, progress, held)
+        return _make_all(writer, make, share, summarise, progress, leases)
 
 
 def begin(path: Path, plan: Plan) -> None:
@@ -126,16 +126,16 @@ def _make_all(
     share: Share,
     summarise: Callable[[Shards], dict[str, Any]],
     progress: "_ProgressReporter",
-    held: Leases,
+    leases: Leases,
 ) -> Shards | None:
     """Makes parts until the directory is complete, or the rest is left to other processes."""
-    backoff = _Backoff(held)
+    backoff = _Backoff(leases)
     while True:
         queue = PartQueue(writer, progress.own, share.others(writer.parts))
         if queue:
             _write(writer, make(queue), progress)
             assert all(index in writer.done for index in queue.claimed), "a part was not made"
-        held.sync()
+        leases.sync()
         writer.refresh()
         left = [index for index in range(writer.parts) if index not in writer.done]
         if not left and (shards := writer.finish(summarise)) is not None:
@@ -207,8 +207,8 @@ class _ProgressReporter:
 class _Backoff:
     """Waits longer from one check to the next, as long as nothing changes."""
 
-    def __init__(self, held: Leases) -> None:
-        self._held, self._left, self._has_message = held, -1, False
+    def __init__(self, leases: Leases) -> None:
+        self._leases, self._left, self._has_message = leases, -1, False
         self._seconds, self._since = _POLL_S[0], time.monotonic()
 
     def wait(self, left: int) -> None:
@@ -218,13 +218,13 @@ class _Backoff:
         self._seconds = min(2 * self._seconds, _POLL_S[1])
         if not self._has_message and time.monotonic() - self._since > _MESSAGE_AFTER_S:
             self._has_message = True
-            who = " and ".join(name for _, name in self._held.others()) or "others"
+            who = " and ".join(name for _, name in self._leases.others()) or "others"
             console.say(
                 f"waiting for parts that {who} took; parts of a process that stops are taken over"
             )
 
 
-def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
+def resume(path: Path, plan: Plan, leases: Leases | None = None) -> Plan:
     """The plan with which `path` was begun; an error if it is another plan, or of two versions.
 
     An earlier version may have begun it: then its parts are written as that version had them. A
@@ -234,7 +234,7 @@ def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
     try:
         plans = [plan.continuing(manifest, path) for _, manifest in listings]
     except UsageError:
-        if [name for name, _ in listings] == [journal.PLAN] and not _is_bound(path, held):
+        if [name for name, _ in listings] == [journal.PLAN] and not _is_bound(path, leases):
             return plan
         raise
     if len({begun.fingerprint for begun in plans}) > 1:
@@ -245,16 +245,16 @@ def resume(path: Path, plan: Plan, held: Leases | None = None) -> Plan:
     return replace(plans[0], begun_columns=_stored_columns(path, listings)) if plans else plan
 
 
-def _is_bound(path: Path, held: Leases | None) -> bool:
+def _is_bound(path: Path, leases: Leases | None) -> bool:
     """Whether the directory has a part, or another process works on it."""
-    return any(journal.parts_of(path)) or any((held or Leases(path)).others())
+    return any(journal.parts_of(path)) or any((leases or Leases(path)).others())
 
 
-def _withdraw_plan(path: Path, held: Leases) -> None:
+def _withdraw_plan(path: Path, leases: Leases) -> None:
     """Removes the plan if no part was written, so that the next command may use another."""
-    if held.has_noted or journal.listings(path) != [path / journal.PLAN]:
+    if leases.has_noted or journal.listings(path) != [path / journal.PLAN]:
         return
-    if not (path / MANIFEST).exists() and not _is_bound(path, held):
+    if not (path / MANIFEST).exists() and not _is_bound(path, leases):
         (path / journal.PLAN).unlink(missing_ok=True)
 
 
