@@ -22,7 +22,7 @@ WEIGHTS = ("_checkpoint", "_weights")
 
 
 def local(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
-    """Where a copy of what lies at a URL is, and what was fetched for it; None if nothing was.
+    """The local copy of a URL, and what was fetched for it; None if nothing was.
 
     Without `weights` the checkpoints of a run or of an update are left out.
     """

@@ -1,7 +1,7 @@
 """What was pushed to a place in a store: every file with its size and sha256.
 
-_pushing.json    what a push is about to send, written first: what lies there is not whole
-_pushed.json     the same once all has arrived, written last: what lies there is whole
+_pushing.json    what a push is about to send, written first: the place is incomplete
+_pushed.json     the same once all has arrived, written last: the place is complete
 """
 
 import contextlib
@@ -134,7 +134,7 @@ def of_folder(folder: Path) -> Tree:
 
 def _paths(folder: Path) -> dict[str, Path]:
     """Every file below a folder; links to files are followed, those to folders refused."""
-    found = {}
+    paths = {}
     for here, folders, names in os.walk(folder):
         inner = [name for name in folders if not _is_left_out(name)]
         folders[:] = inner
@@ -145,8 +145,8 @@ def _paths(folder: Path) -> dict[str, Path]:
             if not path.is_file():
                 what = "a link to a folder" if path.is_dir() else "no file"
                 raise UserError(f"`{path}` is {what}", "put a copy in its place, or remove it")
-            found[path.relative_to(folder).as_posix()] = path
-    return found
+            paths[path.relative_to(folder).as_posix()] = path
+    return paths
 
 
 def _is_left_out(name: str) -> bool:

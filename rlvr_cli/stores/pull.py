@@ -1,6 +1,6 @@
-"""Fetching what lies at a URL: all of it is compared with its sha256, and then gets its name.
+"""Fetches what is at a URL: all of it is compared with its sha256, and then gets its name.
 
-What is not here yet lies in a folder beside, `.NAME-KEY.pulling`, and is not fetched again.
+An incomplete copy is in the folder `.NAME-KEY.pulling` next to it; no file is fetched twice.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from rlvr_cli.storage.manifest import MANIFEST
 from rlvr_cli.stores import listing as listings
 from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing
 from rlvr_cli.stores.push import OnBytes, Sent
-from rlvr_cli.stores.store import Found, Store
+from rlvr_cli.stores.store import FileInfo, Store
 
 _POLL_S = 0.1
 _TRIES = 20  # to take a lock that nobody seems to hold
@@ -65,7 +65,7 @@ class Remote:
 
 
 def look(store: Store) -> Remote:
-    """What lies at a URL: what a push says that was whole, else what the store lists.
+    """What is at a URL: the files that a complete push lists, else those that the store lists.
 
     An error where a push began and did not end, there or in a folder above, and where nothing is.
     """
@@ -73,7 +73,7 @@ def look(store: Store) -> Remote:
         inner = store.url.removeprefix(outer.url).strip("/")
         try:
             files = _pushed(outer, inner, store)
-        except NotWhole:
+        except Incomplete:
             raise
         except UserError:
             if outer is store:
@@ -91,31 +91,31 @@ def _pushed(outer: Store, inner: str, store: Store) -> dict[str, File]:
     if data := outer.read(PUSHING):
         half = listings.parse(data, f"{outer.shown}/{PUSHING}")
         if half.under(inner) or Listing(half.before).under(inner):
-            raise NotWhole(
-                f"`{store.shown}` is not whole: it is being pushed, or its push was cut",
+            raise Incomplete(
+                f"`{store.shown}` is incomplete: it is being pushed, or its push was interrupted",
                 f"wait for it, or run the `rlvr push` again that sends `{outer.shown}`",
             )
     return {}
 
 
-class NotWhole(DataError):
-    """What lies at a URL is half of something."""
+class Incomplete(DataError):
+    """A push to a URL has begun and is not finished."""
 
 
 def _unlisted(store: Store) -> Remote:
-    if (found := store.file()) is not None:
-        return Remote(store, {"": File(found.size, "")}, states={"": found.state})
+    if (file := store.file()) is not None:
+        return Remote(store, {"": File(file.size, "")}, states={"": file.state})
     there = store.files()
     if not there:
         hint = "name a folder: patterns are for files on this machine" if "*" in store.url else ""
         raise DataError(f"there is nothing at `{store.shown}`", hint or "check the URL")
     listings.require_names(there)
     sums = _of_manifests(store, there)
-    files = {name: File(found.size, sums.get(name, "")) for name, found in there.items()}
-    return Remote(store, files, states={name: found.state for name, found in there.items()})
+    files = {name: File(file.size, sums.get(name, "")) for name, file in there.items()}
+    return Remote(store, files, states={name: file.state for name, file in there.items()})
 
 
-def _of_manifests(store: Store, there: dict[str, Found]) -> dict[str, str]:
+def _of_manifests(store: Store, there: dict[str, FileInfo]) -> dict[str, str]:
     """The sha256 of each part, as the manifests of a directory and of its images have it."""
     sums: dict[str, str] = {}
     for folder in ("", f"{images.FOLDER}/"):
@@ -185,11 +185,11 @@ def _alone(lock: Path, *, waits: bool) -> Iterator[None]:
         yield
 
 
-def _publish(whole: Path, target: Path) -> None:
+def _publish(complete: Path, target: Path) -> None:
     try:
         if target.is_dir():
             target.rmdir()
-        os.rename(whole, target)
+        os.rename(complete, target)
         atomic.sync_folder(target.parent)
     except OSError as error:
         raise atomic.write_error(target, error) from error

@@ -1,6 +1,6 @@
-"""Sending a directory to a store: what says that it is whole goes last.
+"""Sends a directory to a store: the file that says that it is complete goes last.
 
-1. `_pushing.json` says what will be sent; whoever reads there is told that it is not whole.
+1. `_pushing.json` says what will be sent; readers see that the place is incomplete.
 2. Every file but the manifests goes, several at a time; then the manifests of shards.
 3. The store's sizes are compared, `_pushed.json` is written, and `_pushing.json` removed.
 
@@ -19,7 +19,7 @@ from rlvr_cli.storage import journal, locks
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.stores import listing as listings
 from rlvr_cli.stores.listing import PUSHED, PUSHING, File, Listing, Tree
-from rlvr_cli.stores.store import Found, Store
+from rlvr_cli.stores.store import FileInfo, Store
 from rlvr_cli.terminal import plural
 
 OnBytes = Callable[[int], None]
@@ -44,14 +44,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class _There:
-    """What lies at a place before a push: its listings, and the files that the store lists."""
+    """What is at a place before a push: its listings, and the files that the store lists."""
 
     pushed: Listing | None
     pushing: Listing | None
-    files: dict[str, Found]
+    files: dict[str, FileInfo]
 
     @property
-    def others(self) -> dict[str, Found]:
+    def others(self) -> dict[str, FileInfo]:
         return {name: file for name, file in self.files.items() if name not in (PUSHED, PUSHING)}
 
     @property
@@ -112,13 +112,13 @@ def push(
 
 
 def _push_file(tree: Tree, store: Store, *, update: bool, on_bytes: OnBytes) -> Sent:
-    """Sends a file, which a store of objects has whole or not at all."""
-    file, found = tree.listing.files[""], store.file()
-    if found is None and store.files():
+    """Sends a file, which an object store has completely or not at all."""
+    file, stored = tree.listing.files[""], store.file()
+    if stored is None and store.files():
         raise DataError(f"`{store.shown}` is a folder", "name the file in it")
-    if found is not None:
+    if stored is not None:
         with TemporaryDirectory() as scratch:
-            sha256 = _arrives(store, "", Path(scratch, "file")) if found.size == file.size else ""
+            sha256 = _arrives(store, "", Path(scratch, "file")) if stored.size == file.size else ""
         if sha256 == file.sha256:
             return Sent(0, 0, 1, tree.listing.digest)
         if not update:
@@ -221,13 +221,13 @@ def _require_state(path: Path, state: tuple[int, int], since: str) -> None:
 
 def _finish(tree: Tree, store: Store, there: _There) -> None:
     """Writes the listing that says that all is there, if the store says so too."""
-    found, files = store.files(), tree.listing.files
-    lost = [n for n, file in files.items() if n not in found or found[n].size != file.size]
+    stored, files = store.files(), tree.listing.files
+    lost = [n for n, file in files.items() if n not in stored or stored[n].size != file.size]
     data = store.read(PUSHING)
     is_ours = data is not None and listings.parse(data, PUSHING).digest == tree.listing.digest
     if lost or not is_ours:
         raise _raced(tree, store)
-    for name in there.listed & found.keys() - files.keys():
+    for name in there.listed & stored.keys() - files.keys():
         store.remove(name)
     store.write(PUSHED, tree.listing.sealed())
     with contextlib.suppress(UserError):  # it says the same
@@ -236,6 +236,6 @@ def _finish(tree: Tree, store: Store, there: _There) -> None:
 
 def _raced(tree: Tree, store: Store) -> UserError:
     return UserError(
-        f"another process writes to `{store.shown}`: `{tree.folder}` is not whole there",
+        f"another process writes to `{store.shown}`: `{tree.folder}` is incomplete there",
         "run the command again once that process has ended",
     )

@@ -52,9 +52,9 @@ def explained(error: Exception, url: str, what: str) -> UserError:
     extra = EXTRAS.get(scheme, "")
     if isinstance(error, ImportError):
         return _missing(scheme, first_line(error))
-    if found := _ARGUMENT.search(str(error)):
-        variable = f"FSSPEC_{scheme}_{found[1]}".upper()
-        return UsageError(f"`{place}` needs a `{found[1]}`", f"set {variable}")
+    if match := _ARGUMENT.search(str(error)):
+        variable = f"FSSPEC_{scheme}_{match[1]}".upper()
+        return UsageError(f"`{place}` needs a `{match[1]}`", f"set {variable}")
     is_lost = extra in ("gcs", "azure") and isinstance(error, FileNotFoundError)
     if (is_lost and what == "written") or _NO_BUCKET.search(str(error)):
         return DataError(f"the bucket of `{place}` does not exist", "check its name, or make it")

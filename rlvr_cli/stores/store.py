@@ -36,7 +36,7 @@ _STATES = (
 
 
 @dataclass(frozen=True)
-class Found:
+class FileInfo:
     """A file of a store: its size in bytes, and what changes where its content does."""
 
     size: int
@@ -74,7 +74,7 @@ def at(url: str) -> "Store":
 
 
 class Store:
-    """What lies at a URL, and below it."""
+    """A place in a store: the file or the folder at a URL."""
 
     def __init__(self, url: str, fs: Any = None, path: str | None = None) -> None:
         """An error if the URL names no store, or its package is not installed."""
@@ -139,7 +139,7 @@ class Store:
         return self._scheme in ("http", "https")
 
     def above(self) -> Iterator["Store"]:
-        """The folders that it lies in, the nearest first; none where they are no folders."""
+        """The folders that contain it, the nearest first; none where the store has no folders."""
         url, path = self.url, self._path
         if self._scheme == "hf" or self.is_page:
             return
@@ -166,7 +166,7 @@ class Store:
 
         S3, Google Cloud and Azure have no file that came in this moment either.
         """
-        if self.read(name) is not None:  # some have never heard of `mode`
+        if self.read(name) is not None:  # some do not know `mode`
             return False
         with self.guarding("written"):
             self._make_folder(name)
@@ -214,36 +214,36 @@ class Store:
         with self.guarding("read"):
             self._fs.get_file(self._at(name), str(target), **streams)
 
-    def file(self) -> Found | None:
+    def file(self) -> FileInfo | None:
         """The file that this is; None of a folder and of nothing."""
         with self.guarding("read"):
             self._forget()
             try:
-                found = self._fs.info(self._path)
+                info = self._fs.info(self._path)
             except (FileNotFoundError, NotADirectoryError) as error:
                 refusals.require_absent(error, is_page=self.is_page)
                 return None
-        if found["type"] != "file":
+        if info["type"] != "file":
             return None
-        if self.is_page and found.get("mimetype") == "text/html":
+        if self.is_page and info.get("mimetype") == "text/html":
             raise DataError(
                 f"`{self.shown}` is a web page, not a file",
                 "name the file itself; of the Hub as in hf://datasets/USER/NAME/FILE",
             )
-        return _found(found)
+        return _file_info(info)
 
-    def files(self) -> dict[str, Found]:
+    def files(self) -> dict[str, FileInfo]:
         """All files below it by their relative names; none where there is nothing."""
         with self.guarding("read"):
             self._forget()
             try:
-                found = self._fs.find(self._path, detail=True)
+                listed = self._fs.find(self._path, detail=True)
             except (FileNotFoundError, NotADirectoryError) as error:
                 refusals.require_absent(error)
                 return {}
         return {
-            self._relative(name): _found(info)
-            for name, info in found.items()
+            self._relative(name): _file_info(info)
+            for name, info in listed.items()
             if info["type"] == "file" and not name.endswith("/") and name != self._path
         }
 
@@ -276,11 +276,11 @@ class Store:
             raise refusals.explained(error, self.url, what) from error
 
 
-def _found(info: dict[str, Any]) -> Found:
+def _file_info(info: dict[str, Any]) -> FileInfo:
     known = [f"{name}={info[name]}" for name in _STATES if info.get(name) is not None]
     size = info.get("size")
     if size is None:
         raise DataError(
             f"the store does not say how long `{info['name']}` is", "fetch it otherwise"
         )
-    return Found(int(size), ";".join(known[:2]))
+    return FileInfo(int(size), ";".join(known[:2]))

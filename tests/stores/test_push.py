@@ -66,7 +66,7 @@ def test_a_server_that_ends_in_the_middle_costs_only_what_did_not_arrive(bucket,
     s3.start()
     assert f"tree/{PUSHED}" not in bucket.names()
     for place in (url, f"{url}/deep"):
-        with pytest.raises(DataError, match="is not whole"):
+        with pytest.raises(DataError, match="is incomplete"):
             pull.look(at(place))
     there = {name for name in bucket.names() if name.endswith(".txt")}
     bucket.sent()
@@ -95,7 +95,7 @@ def test_a_push_that_is_killed_leaves_nothing_that_looks_whole_and_goes_on(bucke
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert f"tree/{PUSHED}" not in bucket.names() and f"tree/{PUSHING}" in bucket.names()
-    with pytest.raises(DataError, match="is not whole"):
+    with pytest.raises(DataError, match="is incomplete"):
         pull.look(at(bucket.url("tree")))
     bucket.server.fault = lambda method, path: None
     bucket.sent()
@@ -141,7 +141,7 @@ def test_an_update_that_is_cut_does_not_take_old_content_for_new(bucket, tree):
     bucket.server.fault = lambda method, path: "cut" if path.endswith("b.txt") else None
     with pytest.raises(UserError):
         send(tree, url, update=True)
-    with pytest.raises(DataError, match="is not whole"):
+    with pytest.raises(DataError, match="is incomplete"):
         pull.look(at(url))
     bucket.server.fault = lambda method, path: None
     send(tree, url)

@@ -149,7 +149,7 @@ def test_a_push_that_was_cut_is_not_whole_and_goes_on(place, tree, tmp_path):
         push.push(read, at(url))
     assert "cut/_pushed.json" not in place.names()
     for inner in (url, f"{url}/deep"):
-        with pytest.raises(DataError, match="is not whole"):
+        with pytest.raises(DataError, match="is incomplete"):
             pull.look(at(inner))
     (tree / "c").write_text("/c")
     os.utime(tree / "c", ns=(state.st_atime_ns, state.st_mtime_ns))
