@@ -253,7 +253,7 @@ def test_sources_tell_equal_ids_apart(rlvr, refused, jsonl):
     assert ran.out.startswith("3 prompts") and "4 in `" in ran.out
     unnamed = jsonl(*({"id": i, "correct": [1, 0]} for i in range(3)), name="unnamed.jsonl")
     err = refused(3, "compare", one, unnamed)
-    assert "the id `0` stands for several prompts" in err and "--source-column" in err
+    assert "the id `0` belongs to several prompts" in err and "--source-column" in err
 
 
 def test_one_id_with_two_golds_is_refused(refused, jsonl):

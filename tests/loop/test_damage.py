@@ -170,7 +170,7 @@ def test_going_on_from_an_earlier_checkpoint_is_said(run, whole, resumed):
     data[-1] ^= 1
     atomic.write_atomic(weights, bytes(data))
     said = resumed()
-    assert "the checkpoint of step 3 is damaged: going on from that of step 2" in said
+    assert "the checkpoint of step 3 is damaged: continuing from that of step 2" in said
     assert content(run) == content(whole)
 
 

@@ -80,7 +80,7 @@ def test_a_checkpoint_that_the_disk_does_not_take_never_costs_the_one_before(
         patch.setattr(os, "fsync", lose)
         err = refused(1, *RUN, "--out", run)
     assert f"cannot write `{run}/steps/000002/update/_checkpoint`: Input/output error" in err
-    assert "its disk or the way to it fails" in err
+    assert "its disk or the connection to it fails" in err
     checkpoints = sorted(str(path.relative_to(run)) for path in run.rglob("_checkpoint"))
     assert checkpoints == ["steps/000001/update/_checkpoint"]
     assert (run / "steps" / "000003" / "advantages" / "_manifest.json").exists()
