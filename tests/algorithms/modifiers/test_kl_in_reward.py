@@ -201,3 +201,7 @@ def test_a_charge_that_is_none_is_refused(beta):
 def test_it_says_what_it_needs_beside_what_the_objective_needs():
     needs = objective.build("rloo+mask-truncated+kl-in-reward").needs
     assert {"truncated", objective.COMPLETION_KL} <= needs
+
+
+def test_completions_of_one_reward_have_charges_of_their_own():
+    assert objective.build("rloo").is_alike and not objective.build("rloo+kl-in-reward").is_alike

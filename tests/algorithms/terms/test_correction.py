@@ -100,3 +100,9 @@ def test_a_mean_weight_of_zero_or_of_nothing_is_one(of):
     nothing_BT = torch.zeros(2, 3)
     assert correction.mean_weight(nothing_BT, torch.ones(2, 3).bool(), of=of) == 1
     assert correction.mean_weight(nothing_BT + 2, torch.zeros(2, 3).bool(), of=of) == 1
+
+
+@pytest.mark.parametrize("of", ["tokens", "completions"])
+def test_the_mean_weight_of_one_token_is_its_own(of):
+    weight_BT, mask_BT = torch.tensor([[3.0, 9.0]]), torch.tensor([[True, False]])
+    assert correction.mean_weight(weight_BT, mask_BT, of=of) == 3
