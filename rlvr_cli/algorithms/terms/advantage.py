@@ -59,8 +59,8 @@ def decoupled(
     parts: Sequence[tuple[float, Tensor]],
     group_N: Tensor,
     *,
-    eps: float = 1e-4,
-    ddof: int = 1,
+    eps: float,
+    ddof: int,
 ) -> Tensor:
     """The weighted sum of each reward's group-normalised advantage, standardised over the batch.
 
