@@ -41,8 +41,8 @@ def batch_norm(
     group_N: Tensor,
     *,
     of: Literal["rewards", "advantages"],
-    eps: float = 1e-6,
-    ddof: int = 1,
+    eps: float,
+    ddof: int,
 ) -> Tensor:
     """Reward minus the group's mean, over one standard deviation of the batch.
 
@@ -139,9 +139,7 @@ def nonzero_share(reward_N: Tensor, group_N: Tensor) -> Tensor:
     return len(reward_N) / max(nonzero, 1) * group_mean(reward_N, group_N)
 
 
-def whitened(
-    reward_N: Tensor, group_N: Tensor, length_N: Tensor, *, zero_equal: bool = False
-) -> Tensor:
+def whitened(reward_N: Tensor, group_N: Tensor, length_N: Tensor, *, zero_equal: bool) -> Tensor:
     """Reward minus the group's mean, standardised over all tokens of the rollout batch.
 
         B_i = R_i - mean_j R_j,  A_i = (B_i - m) / sqrt(max(v, 1e-8))

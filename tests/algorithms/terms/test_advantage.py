@@ -90,23 +90,26 @@ def test_the_mixed_share_of_nothing_mixed_is_zero():
 
 def test_whitening_counts_a_completion_once_a_token():
     # Off the mean +-1/2, at 3 tokens and 1: mean 1/4, variance 3/16.
-    advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([3, 1]))
+    advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([3, 1]), zero_equal=False)
     torch.testing.assert_close(advantage_N, f64(0.25, -0.75) / 0.1875**0.5, rtol=1e-15, atol=0)
 
 
 def test_whitening_keeps_constant_groups_in_its_statistics_and_gives_them_zero():
-    advantage_N = whitened(f64(1, 0, 1, 1), tensor([0, 0, 1, 1]), tensor([1, 1, 1, 1]))
+    advantage_N = whitened(
+        f64(1, 0, 1, 1), tensor([0, 0, 1, 1]), tensor([1, 1, 1, 1]), zero_equal=False
+    )
     torch.testing.assert_close(advantage_N[:2], f64(0.5, -0.5) / 0.125**0.5, rtol=1e-15, atol=0)
     assert advantage_N[2:].tolist() == [0, 0]
 
 
 def test_whitening_divides_by_no_less_than_the_root_of_the_least_variance():
-    advantage_N = whitened(f64(1e-6, 0), tensor([0, 0]), tensor([1, 1]))
+    advantage_N = whitened(f64(1e-6, 0), tensor([0, 0]), tensor([1, 1]), zero_equal=False)
     torch.testing.assert_close(advantage_N, f64(5e-7, -5e-7) / 1e-4, rtol=1e-12, atol=0)
 
 
 def test_whitening_completions_without_a_token_is_finite():
-    assert bool(whitened(f64(1, 0), tensor([0, 0]), tensor([0, 0])).isfinite().all())
+    advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([0, 0]), zero_equal=False)
+    assert bool(advantage_N.isfinite().all())
 
 
 def test_a_sign_is_one_number_for_right_and_one_for_wrong():
@@ -147,7 +150,7 @@ def test_equal_rewards_give_exactly_zero_however_they_round():
 
 def test_a_batch_of_one_token_gives_that_token_its_whole_share():
     # m = 0.5 and v = 0, so A = (B - m) / 1e-4.
-    advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([1, 0]))
+    advantage_N = whitened(f64(1, 0), tensor([0, 0]), tensor([1, 0]), zero_equal=False)
     torch.testing.assert_close(advantage_N, f64(0, -1e4), rtol=1e-12, atol=0)
 
 

@@ -106,3 +106,4 @@ def test_a_mean_weight_of_zero_or_of_nothing_is_one(of):
 def test_the_mean_weight_of_one_token_is_its_own(of):
     weight_BT, mask_BT = torch.tensor([[3.0, 9.0]]), torch.tensor([[True, False]])
     assert correction.mean_weight(weight_BT, mask_BT, of=of) == 3
+    assert correction.mean_weight(weight_BT[:, :1], mask_BT[:, :1], of=of) == 3
