@@ -55,6 +55,6 @@ def command(
                                on_part=parts, **flags)  # fmt: skip
     text = (
         "{informative} of {groups} groups carry signal ({informative_share:.0%}), "
-        "{missing:reward} missing, {floored:group} at a floor, {kept:row} kept"
+        "{missing:reward} missing, {floored:group} at the floor, {kept:row} kept"
     )
     console.conclude(parts, out, shards, text, as_json=json)

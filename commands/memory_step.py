@@ -44,8 +44,8 @@ def command(
         )
     if memory_model is None:
         why = f"`{source.path}` was sampled with it"
-        console.say(f"memory-step: no --memory-model given, taking `{memory.name}`: {why}")
+        console.say(f"memory-step: no --memory-model given, using `{memory.name}`, because {why}")
     with console.Parts("memory-step", 1) as parts:
         shards = memory_step.run(source, out, memory, chosen, **tokens, on_part=parts)
-    text = "{updates:update} on {tokens:token}, {loss:.4g} nats a token before the first"
+    text = "{updates:update} on {tokens:token}, {loss:.4g} nats per token before the first"
     console.conclude(parts, out, shards, text, as_json=json)

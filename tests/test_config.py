@@ -143,7 +143,9 @@ def test_what_a_dry_run_prints_is_a_file_for_the_same_run(rlvr, tmp_path):
 def test_a_new_run_says_first_that_it_trains_what_is_built_in(rlvr, refused, tmp_path):
     ran = rlvr("train", "--out", tmp_path / "run", "--dry-run")
     what = "the built-in tiny policy on the built-in task `expression`"
-    assert ran.err.startswith(f"train: `{tmp_path / 'run'}` is a new run of {what}; --model and")
+    assert ran.err.startswith(
+        f"train: `{tmp_path / 'run'}` is a new run of {what}; for others, use "
+    )
     said = refused(2, "train", "--out", tmp_path / "run", "--dry-run", "--json")
     assert "--dry-run prints a TOML file, and --json was given" in said
 

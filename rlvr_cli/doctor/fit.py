@@ -47,9 +47,9 @@ def examine(
     yield Finding(
         "ok",
         "model",
-        f"{shape.parameters / 1e6:,.1f} million parameters, {shape.trained / 1e6:,.1f} of them "
+        f"{shape.parameters / 1e6:,.1f} million parameters, {shape.trained / 1e6:,.1f} million "
         f"trained; prompts of {longest} tokens{'' if given else ' assumed'}, "
-        f"{config.rollout.max_new_tokens} new ones, {train.micro_batch_tokens} in a micro-batch",
+        f"{config.rollout.max_new_tokens} new tokens, {train.micro_batch_tokens:,} per micro-batch",
         "" if given else "name the prompts with --prompts",
     )
     reference = bool(config.train.eval_every) or bool(logprob.reference_columns(objective.needs))
@@ -67,8 +67,8 @@ def _disk(policy: Policy, config: RunConfig) -> Finding:
     peak = needs.peak(saves)
     known = "unknown" if free is None else f"{disk.gb(free)} free"
     text = (
-        f"{disk.gb(peak)} of {known} for checkpoints: at most {min(saves, needs.complete)} at "
-        f"once, {disk.gb(needs.checkpoint)} each"
+        f"needs {disk.gb(peak)} of {known} for checkpoints: at most "
+        f"{min(saves, needs.complete)} at once, {disk.gb(needs.checkpoint)} each"
     )
     if free is not None and peak > free:
         hint = "free some, keep fewer with --keep, or name a larger disk with --out"
@@ -78,7 +78,7 @@ def _disk(policy: Policy, config: RunConfig) -> Finding:
 
 def _requirement(requirement: phases.Requirement, device: Device) -> Finding:
     listed = ", ".join(f"{name} {gib(value)}" for name, value in requirement.parts.items())
-    text = f"{gib(requirement.total)} of {gib(device.free)} free: {listed}"
+    text = f"needs {gib(requirement.total)} of {gib(device.free)} free: {listed}"
     if requirement.total > device.free:
         hint = f"set {requirement.remedy}" if requirement.remedy else phases.NOTHING_FITS
         return Finding("problem", requirement.phase, text, hint)
@@ -101,8 +101,8 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
         dtype = "int8"
     gaps = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
     text = (
-        f"{gaps.mean:.2g} nats a token on average, {gaps.largest:.2g} at most, "
-        f"{gaps.outside:.1%} of {gaps.tokens} tokens with a ratio outside 1 +- 0.1"
+        f"sampler and trainer differ by {gaps.mean:.2g} nats per token, {gaps.largest:.2g} at "
+        f"most; {gaps.outside:.1%} of {gaps.tokens} tokens have a ratio outside 1 +- 0.1"
     )
     try:
         agreement.check(gaps, dtype)

@@ -34,12 +34,12 @@ class Alike:
 
     def described(self, names: tuple[str, str]) -> str:
         one, other = names
-        text = f"{self.same} of {self.completions} completions of both are the same"
+        text = f"{self.same} of {self.completions} completions are the same in both"
         if not self.first_alone + self.second_alone:
             return f"{text}, with the same verdicts"
         return (
-            f"{text}: {self.first_alone} of them are right by {one} alone, {self.second_alone} by "
-            f"{other} alone"
+            f"{text}: only {one} calls {self.first_alone} of them right, only {other} "
+            f"{self.second_alone}"
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -148,13 +148,13 @@ def _without_verifier(equalities: dict[str, Any], given: str | None) -> tuple[st
     no_equality = [_name(spec) for spec, kind in equalities.items() if kind in WORDS]
     if given is not None and no_equality:
         raise UsageError(
-            f"`{no_equality[0]}` does not say which answers are equal",
+            f"`{no_equality[0]}` does not define which answers are equal",
             "name another verifier, or compare texts with `--equality text`",
         )
     if no_answers := [_name(spec) for spec, kind in equalities.items() if kind == "none"]:
         return "none", f"`{no_answers[0]}` extracts no answers"
     if no_equality and len(no_equality) == len(equalities):
-        return "text", f"`{no_equality[0]}` does not say which answers are equal"
+        return "text", f"`{no_equality[0]}` does not define which answers are equal"
     return None
 
 
@@ -231,18 +231,19 @@ def described(facts: dict[str, Any], metric: str = "maj@k") -> str:
     if facts["equality"] == "none":
         return f"{metric}: not measured{why}"
     if "answers" not in facts:
-        return f"{metric}: wrong answers are equal where their texts are{why}"
+        return f"{metric}: wrong answers are equal if their texts are equal{why}"
     names = " and ".join(f"`{_name(spec)}`" for spec in facts["equality"].split(" "))
     line = (
-        f"{metric}: wrong answers are compared by {names}: {facts['answers']:,} different ones "
-        f"form {plural.of(facts['classes'], 'class', 'classes')}, by "
+        f"{metric}: wrong answers are compared by {names}: "
+        f"{plural.of(facts['answers'], 'distinct answer')} in "
+        f"{plural.of(facts['classes'], 'class', 'classes')}, after "
         f"{plural.of(facts['comparisons'], 'comparison')}"
     )
     if facts["unreadable"]:
-        line += f"; it cannot read {facts['unreadable']:,}, which equal only their own text"
+        line += f"; it cannot read {facts['unreadable']:,}, which equal only identical texts"
     if failed := facts["failed"]:
         listed = ", ".join(f"{count:,} {status}" for status, count in failed.items())
-        line += f"; it failed on {sum(failed.values()):,} ({listed}), taken as unequal"
+        line += f"; it failed on {sum(failed.values()):,} ({listed}), counted as unequal"
     if facts["cache_trouble"]:
         line += f"; continued without its cache: {facts['cache_trouble']}"
     return line

@@ -110,7 +110,7 @@ def _say_builtin(out: Path, config: RunConfig) -> None:
     task = task_prompts.of_split(config.train, "train") or ""
     what = f"the built-in tiny policy on the built-in task `{task.partition(':')[0]}`"
     if RunDirectory(out).begun() is None:
-        what = f"`{out}` is a new run of {what}; --model and --prompts name others"
+        what = f"`{out}` is a new run of {what}; for others, use --model and --prompts"
     console.say(f"train: {what}")
 
 
@@ -173,9 +173,8 @@ def train(
     if done < config.train.steps:
         console.say(f"train: stopped after step {done} of {config.train.steps}")
     elif not trained:
-        console.say(
-            f"train: nothing left to do, `{out}` has all {plural.of(config.train.steps, 'step')}"
-        )
+        steps = plural.of(config.train.steps, "step")
+        console.say(f"train: nothing left to do, `{out}` already has all {steps}")
     else:
         console.say(f"train: {plural.of(len(trained), 'step')} in {seconds:.1f} s")
         if not any(record.get("tokens") for record in trained):
@@ -291,8 +290,8 @@ def _agreement_line(record: dict[str, Any]) -> str:
     low, high, gap = (record[k] for k in ("first_ratio_min", "first_ratio_max", "sampler_gap"))
     if low is None:
         return f"step {record['step']}: no completion to train on"
-    apart = "" if gap is None else f", sampler and trainer within {gap:.1g} nats"
-    return f"step {record['step']}: first importance ratio {low:.7f} to {high:.7f}{apart}"
+    apart = "" if gap is None else f"; sampler and trainer differ by at most {gap:.1g} nats"
+    return f"step {record['step']}: first importance ratios {low:.7f} to {high:.7f}{apart}"
 
 
 def _shown(record: dict[str, Any]) -> list[str]:

@@ -23,13 +23,15 @@ def to_sample(
         return policies.resolve(given), []
     if recorded := begun_paths(out).get("policy"):
         policy = policies.recorded_in(out, recorded)
-        return policy, [f"no --model given, taking `{policy.name}`: `{out}` was begun with it"]
+        return policy, [
+            f"no --model given, using `{policy.name}`, because `{out}` was begun with it"
+        ]
     if served := _served(engine, out):
         return served, []
     policy = policies.resolve(builtin(prompts))
     own = " `builtin-vl`" if policy.name == BUILTIN_VL else ""
-    why = "the prompts are of a built-in task"
-    return policy, [f"no --model given, taking the built-in tiny policy{own}: {why}"]
+    why = "the prompts are from a built-in task"
+    return policy, [f"no --model given, using the built-in tiny policy{own}, because {why}"]
 
 
 def _served(engine: str, out: Path) -> Policy | None:
@@ -45,8 +47,9 @@ def sampled(rollouts: Shards, given: str | None) -> tuple[Policy, list[str]]:
     """The policy that was given, or the one that the rollouts were sampled from."""
     policy = policies.of(rollouts, given)
     were = "was" if len(rollouts.inputs) == 1 else "were"
-    why = f"no --model given, taking `{policy.name}`: `{rollouts.path}` {were} sampled from it"
-    return policy, [] if given else [why]
+    why = f"`{rollouts.path}` {were} sampled from it"
+    said = f"no --model given, using `{policy.name}`, because {why}"
+    return policy, [] if given else [said]
 
 
 def builtin(prompts: Shards) -> str:

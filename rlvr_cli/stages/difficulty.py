@@ -55,12 +55,12 @@ def chosen(
 def described(source: Source) -> str:
     """What the summary says of the prompts, to be filled in; of those left out, if any were."""
     if "too_easy" in source.facts:
-        left_out = "{too_easy} solved too often and {too_hard} too seldom dropped"
-        return f"{{prompts:prompt}}, {left_out}, {{unjudged}} without a verdict kept"
+        left_out = "dropped {too_easy} solved too often and {too_hard} too rarely"
+        return f"{{prompts:prompt}}, {left_out}, kept {{unjudged}} without a verdict"
     if "dropped" not in source.facts:
         return "{prompts:prompt}"
-    cut = " from a success rate of {success_at_cut:.3g} on" if source.facts["dropped"] else ""
-    return "{prompts:prompt}, {dropped} dropped" + cut
+    cut = ", solved at a rate of {success_at_cut:.3g} or more" if source.facts["dropped"] else ""
+    return "{prompts:prompt}, dropped {dropped}" + cut
 
 
 def drop_easiest(source: Source, share: float | None, scores: list[Path]) -> Source:

@@ -14,8 +14,8 @@ from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import plural
 
-_SUMMARY = "{completions:completion}, {tokens:token}, {cut} cut at the limit, {skipped} skipped"
-_OF_TEXT = "{completions:completion}, {cut} cut at the limit, {skipped} skipped"
+_SUMMARY = "{completions:completion}, {tokens:token}, {cut} cut off at the limit, {skipped} skipped"
+_OF_TEXT = "{completions:completion}, {cut} cut off at the limit, {skipped} skipped"
 _OF_DRAWS = ", {prompts} of {wanted} groups, from {drawn} in {draws:draw}"
 _MANY_CUT = 0.1  # of the completions
 

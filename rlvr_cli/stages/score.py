@@ -27,7 +27,10 @@ from rlvr_cli.verification.scoring.cache import Cache, default_path
 from rlvr_cli.verification.scoring.scorer import Scorer
 
 EARLIER_ANSWERS = thoughts.NONE  # where directories that say nothing took answers from
-SAID = "{completions:completion}, mean reward {reward:.4g}, {missing} without, status {status}"
+SAID = (
+    "{completions:completion}, mean reward {reward:.4g}, {missing} without a reward; "
+    "status: {status}"
+)
 ROWS_AT_ONCE = 8192  # parts are verified together up to so many rows, so that no worker waits
 
 

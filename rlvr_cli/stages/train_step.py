@@ -38,9 +38,9 @@ from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
 SAID = (
-    "{updates:update} on {tokens:token}; before the first: loss {loss:.4g}, ratio "
-    "{first_ratio_min:.7f} to {first_ratio_max:.7f}; before the last: kl {kl:.3g}; mean gradient "
-    "norm {grad_norm:.3g}"
+    "{updates:update} on {tokens:token}; before the first update: loss {loss:.4g}, "
+    "importance ratios {first_ratio_min:.7f} to {first_ratio_max:.7f}; before the last update: "
+    "kl {kl:.3g}; mean gradient norm {grad_norm:.3g}"
 )
 _OF_MANY = "deepspeed:zero=2"
 _OF_IMAGES = ("train_vision",)

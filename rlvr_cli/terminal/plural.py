@@ -18,7 +18,10 @@ def size(number: int) -> str:
 
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
-    """A template with facts in it: `{rows:row}` counts rows, and what is None is unknown."""
+    """A template with facts in it: `{rows:row}` counts rows, and what is None is unknown.
+
+    A dict of counts is listed, as in `2 ok, 1 timeout`.
+    """
     return template.format(**{name: _Fact(value) for name, value in facts.items()})
 
 
@@ -30,6 +33,8 @@ class _Fact:
 
     def __format__(self, form: str) -> str:
         counts = len(form) > 1 and form.isalpha()
+        if isinstance(self._value, dict):
+            return ", ".join(f"{count:,} {name}" for name, count in self._value.items())
         if self._value is None:
             return f"unknown {form}s" if counts else "unknown"
         return of(self._value, form) if counts else format(self._value, form)

@@ -72,7 +72,7 @@ def _notes(summary: dict[str, Any]) -> str:
         few = f"{', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}"
         notes += f", {plural.of(len(ids), 'prompt')} {summary['left_out_for']} left out ({few})"
     if summary.get("equal_texts"):
-        notes += f", {summary['equal_texts']} of the texts equal to an earlier one of their prompt"
+        notes += f", {summary['equal_texts']} repeat an earlier completion of their prompt"
     if summary["repeated"]:
         rows = plural.of(summary["repeated"], "row")
         notes += f", {rows} with the prompt and sample index of another"

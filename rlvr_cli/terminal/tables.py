@@ -151,7 +151,7 @@ def solved(
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             yield f"{word}: {', '.join(names[:8])}{more}"
     other = {"first": "second", "second": "first"}
-    line = f"mean Pass@k: {ahead} ahead at k = 1"
+    line = f"mean Pass@k: {ahead} is ahead at k = 1"
     for k in crossings:
         ahead = other.get(ahead, ahead)
         line += f", {ahead} from k = {k}"

@@ -15,7 +15,9 @@ from rlvr_cli.storage.writer import write_all_shards
 def test_the_advantages_of_known_rewards(rlvr, known, tmp_path):
     ran = rlvr("advantage", known / "scores", "--out", tmp_path / "made")
     assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
-    said = "2 of 2 groups carry signal (100%), 0 rewards missing, 0 groups at a floor, 8 rows kept"
+    said = (
+        "2 of 2 groups carry signal (100%), 0 rewards missing, 0 groups at the floor, 8 rows kept"
+    )
     assert ran.err.startswith(f"advantage: {said}; ")
     assert len(ran.err.splitlines()) == 1
     table = pq.read_table(tmp_path / "made")

@@ -95,7 +95,7 @@ def test_a_branch_shares_files_and_is_whole_without_the_run(rlvr, run):
     sampled = Shards.open(dapo / "steps/000002/rollouts").table()
     shutil.rmtree(run)
     said = train(rlvr, dapo)
-    assert "first importance ratio 1.0000000 to 1.0000000" in said
+    assert "first importance ratios 1.0000000 to 1.0000000" in said
     assert Shards.open(dapo / "steps/000002/rollouts").table() == sampled
     assert steps_logged(dapo) == [0, 1, 2]  # each step once, those of the run among them
     assert Shards.open(dapo / "steps/000002/update").params["algo"].startswith("dapo:")
@@ -164,7 +164,7 @@ def test_verdicts_of_the_same_completions_are_compared_one_by_one(rlvr, run):
         "second_alone": sum(b and not a for a, b in zip(right, short, strict=True)),
     }
     text = rlvr("compare", own, other).out
-    assert f"{len(right)} of {len(right)} completions of both are the same" in text
+    assert f"{len(right)} of {len(right)} completions are the same in both" in text
 
 
 def test_a_verifier_whose_file_has_changed_scores_again(rlvr, run):

@@ -41,7 +41,7 @@ def test_what_changed_is_named_by_prompt_and_by_difficulty(rlvr, jsonl):
         (1, 1, 0), (0, 0, 0), (0, 0, 0), (1, 0, 1), (1, 0, 0),
     ]  # fmt: skip
     out = rlvr("compare", first, second).out
-    assert "gained: 0" in out and "lost: 1" in out and "neither ahead at k = 1" in out
+    assert "gained: 0" in out and "lost: 1" in out and "neither is ahead at k = 1" in out
 
 
 def test_prompts_are_paired_whatever_their_order(rlvr, jsonl):
@@ -60,7 +60,7 @@ def test_three_are_compared_with_the_first_and_drawn(rlvr, jsonl):
     ]  # fmt: skip
     ran = rlvr("compare", *paths, "--plot")
     assert ran.out.count("second - first") == 2 and ran.code == 0
-    assert "second ahead at k = 1, first from k = 3" in ran.out
+    assert "second is ahead at k = 1, first from k = 3" in ran.out
     assert "Pass@K against Pass@1" in ran.out
     summary = json.loads(rlvr("compare", *paths, "--json").out)
     assert [on for *_, on in summary["frontier"]] == [True, True, False]

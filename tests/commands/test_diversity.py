@@ -37,7 +37,7 @@ def test_hand_worked_completions_give_the_exact_figures(rlvr, jsonl):
 def test_equal_completions_are_not_diverse_and_are_counted(rlvr, jsonl):
     rows = [{"id": "a", "completion": "the sum is two", "correct": True}] * 3
     ran = rlvr("diversity", jsonl(*rows))
-    assert "2 of the texts equal to an earlier one of their prompt" in ran.out
+    assert "2 repeat an earlier completion of their prompt" in ran.out
     metric_means = metrics(rlvr, jsonl(*rows))
     assert (
         metric_means["1 - self-bleu"] == pytest.approx(0) and metric_means["tfidf similarity"] == 1

@@ -26,7 +26,7 @@ def test_stdout_is_the_path_and_stderr_counts_tokens(rlvr, chain, tmp_path):
     assert (ran.code, ran.out) == (0, f"{tmp_path / 'made'}\n")
     tokens = len(flat(chain / "rollouts", "token_ids"))
     which, counted = ran.err.splitlines()
-    assert "taking `builtin`" in which and counted.startswith(f"logprob: {tokens} tokens; ")
+    assert "using `builtin`" in which and counted.startswith(f"logprob: {tokens} tokens; ")
     names = pq.read_table(tmp_path / "made").column_names
     assert names == ["prompt_id", "sample_index", "old_logp", "entropy", "max_prob"]
 

@@ -312,7 +312,7 @@ def test_the_summary_says_how_many_were_dropped_and_from_where(rlvr, jsonl, eigh
     words = ("--drop-easiest", 0.25, "--scores", scores, "--out", tmp_path / "made")
     dry = rlvr("prompts", eight, *words, "--dry-run")
     assert f"6 prompts of `{eight}` would go" in dry.err and not (tmp_path / "made").exists()
-    message = "prompts: 6 prompts, 2 dropped from a success rate of 0.667 on"
+    message = "prompts: 6 prompts, dropped 2, solved at a rate of 0.667 or more"
     assert message in rlvr("prompts", eight, *words).err
     assert "nothing left to do" in rlvr("prompts", eight, *words).err
     params = json.loads(rlvr("check", tmp_path / "made", "--json").out)["params"]
@@ -371,7 +371,7 @@ def test_rates_keep_the_prompts_that_are_solved_so_often_and_those_without_a_ver
     words = ("--scores", scores, "--out", tmp_path / "made")
     ran = rlvr("prompts", eight, "--keep-rate", "0.25,0.5", *words)
     assert ids_of(tmp_path / "made") == "bdefgh"
-    said = "6 prompts, 1 solved too often and 1 too seldom dropped, 4 without a verdict kept"
+    said = "6 prompts, dropped 1 solved too often and 1 too rarely, kept 4 without a verdict"
     assert said in ran.err
     assert "nothing left to do" in rlvr("prompts", eight, "--keep-rate", "0.25,0.5", *words).err
     params = json.loads(rlvr("check", tmp_path / "made", "--json").out)["params"]

@@ -33,7 +33,7 @@ def test_every_prompt_gets_a_group_and_stdout_is_the_path(rlvr, chain, tmp_path)
     ran = rlvr("rollout", chain / "prompts", *SMALL, "--out", out)
     assert (ran.code, ran.out) == (0, f"{out}\n")
     first, second = ran.err.splitlines()
-    assert first.startswith("rollout: no --model given, taking the built-in tiny policy")
+    assert first.startswith("rollout: no --model given, using the built-in tiny policy")
     assert second.startswith("rollout: 24 completions, ")
     table = pq.read_table(out)
     assert table["sample_index"].to_pylist() == [0, 1, 2, 3] * 6

@@ -17,7 +17,7 @@ def test_every_completion_gets_a_verdict_and_stdout_is_the_path(rlvr, known, tmp
     out = tmp_path / "made"
     ran = rlvr("score", known / "rollouts", "--verifier", "expression", "--out", out)
     assert (ran.code, ran.out) == (0, f"{out}\n")
-    assert ran.err.startswith("score: 8 completions, mean reward 0.375, 0 without")
+    assert ran.err.startswith("score: 8 completions, mean reward 0.375, 0 without a reward; ")
     assert len(ran.err.splitlines()) == 1
     table = pq.read_table(out)
     assert table["reward"].to_pylist() == [1, 0, 1, 0, 1, 0, 0, 0]

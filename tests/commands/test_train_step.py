@@ -30,7 +30,7 @@ def test_a_policy_is_written_and_stdout_is_the_path(rlvr, trained, tmp_path):
     assert (ran.code, ran.out) == (0, f"{out}\n")
     said, done = ran.err.splitlines()
     assert f"`{trained / 'rollouts'}` was imported" in said and "had sampled them" in said
-    assert done.startswith("train-step: 1 update on 28 tokens; before the first: loss ")
+    assert done.startswith("train-step: 1 update on 28 tokens; before the first update: loss ")
     (row,) = pq.read_table(out / "part-00000.parquet").to_pylist()
     assert (row["sequences"], row["tokens"], row["clip_fraction"]) == (8, 28, 0)
     assert row["ratio_min"] == pytest.approx(1, abs=1e-6) and row["grad_norm"] > 0
@@ -84,7 +84,9 @@ def test_another_learning_rate_is_refused_with_the_old_and_the_new_one(refused, 
 
 def test_the_policy_is_found_through_the_rollouts(rlvr, chain, tmp_path):
     ran = rlvr("train-step", chain / "advantages", "--out", tmp_path / "made")
-    assert ran.code == 0 and "ratio 1.0000000 to 1.0000000; before the last: kl 0;" in ran.err
+    assert (
+        ran.code == 0 and "ratios 1.0000000 to 1.0000000; before the last update: kl 0;" in ran.err
+    )
 
 
 def test_another_directory_than_advantages_is_refused(refused, chain):

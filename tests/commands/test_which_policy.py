@@ -45,7 +45,7 @@ def test_prompts_of_the_builtin_task_have_the_policy_that_knows_it(rlvr, chain, 
     rlvr("prompts", chain / "prompts", "--limit", 2, "--out", limited)
     for prompts in (chain / "prompts", limited):
         ran = rlvr("rollout", prompts, *SMALL, "--out", tmp_path / f"of-{prompts.name}")
-        assert ran.code == 0 and "taking the built-in tiny policy" in ran.err
+        assert ran.code == 0 and "using the built-in tiny policy" in ran.err
 
 
 def test_what_was_begun_with_a_policy_goes_on_with_it(rlvr, own):
@@ -55,7 +55,7 @@ def test_what_was_begun_with_a_policy_goes_on_with_it(rlvr, own):
     before = part.read_bytes()
     part.unlink()
     ran = rlvr(*words)
-    assert ran.code == 0 and "taking `builtin`" in ran.err and "was begun with it" in ran.err
+    assert ran.code == 0 and "using `builtin`" in ran.err and "was begun with it" in ran.err
     assert part.read_bytes() == before
 
 
@@ -63,7 +63,7 @@ def test_later_stages_say_which_policy_they_take_and_why(rlvr, copy):
     for command, source in (("logprob", "rollouts"), ("train-step", "advantages")):
         ran = rlvr(command, copy / source, "--out", copy / command)
         assert ran.code == 0
-        why = f"taking `builtin`: `{copy / 'rollouts'}` was sampled from it"
+        why = f"using `builtin`, because `{copy / 'rollouts'}` was sampled from it"
         assert f"{command}: no --model given, {why}" in ran.err
     quiet = rlvr("logprob", copy / "rollouts", "--model", "builtin", "--out", copy / "again")
     assert "no --model" not in quiet.err

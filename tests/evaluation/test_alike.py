@@ -18,7 +18,7 @@ def test_evaluations_of_one_seed_share_completions_where_the_policies_agree(trai
     found = alike.of(before, after)
     assert found == Alike(len(others), sum(map(list.__eq__, token_ids, others)), 0, 0)
     assert 0 < found.same < found.completions
-    assert found.described(("a", "b")).endswith("of both are the same, with the same verdicts")
+    assert found.described(("a", "b")).endswith("are the same in both, with the same verdicts")
 
 
 @pytest.mark.parametrize("option", ["--seed=1", "--temperature=0.5", "--limit=5"])

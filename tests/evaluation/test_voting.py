@@ -88,7 +88,7 @@ def test_scores_are_voted_on_by_the_verifier_that_made_them(voted, scored):
     scores = scored("number", "7", "7", "it is 5", "it is 5.0", "it is 5.00", "none")
     means, said, err = voted(scores, "--k", "6")
     assert said["equality"] == "number" and means["maj@6"] == 0
-    assert "compared by `number`: 3 different ones form 1 class, by 2 comparisons" in err
+    assert "compared by `number`: 3 distinct answers in 1 class, after 2 comparisons" in err
     means, said, _ = voted(scores, "--k", "6", "--equality", "text")
     assert means["maj@6"] == 1 and said == {"equality": "text", "why": ""}
 
@@ -112,7 +112,7 @@ def test_a_comparison_that_takes_too_long_is_counted_and_said(voted, jsonl):
     source = jsonl(*rows(("7", True), *((power, False) for power in ENDLESS)))
     _, said, err = voted(source, "--equality", "math:timeout_s=0.5")
     assert (said["classes"], said["failed"]) == (2, {"timeout": 1})
-    assert "it failed on 1 (1 timeout), taken as unequal" in err
+    assert "it failed on 1 (1 timeout), counted as unequal" in err
 
 
 def test_an_answer_that_the_verifier_cannot_read_is_said(voted, jsonl):
@@ -139,7 +139,7 @@ def test_verifiers_without_equality_are_refused_by_name(refused, jsonl):
     source = jsonl(*rows(*HALVES))
     for name in ("expression", "code"):
         err = refused(2, "eval-passk", source, "--equality", name)
-        assert f"`{name}` does not say which answers are equal" in err
+        assert f"`{name}` does not define which answers are equal" in err
     assert "unknown verifier" in refused(2, "eval-passk", source, "--equality", "")
     err = refused(2, "eval-passk", jsonl({"id": 1, "correct": True}), "--equality", "math")
     assert "no extracted answers" in err
@@ -147,7 +147,7 @@ def test_verifiers_without_equality_are_refused_by_name(refused, jsonl):
 
 def test_expressions_are_compared_by_their_texts_and_that_is_said(voted, chain):
     _, said, err = voted(chain / "scores", "--k", "1")
-    assert said["equality"] == "text" and "`expression` does not say" in err
+    assert said["equality"] == "text" and "`expression` does not define" in err
 
 
 def test_programs_have_no_answers_to_vote_on(voted, scored):
@@ -174,7 +174,7 @@ def test_another_equality_is_another_directory(rlvr, refused, jsonl, tmp_path):
 def test_runs_are_compared_by_the_same_votes(rlvr, jsonl):
     one, other = jsonl(*rows(*HALVES), name="1.jsonl"), jsonl(*rows(*HALVES[:3]), name="2.jsonl")
     ran = rlvr("compare", one, other, "--equality", "math")
-    assert ran.code == 0 and "3 different ones form 1 class" in ran.out
+    assert ran.code == 0 and "3 distinct answers in 1 class" in ran.out
     made = json.loads(rlvr("compare", one, one, "--equality", "math", "--json").out)
     assert made["majorities"][0]["classes"] == 1
     assert made["metrics"]["maj@4"]["first"][0] == pytest.approx(0.3)
@@ -210,7 +210,7 @@ def test_the_answer_entropy_is_that_of_the_classes_that_the_verifier_holds_equal
     counts = [said[key] for key in ("answers", "classes", "comparisons", "unreadable", "failed")]
     assert counts == [4, 2, 3, 0, {}]
     assert (
-        "answer entropy: wrong answers are compared by `math`: 4 different ones form 2 classes"
+        "answer entropy: wrong answers are compared by `math`: 4 distinct answers in 2 classes"
         in err
     )
 
@@ -236,7 +236,7 @@ def test_what_fails_in_the_answer_entropy_is_said_as_in_votes(diverse, jsonl):
     source = jsonl(*rows(*((power, False) for power in ENDLESS)))
     found, said, err = diverse(source, "--equality", "math:timeout_s=0.5")
     assert found == pytest.approx(math.log(2)) and said["failed"] == {"timeout": 1}
-    assert "it failed on 1 (1 timeout), taken as unequal" in err
+    assert "it failed on 1 (1 timeout), counted as unequal" in err
 
 
 def test_no_answer_entropy_is_measured_where_none_is_wanted_or_nothing_is_an_answer(

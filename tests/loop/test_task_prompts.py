@@ -71,7 +71,7 @@ def test_prompts_with_images_of_a_built_in_task_need_no_model(rlvr, tmp_path):
     assert rlvr("prompts", "task:shapes:count=2", "--out", prompts).code == 0
     ran = rlvr("rollout", prompts, "-n", 1, "--max-new-tokens=4", "--out", tmp_path / "rollouts")
     assert ran.code == 0, ran.err
-    assert "taking the built-in tiny policy `builtin-vl`" in ran.err
+    assert "using the built-in tiny policy `builtin-vl`" in ran.err
     words = ["--prompts", prompts, "--eval-every=0", *SMALL, "--out", tmp_path / "run"]
     ran = rlvr("train", *words, "--dry-run")
     assert tomllib.loads(ran.out)["train"]["model"] == "builtin-vl", ran.err

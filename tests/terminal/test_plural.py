@@ -16,7 +16,7 @@ from rlvr_cli.terminal import plural
         (plural.filled("{a:update} on {b:token}, {c:.3g}", {"a": 1, "b": 2, "c": 0.12345}),
          "1 update on 2 tokens, 0.123"),
         (plural.filled("{a:token}, {b:.3g}, {c}", {"a": None, "b": None, "c": {"ok": 1}}),
-         "unknown tokens, unknown, {'ok': 1}"),
+         "unknown tokens, unknown, 1 ok"),
     ],
 )  # fmt: skip
 def test_what_is_counted_is_singular_where_it_is_one(said, text):

@@ -133,7 +133,7 @@ def compare(policy: Policy, few: Few, drawn: Mapping[str, list[Completion]]) -> 
             )
         raise DataError(
             f"{host} has other weights than `{policy.name}`: log-probs differ by "
-            f"{as_sampled:.2g} nats a token, {_TOLERANCE:g} is what bfloat16 explains",
+            f"{as_sampled:.2g} nats per token, bfloat16 explains {_TOLERANCE:g}",
             "name the policy that the server has with --model; `check=false` takes it on trust",
         )
 
@@ -147,7 +147,7 @@ class _Own:
     def gaps(
         self, pairs: list[tuple[list[int], Completion]], sampling: SamplingParams
     ) -> tuple[float, float]:
-        """The mean distance, in nats a token, to what is sampled from and to the plain policy."""
+        """The mean distance, in nats per token, to what is sampled from and to the plain policy."""
         sampled: list[np.ndarray] = []
         plain: list[np.ndarray] = []
         for prompt, completion in pairs:

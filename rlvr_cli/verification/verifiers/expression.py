@@ -43,7 +43,8 @@ def _verify(completion: str, *, answer: str, extra: dict[str, Any]) -> Verdict:
     expression = completion.strip()
     postfix = postfix_of(expression)
     if postfix is None:
-        reason = f"it is not one expression of + - * / ( ) and digits, {MAX_LENGTH} signs at most"
+        limit = f"in at most {MAX_LENGTH} characters"
+        reason = f"it is not one expression of + - * / ( ) and digits {limit}"
         return Verdict(status="no_answer", reward=0.0, correct=False, reason=reason)
     operands = [int(token) for token in postfix if token not in _APPLY]
     correct = _allowed(operands, digits) and value_of(postfix) == gold

@@ -147,7 +147,7 @@ def test_it_is_an_option_of_the_engine_and_off_unless_it_is_asked_for(loaded):
 def test_doctor_says_how_far_sampler_and_trainer_are_apart(rlvr):
     ran = rlvr("doctor", "--model", "builtin", "--engine", "graph:cache=int8")
     (line,) = [line for line in ran.out.splitlines() if " log-probs " in line]
-    assert "nats a token" in line and not line.startswith("problem")
+    assert "nats per token" in line and not line.startswith("problem")
 
 
 @pytest.mark.slow

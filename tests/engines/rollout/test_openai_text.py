@@ -43,7 +43,7 @@ def test_a_hosted_model_is_asked_by_messages_and_evaluated(sampled, rlvr, server
     ran, table = sampled("--system", "Be brief.", "--suffix", "?")
     assert ran.code == 0, ran.err
     assert "without token ids, to be scored and evaluated, not trained on" in ran.err
-    assert "rollout: 6 completions, 0 cut at the limit, 0 skipped; " in ran.err
+    assert "rollout: 6 completions, 0 cut off at the limit, 0 skipped; " in ran.err
     assert table["completion"].to_pylist() == ["\\boxed{3}"] * 2 + ["\\boxed{4}"] * 2 + [
         "\\boxed{5}"] * 2  # fmt: skip
     for name in ("token_ids", "behaviour_logp", "policy"):
