@@ -101,8 +101,9 @@ def agree(policy: Policy, config: RunConfig) -> Iterator[Finding]:
         dtype = "int8"
     gaps = agreement.measure(sampler, trainer, list(_prompts(policy, config)), max_new_tokens=32)
     text = (
-        f"sampler and trainer differ by {gaps.mean:.2g} nats per token, {gaps.largest:.2g} at "
-        f"most; {gaps.outside:.1%} of {gaps.tokens} tokens have a ratio outside 1 +- 0.1"
+        f"sampler and trainer differ by {gaps.mean:.2g} nats per token on average, "
+        f"{gaps.largest:.2g} at most; {gaps.outside:.1%} of {gaps.tokens} tokens have "
+        "a ratio outside 1 +- 0.1"
     )
     try:
         agreement.check(gaps, dtype)

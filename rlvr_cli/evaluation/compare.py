@@ -117,7 +117,7 @@ class Contrast:
     @property
     def headline(self) -> str:
         """What is compared, with the steps of runs."""
-        return f"{self.metrics.title}: {self.first.title}, then {self.second.title}"
+        return f"{self.metrics.title}: first {self.first.title}, second {self.second.title}"
 
     def as_json(self) -> dict[str, Any]:
         buckets = [{**asdict(b), "change": finite(b.change)} for b in self.buckets]

@@ -29,7 +29,7 @@ def remarks(scores: Shards | None, rollouts: Shards) -> Iterator[str]:
         if count := scores.summary["status"].get(status, 0):
             shown = "; ".join(_examples(scores, rollouts, status))
             part = f"{count} of {scores.rows} completions ({count / scores.rows:.1%})"
-            yield f"{part} {words}: {shown}"
+            yield f"{part} {words}, for example {shown}"
 
 
 def warnings(scores: Shards, rollouts: Shards) -> Iterator[str]:

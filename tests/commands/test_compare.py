@@ -388,7 +388,7 @@ def test_other_steps_stand_in_the_headline(rlvr, trained, tmp_path):
     shutil.rmtree(early / "eval" / "000002")
     ran = rlvr("compare", early, trained)
     head, line, *_ = ran.out.splitlines()
-    assert head.endswith(f"`{early}` at step 1, then `{trained}` at step 2")
+    assert head.endswith(f"`{early}` at step 1, second `{trained}` at step 2")
     assert line.startswith(f"the steps differ: `{early}` is at step 1, `{trained}` at step 2")
     summary = json.loads(rlvr("compare", early, trained, "--json").out)
     assert summary["steps"] == [1, 2] and summary["unlike"] == [line]
@@ -444,4 +444,4 @@ def test_files_that_name_their_step_have_it_in_the_headline(rlvr, tmp_path, endi
         else:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     ran = rlvr("compare", *paths)
-    assert f"`{paths[0]}` at step 10, then `{paths[1]}` at step 20" in ran.out
+    assert f"`{paths[0]}` at step 10, second `{paths[1]}` at step 20" in ran.out

@@ -33,9 +33,10 @@ def test_the_last_lines_of_score_say_what_has_no_answer_and_why(scored):
     scores, rollouts, err = scored(*ROWS)
     answers, golds = unanswered.remarks(scores, rollouts)
     assert [f"score: {answers}", f"score: {golds}"] == err.splitlines()[-2:]
-    assert answers.startswith("5 of 7 completions (71.4%) have no answer: sample 0 of prompt `a`: ")
+    said = "5 of 7 completions (71.4%) have no answer, for example sample 0 of prompt `a`: "
+    assert answers.startswith(said)
     assert "prompt `b`: what it thinks does not end: ...'" + "m" * 60 + "'" in answers
-    said = "1 of 7 completions (14.3%) have a gold that cannot be read: prompt `c`: "
+    said = "1 of 7 completions (14.3%) have a gold that cannot be read, for example prompt `c`: "
     assert golds.startswith(said)
 
 
