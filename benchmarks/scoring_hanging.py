@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rlvr_cli.interop import readers
 from rlvr_cli.protocols import Verdict
-from rlvr_cli.specs import user_code
+from rlvr_cli.specs import trust
 from rlvr_cli.stages import score
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
@@ -40,6 +40,7 @@ def hung(how: str, timeout_s: float, folder: str) -> Question:
         return question(f"math:timeout_s={timeout_s}", r"\boxed{10^{10^{10^{10}}}}", "10^{10}")
     path = Path(folder) / "sleep.py"
     path.write_text(SLEEP)
+    trust.trust(trust.Named([path]))
     return question(f"{path}:verify,timeout_s={timeout_s}", "", "")
 
 
@@ -65,7 +66,6 @@ def main() -> None:
     others = [asked[index % len(asked)] for index, h in enumerate(hangs) if not h]
     with (
         tempfile.TemporaryDirectory() as folder,
-        user_code.trusting([Path(folder) / "sleep.py"]),
         score.scorer(workers=given.workers, use_cache=False) as scorer,
     ):
         one, rest = hung(given.how, given.timeout_s, folder), iter(others)
