@@ -23,6 +23,7 @@ from rlvr_cli.models import policy as policies, which
 from rlvr_cli.runtime import distributed
 from rlvr_cli.stages import dropped, rollout_remarks, task_prompts, train_step, unanswered
 from rlvr_cli.storage import metrics_log
+from rlvr_cli.storage.run_folders import CONFIG
 from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
 from rlvr_cli.tracking import process as tracker_process
@@ -332,8 +333,10 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
         words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
         console.say(f"  rlvr {shlex.join(map(str, words))}")
     if run_config.is_builtin(config):
-        prompts = ("--prompts", config.train.prompts) if config.train.prompts else ()
-        trains = shlex.join(("rlvr", "train", "--algo", other, *prompts))
-        console.say(f"  {trains} && rlvr compare runs/{other}-seed0 {shlex.quote(str(out))}")
+        run = str(out.with_name(f"{other}-seed{config.train.seed}"))
+        trains = shlex.join(
+            ("rlvr", "train", "--config", str(out / CONFIG), "--algo", other, "--out", run)
+        )
+        console.say(f"  {trains} && {shlex.join(('rlvr', 'compare', run, str(out)))}")
     if config.train.steps:
         console.say(f"  rlvr check {shlex.quote(str(last))}")

@@ -63,7 +63,8 @@ def test_weights_that_are_kept_alone_read_images(run):
 def test_processes_that_sample_for_the_trainer_make_the_bytes_of_one_in_turn(rlvr, tmp_path):
     ahead, schedule = ("--ahead", 1), ("--schedule-of", tmp_path / "run")
     said = done(rlvr, "train", *SMALL, *ahead, "--async", "--out", tmp_path / "run")
-    assert "rlvr train --algo quatro --prompts task:shapes:count=6 && rlvr compare" in said
+    of_this = f"--config {tmp_path / 'run' / 'config.toml'} --algo quatro"
+    assert f"rlvr train {of_this} --out {tmp_path / 'quatro-seed0'} && rlvr compare" in said
     done(rlvr, "train", *SMALL, *ahead, *schedule, "--out", tmp_path / "turns")
     ours, theirs = (files_below(tmp_path / name) for name in ("run", "turns"))
     other = {n for n in ours | theirs if ours.get(n) != theirs.get(n)}
