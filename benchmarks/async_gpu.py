@@ -1,10 +1,11 @@
-"""Wall seconds of a step in turn and overlapped on one card, and of publishing a policy.
+"""Wall seconds of a step in turn and overlapped, on one card or two, and of publishing a policy.
 
     python -P benchmarks/async_gpu.py --model Qwen/Qwen2.5-1.5B --prompts PROMPTS --steps 10 -- -n 8
     python -P benchmarks/async_gpu.py --steps 6 -- --prompts-per-step 4 -n 4   # on a CPU
 
 Both ways are command lines of their own. A step is what lies between the manifests of two updates;
 the first three, which load and compile, are left out. Words behind `--` are added to `rlvr train`.
+The sampler has the first card; `--trainer-gpu 1` gives the trainer the second.
 """
 
 import argparse
@@ -69,6 +70,7 @@ def main() -> None:
     add("--prompts", help="made by `rlvr prompts`; by default the built-in task")
     add("--steps", type=int, default=10)
     add("--ahead", default="1")
+    add("--trainer-gpu", default="0")
     add("--out", type=Path, help="on the disk that is to be measured")
     add("words", nargs="*", help="of `rlvr train`")
     given = parser.parse_args()
@@ -78,7 +80,7 @@ def main() -> None:
         words += ["--prompts", given.prompts] if given.prompts else []
         words += ["--save-every", "1000", *given.words]
         in_turn = train(Path(scratch) / "in-turn", *words)
-        gpus = ["--sampler-gpus", "0", "--trainer-gpus", "0"] if _has_gpu() else []
+        gpus = ["--sampler-gpus", "0", "--trainer-gpus", given.trainer_gpu] if _has_gpu() else []
         ahead = ["--async", "--ahead", given.ahead, *gpus]
         overlapped = train(Path(scratch) / "overlapped", *ahead, *words)
     for name, seconds in (("in turn", in_turn), ("overlapped", overlapped)):
