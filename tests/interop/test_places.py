@@ -208,7 +208,7 @@ def test_a_file_is_compared_with_stdin_and_stdin_not_with_itself(
 ):
     path = lines(tmp_path / "a.jsonl", *ROWS)
     piped(monkeypatch, JSONL)
-    assert "then `-`" in rlvr("compare", path, "-").out
+    assert "second `-`" in rlvr("compare", path, "-").out
     assert "`-` is named twice" in refused(2, "compare", "-", "-")
     assert "`-` is named twice" in refused(2, "eval-passk", "-", "-")
 
