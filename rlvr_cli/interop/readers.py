@@ -189,9 +189,7 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     with reporting_damage(path), pq.ParquetFile(path) as file:
         names = [field.name for field in file.schema_arrow if _has_bytes(field.type)]
         size = _SHORT_BATCH if names else _BATCH
-        for group in range(
-            file.num_row_groups
-        ):  # Arrow holds what it read of all that are asked for
+        for group in range(file.num_row_groups):  # Arrow holds all the row groups that it is given
             for batch in file.iter_batches(batch_size=size, row_groups=[group]):
                 for row in batch.to_pylist():
                     yield row | {name: _spooled(row[name]) for name in names}

@@ -333,7 +333,8 @@ def _next_steps(directory: RunDirectory, config: RunConfig) -> None:
         words = ("rollout", heldout, "--model", best, "-n", 4, "--out", out / "try")
         console.say(f"  rlvr {shlex.join(map(str, words))}")
     if run_config.is_builtin(config):
-        run = str(out.with_name(f"{other}-seed{config.train.seed}"))
+        compared = replace(config, train=replace(config.train, algo=other))
+        run = str(out.with_name(run_name(compared, None)))
         trains = shlex.join(
             ("rlvr", "train", "--config", str(out / CONFIG), "--algo", other, "--out", run)
         )

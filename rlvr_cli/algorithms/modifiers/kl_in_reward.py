@@ -18,7 +18,7 @@ from rlvr_cli.algorithms.objective import (
     Step,
     Tokens,
 )
-from rlvr_cli.algorithms.terms import advantage, token_charge
+from rlvr_cli.algorithms.terms import advantage, shaping, token_charge
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime.later import torch
 
@@ -46,11 +46,7 @@ def build(
         raise ValueError("beta must be above 0")
 
     def modify(objective: Objective) -> Objective:
-        if "correct" in objective.needs:
-            raise UsageError(
-                "kl-in-reward changes rewards, this objective reads verdicts alone",
-                "charge it in the loss with +kl",
-            )
+        shaping.require_rewards(objective, "kl-in-reward", "charge it in the loss with +kl")
         if per == "token" or (per == "paper" and objective.whitens):
             return _of_tokens(objective, beta)
         return _of_completions(objective, beta)
@@ -67,16 +63,12 @@ def _of_completions(objective: Objective, beta: float) -> Objective:
             "the loss with +kl",
         )
 
-    def estimate(step: Step) -> dict[str, Tensor]:
+    def charge(step: Step) -> Tensor:
         assert step.kl_N is not None, "declared in needs"
-        charged_N = -beta * step.kl_N
-        shaped = replace(step, reward_N=step.reward_N + charged_N)
-        return objective.advantage(shaped) | {"kl_in_reward": charged_N}
+        return -beta * step.kl_N
 
-    return replace(
-        objective, advantage=estimate, columns=(*objective.columns, "kl_in_reward"),
-        needs=objective.needs | {COMPLETION_KL}, is_alike=False,
-    )  # fmt: skip
+    charged = shaping.shaped(objective, "kl_in_reward", charge)
+    return replace(charged, needs=objective.needs | {COMPLETION_KL}, is_alike=False)
 
 
 def _of_tokens(objective: Objective, beta: float) -> Objective:
@@ -94,7 +86,7 @@ def _of_tokens(objective: Objective, beta: float) -> Objective:
 
     return replace(
         objective,
-        advantage=lambda step: objective.advantage(replace(step, whitened_later=True)),
+        advantage=lambda step: objective.advantage(replace(step, whitened_later=objective.whitens)),
         token_columns=((ADVANTAGE, rule), *objective.token_columns),
         needs=objective.needs | {"stored_old_logp", "stored_ref_logp"},
     )

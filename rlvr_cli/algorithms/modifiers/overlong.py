@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, Step
-from rlvr_cli.algorithms.terms import advantage
+from rlvr_cli.algorithms.terms import advantage, shaping
 from rlvr_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,34 +31,28 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
     if longest < 0:
         raise ValueError("longest must be 0 or more tokens")
 
+    hint = "leave overlong out, or add it to another objective, as in rloo+overlong"
+
     def modify(objective: Objective) -> Objective:
         if objective.least_reward > -math.inf:
             raise UsageError(
                 "overlong makes rewards negative, this objective divides by a prompt's mean reward",
-                "leave overlong out, or add it to another objective, as in rloo+overlong",
+                hint,
             )
-
-        if "correct" in objective.needs:
-            raise UsageError(
-                "overlong changes rewards, this objective reads verdicts alone",
-                "leave overlong out, or add it to another objective, as in rloo+overlong",
-            )
+        shaping.require_rewards(objective, "overlong", hint)
         if "parts" in objective.needs:
             raise UsageError(
                 "overlong adds to the sum of rewards, this objective reads each of them apart",
-                "leave overlong out, or add it to another objective, as in rloo+overlong",
+                hint,
             )
 
-        def estimate(step: Step) -> dict[str, Tensor]:
-            lost_N = advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
-            shaped = replace(step, reward_N=step.reward_N + lost_N)
-            return objective.advantage(shaped) | {"overlong": lost_N}
+        def lost(step: Step) -> Tensor:
+            return advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
 
-        columns = (*objective.columns, "overlong")
         if longest and objective.longest not in (0, longest):
             raise ValueError(f"longest is {longest}, and {objective.longest} elsewhere")
         return replace(
-            objective, advantage=estimate, columns=columns, longer_than=buffer,
+            shaping.shaped(objective, "overlong", lost), longer_than=buffer,
             longest=longest or objective.longest, needs=objective.needs | {"length"},
         )  # fmt: skip
 

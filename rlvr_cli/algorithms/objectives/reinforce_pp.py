@@ -35,7 +35,7 @@ def build(
     """
 
     def estimate(step: Step) -> dict[str, Tensor]:
-        if step.whitened_later and not zero_equal:
+        if step.whitened_later:
             return {"advantage": advantage.group_mean(step.reward_N, step.group_N)}
         return {
             "advantage": advantage.whitened(
