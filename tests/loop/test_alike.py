@@ -35,6 +35,7 @@ with locks.locked(shared / f"_lock{rank or ''}"):
     print(tried(lambda: alike.require_directory(shared, shared / "_lock")))
     print(tried(lambda: alike.require_directory(own, lock)))
     distributed.barrier()
+distributed.leave()
 """
 
 
@@ -55,6 +56,7 @@ def test_another_configuration_or_directory_of_a_process_is_named_to_all(tmp_pat
         for rank in range(2)
     ]
     said = [process.communicate(timeout=120)[0].splitlines() for process in running]
+    assert [process.returncode for process in running] == [0, 0]
     here = socket.gethostname()
     for lines in said:
         same, other, shared, not_shared = lines

@@ -100,6 +100,7 @@ def main() -> None:
         gradients(word.removeprefix("kernels="), Path(folder))
     if distributed.current().is_main_process:
         print(json.dumps(result))
+    distributed.leave()
 
 
 if __name__ == "__main__":
