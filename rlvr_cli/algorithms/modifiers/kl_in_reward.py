@@ -40,7 +40,8 @@ def build(
     updates. A charge of the completion is centred, whitened and clipped with the reward; one of
     tokens is taken off the advantage, before it is whitened over the batch if the objective does
     that. `paper` is token for objectives that whiten (REINFORCE++) and completion for all others.
-    Whether a group's rewards differ is judged before this.
+    Where one ratio spans a completion (`gspo`, `quatro`), its gradient averages what its tokens are
+    charged; `gspo-token` keeps it apart. Whether a group's rewards differ is judged before this.
     """
     if not beta > 0:
         raise ValueError("beta must be above 0")
