@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import added, checkout, faults, options, placing
+from rlvr_cli.cli import added, checkout, faults, options, placing, usage
 from rlvr_cli.runtime import distributed, signals
-from rlvr_cli.specs import foreign, trust, user_code
+from rlvr_cli.specs import trust, user_code
 from rlvr_cli.storage import disk, moved
 from rlvr_cli.terminal import console, escape, streams
 
@@ -210,10 +210,10 @@ def _run(arguments: list[str]) -> int:
         _fail(str(error), error.hint)
         return error.exit_code
     except _Refusal as error:
-        context = getattr(error, "ctx", None)
-        name = context.command_path if context else "rlvr"
-        if message := error.format_message():
-            console.error(*_unknown_option(error, name) or (message, f"see `{name} --help`"))
+        if usage.is_help(error):
+            print(error.format_message(), file=sys.stderr)
+        else:
+            console.error(*usage.explained(error, _called(arguments)))
         return errors.USAGE
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):
@@ -239,17 +239,12 @@ def _run(arguments: list[str]) -> int:
         return errors.FAILED
 
 
-def _unknown_option(error: Any, name: str) -> tuple[str, str] | None:
-    """What is wrong with an option that a command does not have, and the one that was meant."""
-    option = getattr(error, "option_name", None)
-    if option is None or not error.ctx:
-        return None
-    known = {flag for param in error.ctx.command.params for flag in param.opts}
-    near = foreign.flags(option, known) or difflib.get_close_matches(option, sorted(known), n=2)
-    message = f"`{name}` has no option `{option}`"
-    if not near:
-        return message, f"see `{name} --help`"
-    return message, f"did you mean {' or '.join(f'`{flag}`' for flag in near)}?"
+def _called(arguments: list[str]) -> list[str]:
+    """The names of the command that a command line calls, and of the folder that it is in."""
+    name = next(iter(arguments), "")
+    if name not in command_names():
+        return []
+    return [name, *(word for word in arguments[1:2] if word in subcommand_names(name))]
 
 
 def _show(others: Callable[..., None]) -> Callable[..., None]:

@@ -71,10 +71,19 @@ def test_version_is_one_line_on_stdout(rlvr):
     assert rlvr("--version").out.startswith("rlvr ")
 
 
-def test_no_command_shows_the_help_and_no_empty_error(rlvr):
-    ran = rlvr()
-    assert "Usage: rlvr" in ran.out + ran.err
-    assert "error: \n" not in ran.err
+@pytest.mark.parametrize("words", [[], ["lab"]])
+def test_no_command_shows_the_help_as_it_is(rlvr, words):
+    ran = rlvr(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[0].split() == [
+        "Usage:",
+        "rlvr",
+        *words,
+        "[OPTIONS]",
+        "COMMAND",
+        "[ARGS]...",
+    ]
+    assert ran.err.split() == rlvr(*words, "--help").out.split()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +95,13 @@ def test_no_command_shows_the_help_and_no_empty_error(rlvr):
         (["--frobnicate"], "--frobnicate"),
         (["score", "--frobnicate"], "see `rlvr score --help`"),
         (["check", "a", "b"], "(b)"),
+        (
+            ["init"],
+            "hint: as in `rlvr init --model builtin --data demo/prompts --out demo/run.toml`",
+        ),
+        (["compare"], "`rlvr compare` needs RUNS"),
+        (["train", "--prompts"], "see `rlvr train --help`"),
+        (["lab", "claims", "--seeds"], "see `rlvr lab claims --help`"),
         (["serve", "builtin", "--nnodes", 2], "`rlvr serve` has no option `--nnodes`"),
         (["doctor", "--nnodes", 2], "`rlvr doctor` has no option `--nnodes`"),
     ],

@@ -31,7 +31,7 @@ def test_a_report_is_written_over_and_another_file_is_not(rlvr, refused, known, 
     ("words", "code", "message"),
     [
         (["nope"], 3, "`nope` does not exist"),
-        ([], 2, "Missing argument"),
+        ([], 2, "`rlvr report` needs RUN|DIR..."),
         (["{known}", "{known}"], 2, "was given twice"),
         (["{known}"] * 7, 2, "7 directories were given, a report shows at most 6"),
         (["{known}/prompts"], 3, "holds prompts"),
