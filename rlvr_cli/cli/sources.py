@@ -68,7 +68,7 @@ def _only_path(lines: list[str], expected: str) -> Path:
     if len(lines) != 1:
         raise UsageError(
             f"stdin holds {plural.of(len(lines), 'line')}, {expected}",
-            "look at what the command before printed on stderr",
+            "name the directory, or look at what the command before printed on stderr",
         )
     console.reads(escape.redacted(lines[0]))
     return Path(placing.read(lines[0]))
