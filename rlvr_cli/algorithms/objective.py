@@ -137,7 +137,8 @@ class Objective:
     the tokens. `batch_columns` are computed before each update, over a batch with old log-probs.
     `clip` gives the bounds (distances below and above 1, or the column that holds one), with
     `preserves_clipped` tokens beyond them keep a gradient; `flat` says where a rule other than a
-    clip leaves a token without one; `ratio` says over what the importance ratio spans.
+    clip leaves a token without one; `ratio` says over what the importance ratio spans, `against`
+    whether it is to the policy before the update or to the one that sampled.
     `group_relative` estimators need `least_group` rewards in a group and give 0 where all are equal
     (the one of reinforce-pp takes the batch's mean off that); one that `whitens` standardises over
     the tokens of the batch, unless the step says `whitened_later`; `sign` is that of every
@@ -154,6 +155,7 @@ class Objective:
     needs: frozenset[str] = frozenset()
     top_k: int = 0
     ratio: Literal["token", "sequence", "none"] = "token"
+    against: Literal["old", "behaviour"] = "old"
     clip: tuple[float | str, float | str] | None = None
     dual_clip: float | None = None
     flat: Flat | None = None

@@ -207,11 +207,13 @@ def check_following(config: RunConfig, *, decoupled: bool) -> None:
 def corrected(config: RunConfig) -> str:
     """The objective of steps that were sampled by an earlier policy than they train.
 
-    An objective that has the modifier keeps its own; with `--old-logprobs rollout` the ratio
-    itself is against the policy that sampled.
+    An objective that has the modifier keeps its own; with `--old-logprobs rollout`, or by the
+    objective, the ratio itself is against the policy that sampled.
     """
     algo, modifier = config.train.algo, config.train.stale_correction
     if modifier == "none" or config.train_step.old_logprobs == "rollout":
+        return algo
+    if objectives.build(algo).against == "behaviour":
         return algo
     names = [grammar.read(piece).name for piece in grammar.pieces(algo)[1:]]
     return algo if grammar.read(modifier).name in names else f"{algo}+{modifier}"

@@ -125,8 +125,8 @@ def update_columns(needs: Iterable[str]) -> tuple[str, ...]:
 
 
 def token_columns(needs: Iterable[str]) -> tuple[str, ...]:
-    """Those that are read of all tokens together, before the update."""
-    return tuple(name for name in COLUMNS if f"stored_{name}" in needs)
+    """Those that are read of all tokens together, before the update; the sampler's among them."""
+    return tuple(name for name in (*COLUMNS, "behaviour_logp") if f"stored_{name}" in needs)
 
 
 def default_columns(*, has_reference: bool, ref_top_k: int) -> tuple[str, ...]:

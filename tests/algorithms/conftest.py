@@ -25,6 +25,7 @@ LEAVES = ("logp", "entropy", "anchor_logp")
 FIELDS = (*LEAVES, "old_logp", "ref_logp", "behaviour_logp", "anchor_ref_logp")
 STORED = {
     "old_logp": "old_logp",
+    "behaviour_logp": "behaviour_logp",
     "ref_logp": "ref_logp",
     "entropy": "old_entropy",
     "collision": "old_collision",

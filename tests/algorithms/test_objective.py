@@ -33,9 +33,9 @@ PUBLISHED_REFUSED = {
 def facts(folder, name):
     """What the test file of an objective or a modifier says of it, for the tests of all.
 
-    It may have `SHORT` (a spec that suits completions of a few tokens, and groups of two); a
-    modifier's `refuses` (whether it refuses an objective) and `trained` (the tokens that get a
-    gradient); an objective's `undrifted` (weight and advantage where the policy has not moved),
+    It may have `SHORT` (a spec that suits completions of a few tokens, and groups of two) and
+    `trained` (the tokens that get a gradient); a modifier's `refuses` (whether it refuses an
+    objective); an objective's `undrifted` (weight and advantage where the policy has not moved),
     `zeroes_equal` (whether a spec of it gives 0 to groups of equal rewards, as most do) and
     `ignores_shifts` (whether a constant added to all rewards changes nothing, as with most).
     """
@@ -133,7 +133,8 @@ def chosen(*shape):
     return (torch.arange(math.prod(shape)) % 3 == 0).view(shape).double()
 
 
-OF_COLUMNS = {name: chosen for name in ("cov_clipped", "cov_penalised", "top_entropy")}
+CHOICES = ("cov_clipped", "cov_penalised", "m2_masked", "top_entropy")
+OF_COLUMNS = {name: chosen for name in CHOICES}
 
 
 def make_batch(goal, seed=0, *, drift=0.3, rows=7, width=6, dtype=torch.float64):
@@ -256,8 +257,8 @@ def test_masked_tokens_get_no_gradient_and_trained_tokens_get_one(spec):
     _, *gradients = loss_and_gradients(goal, batch)
     assert all(bool((gradient[~batch.mask_BT] == 0).all()) for gradient in gradients)
     trained_BT = batch.mask_BT
-    for modifier in grammar.pieces(spec)[1:]:
-        trained = OF_MODIFIERS[grammar.read(modifier).name].get("trained")
+    for part in grammar.pieces(spec):
+        trained = (OF_OBJECTIVES | OF_MODIFIERS)[grammar.read(part).name].get("trained")
         trained_BT = trained_BT & trained(batch) if trained else trained_BT
     assert bool((gradients[0][trained_BT] != 0).all())
 

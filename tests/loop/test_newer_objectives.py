@@ -7,7 +7,10 @@ import pytest
 
 from rlvr_cli.cli import app
 
-NAMES = ["sapo", "gspo-token", "dppo-tv", "dppo-kl", "luspo", "maxrl", "vespo", "ce-gppo", "opo"]
+NAMES = [
+    *("sapo", "gspo-token", "dppo-tv", "dppo-kl", "luspo", "maxrl", "vespo", "ce-gppo", "opo"),
+    "m2po",
+]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],
     *["--max-new-tokens", "6", "--eval-every", "0", "--learning-rate", "1e-3"],

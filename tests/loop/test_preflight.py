@@ -141,6 +141,20 @@ def test_the_remark_on_a_quantised_sampler_names_an_algorithm_that_corrects_for_
     )
 
 
+@pytest.mark.parametrize(
+    ("algo", "corrected"),
+    [
+        ("grpo", "grpo+is-correction"),
+        ("grpo+off-policy-mask", "grpo+off-policy-mask+is-correction"),
+        ("grpo+is-correction:cap=5", "grpo+is-correction:cap=5"),
+        ("m2po", "m2po"),
+    ],
+)
+def test_a_stale_step_is_corrected_for_its_sampler_once(algo, corrected):
+    assert preflight.corrected(config_of(algo=algo)) == corrected
+    assert preflight.corrected(config_of(algo=algo, old_logprobs="rollout")) == algo
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may compute in FP8")
 def test_fp8_is_refused_before_a_run_on_a_machine_that_cannot(refused, tmp_path):
     """With vLLM it is the device; without, the installation."""

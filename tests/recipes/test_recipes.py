@@ -30,6 +30,7 @@ FAMILIES = {
     "ce-gppo": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "*", 128, 16, 8, 16384),
     "maxrl": ("Qwen/Qwen3-1.7B-Base", "*", 256, 256, 16, 4096),
     "dppo": ("Qwen/Qwen3-30B-A3B-Base", "*", 256, 32, 16, 8192),
+    "m2po": ("Qwen/Qwen2.5-Math-7B", 1000, 256, 64, 8, 2560),
     "sapo": ("Qwen/Qwen3-30B-A3B-Base", 2000, 256, 32, 16, 8192),
     "gspo-token": ("Qwen/Qwen2.5-3B-Instruct", 500, 512, 128, 16, 8192),
     "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
@@ -126,6 +127,7 @@ TABLE |= {
     "vespo": ("vespo", {"vespo": {"k_pos": 2, "lambda_pos": 3, "k_neg": 3, "lambda_neg": 2}}),
     "ce-gppo": ("ce-gppo", {"ce-gppo": CLIP | {"beta1": 0.75, "beta2": 1}, "dual-clip": {"c": 10}}),
     "maxrl": ("maxrl", {"maxrl": CLIP | TOKENS, "dual-clip": DUAL}),
+    "m2po": ("m2po", {"m2po": {"threshold": 0.04}}),
     "dppo-tv": ("dppo", {"dppo-tv": {"low": 0.15, "high": 0.15, "aggregation": "constant"}}),
 }
 BONUS = {"coef": 1e-3}  # of the entropy, a default of early versions of verl

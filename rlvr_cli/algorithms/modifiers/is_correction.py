@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch
 from rlvr_cli.algorithms.terms import correction
+from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
@@ -75,6 +76,12 @@ def build(
         return weight(batch) < _LITTLE, torch.ones_like(batch.mask_BT)
 
     def modify(objective: Objective) -> Objective:
+        if objective.against == "behaviour":
+            raise UsageError(
+                "is-correction corrects for the policy that sampled, and this objective's ratio is "
+                "to that policy already",
+                "leave is-correction out",
+            )
         return replace(
             objective,
             needs=objective.needs | {"behaviour_logp"},

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective, Step, TokenBatch, Totals
-from rlvr_cli.algorithms.terms import ratio
+from rlvr_cli.algorithms.terms import ratio, surrogate
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def masked(
         return is_beyond(batch, measure, low=low, high=high)
 
     def gain(batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
-        r_BT = ratio.clamp(log_ratio_BT).exp()
-        return torch.where(beyond(batch, log_ratio_BT), 0.0, r_BT * batch.advantage_BT)
+        gain_BT = surrogate.importance(log_ratio_BT, batch.advantage_BT)
+        return torch.where(beyond(batch, log_ratio_BT), 0.0, gain_BT)
 
     return Objective(
         advantage=advantage,

@@ -15,7 +15,7 @@ from rlvr_cli.runtime.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-_ROUNDING = 1e-9  # of a share times a count of tokens
+_ROUNDING = 1e-9  # of a share times a count of tokens, and of a mean
 
 
 def with_choice(objective: Objective, name: str, rule: TokenRule, *, needs: str) -> Objective:
@@ -60,6 +60,18 @@ def largest(value_K: Tensor, *, share: float) -> Tensor:
     """
     order_K = value_K.sort(descending=True, stable=True).indices
     return _chosen(value_K, order_K[: _count(value_K, share)])
+
+
+def outliers(value_K: Tensor, among_K: Tensor, *, mean: float) -> Tensor:
+    """The largest values, as many as it takes for the mean of the others to be at most `mean`.
+
+    Only of the tokens where `among_K` is True. Of equal values those that come last.
+    """
+    which_M = among_K.nonzero()[:, 0]
+    values = value_K[which_M].sort(stable=True)
+    means_M = values.values.cumsum(0) / torch.arange(1, len(which_M) + 1, dtype=torch.float64)
+    kept = int((means_M <= mean + _ROUNDING * mean).sum())
+    return _chosen(value_K, which_M[values.indices[kept:]])
 
 
 def upper_quantile(value_K: Tensor, *, share: float) -> Tensor:

@@ -31,6 +31,14 @@ def pessimistic(r_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float) 
     return torch.minimum(r_BT * advantage_B1, r_BT.clamp(1 - low, 1 + high) * advantage_B1)
 
 
+def importance(log_ratio_BT: Tensor, advantage_B1: Tensor) -> Tensor:
+    """The advantage times the ratio, without a clip.
+
+    gain = r A        (arXiv:1707.06347, eq. 6)
+    """
+    return ratio.clamp(log_ratio_BT).exp() * advantage_B1
+
+
 def log_prob(logp_BT: Tensor, advantage_B1: Tensor) -> Tensor:
     """The advantage times the log-prob, without any ratio.
 

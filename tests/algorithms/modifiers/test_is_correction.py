@@ -13,6 +13,11 @@ from rlvr_cli.errors import UsageError
 DEFAULTS = "is-correction:kind=tis,cap=2.0,low=0.0,normalize=false"
 
 
+def refuses(objective):
+    """Whether it says of an objective that they do not go together."""
+    return objective.against == "behaviour"
+
+
 def estimate(batch):
     return batch.by_group(lambda R: (R - np.mean(R)) / (np.std(R, ddof=1) + 1e-6))
 
