@@ -164,17 +164,19 @@ def main(launcher: int | None = None) -> None:
     ending = distributed.Ending()
     distributed.end_with_launcher(launcher)
     arguments = sys.argv[1:]
-    if not distributed.is_launched():
-        signals.listen(lambda: _interrupted(signals.words(), arguments))
-    if not distributed.current().is_main_process:
-        console.mute()
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
-    os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
-    os.environ.setdefault(trust.SAFE_PATH, trust.OURS)  # processes that libraries start, too
-    logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
     try:
+        if not distributed.is_launched():
+            signals.listen(lambda: _interrupted(signals.words(), arguments))
+        if not distributed.current().is_main_process:
+            console.mute()
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of connections left open
+        os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of libraries
+        os.environ.setdefault(trust.SAFE_PATH, trust.OURS)  # processes that libraries start, too
+        logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
         ending.code = run(arguments)
+        signals.stop_listening()
     except KeyboardInterrupt:  # outside of a command
+        signals.stop_listening()
         ending.code = _interrupted(signals.words(), arguments)
     if ending.code == errors.DONE and distributed.is_launched():
         distributed.leave()

@@ -20,6 +20,7 @@ GRACE_S = 8.0  # from the signal to the end of the process: `docker stop` waits 
 _WORDS_S = 1.0  # for the last words, where nobody may read them
 
 _received: signal.Signals | None = None
+_is_over = False  # whether the command has ended
 
 
 def handled() -> tuple[signal.Signals, ...]:
@@ -44,6 +45,8 @@ def listen(last_words: Callable[[], object]) -> None:
 
     If the process still runs some seconds later, it says its last words and ends.
     """
+    global _is_over
+    _is_over = False
     read, write = os.pipe()
     os.set_blocking(write, False)
     numbers = handled()
@@ -54,14 +57,21 @@ def listen(last_words: Callable[[], object]) -> None:
         signal.signal(number, _interrupt)
 
 
+def stop_listening() -> None:
+    """Called when the command has ended: a signal that comes later has nothing to interrupt."""
+    global _is_over
+    _is_over = True
+
+
 def _forget() -> None:
     signal.set_wakeup_fd(-1)
 
 
 def _interrupt(number: int, _: object) -> None:
     global _received
-    _received = signal.Signals(number)
-    raise KeyboardInterrupt
+    if not _is_over:
+        _received = signal.Signals(number)
+        raise KeyboardInterrupt
 
 
 def _watch(read: int, numbers: tuple[int, ...], last_words: Callable[[], object]) -> None:

@@ -59,15 +59,15 @@ STUCK = {
 
 @pytest.fixture
 def start(family):
-    """Starts a program that waits for its stdin; returns once it would be interrupted."""
+    """Starts a program that waits for its stdin; returns once each signal would interrupt it."""
 
-    def start(code, *words, catches=signal.SIGTERM, **options):
+    def start(code, *words, **options):
         process = family.start(
             [sys.executable, "-P", "-c", code, *words],
             **({"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options),
         )
-        deadline = time.monotonic() + 60
-        while not _catches(process.pid, catches):
+        deadline = time.monotonic() + 120
+        while not _catches(process.pid, signals.STOPPING[-1]):  # the last that it comes to
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
         return process
@@ -85,7 +85,7 @@ def _catches(pid, number):
 def test_a_signal_ends_a_command_with_75_and_how_to_go_on(start, number):
     process = start(COMMAND, "check")
     process.send_signal(number)
-    assert process.wait(60) == 75
+    assert process.wait(120) == 75
     by = "" if number == signal.SIGINT else f" by {number.name}"
     assert process.stderr.read() == (
         f"error: interrupted{by}; finished parts are kept\nhint: resume with `rlvr check`\n"
@@ -101,7 +101,7 @@ def test_what_nohup_has_a_command_ignore_stays_ignored(start):
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 75
+    assert process.wait(120) == 75
     assert "interrupted by SIGTERM" in process.stderr.read()
 
 
@@ -110,7 +110,7 @@ def test_a_command_ends_in_time_whatever_it_is_in(start, what):
     process = start(LISTENING.format(what=STUCK[what]), stdout=subprocess.PIPE)
     assert process.stdout.read(7) == "reading"
     process.send_signal(signal.SIGUSR1)
-    assert process.wait(60) == 75
+    assert process.wait(120) == 75
     said = process.stderr.read()
     assert "error: interrupted by SIGUSR1; finished parts are kept" in said
     assert "hint: resume with `rlvr check`" in said and "defect" not in said
@@ -122,7 +122,7 @@ def test_a_command_whose_terminal_is_closed_ends_alike(start):
     os.close(theirs)
     os.close(ours)
     process.send_signal(signal.SIGHUP)
-    assert process.wait(60) == 75
+    assert process.wait(120) == 75
 
 
 def test_a_signal_to_a_fork_of_a_command_is_none_to_the_command(start):
@@ -136,5 +136,34 @@ def test_a_signal_to_a_fork_of_a_command_is_none_to_the_command(start):
         time.sleep(1.0)
         return "" """
     process = start(LISTENING.format(what=what))
-    assert process.wait(60) == 2
+    assert process.wait(120) == 2
     assert "stdin holds 0 lines" in process.stderr.read()
+
+
+# One that has ended, or is about to begin, where the signal comes.
+OUTSIDE = """
+import atexit, logging, os, signal, sys
+from rlvr_cli.cli import app
+from rlvr_cli.runtime import distributed
+def ask(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+{where}
+sys.argv = ["rlvr", "--version"]
+app.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [
+        ("distributed.current = lambda: ask() or distributed.World()", 75),
+        ("end = sys.exit; app.sys.exit = lambda code: (ask(), end(code))", 0),
+        ("run = app.run; app.run = lambda words: (run(words), atexit.register(ask))[0]", 0),
+    ],
+    ids=["before", "after", "at the exit"],
+)
+def test_a_signal_outside_of_a_command_is_no_traceback(where, code):
+    words = [sys.executable, "-P", "-c", OUTSIDE.format(where=where)]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    assert ran.returncode == code and "Traceback" not in ran.stderr, ran.stderr
+    assert ("interrupted by SIGTERM" in ran.stderr) == (code == 75)
