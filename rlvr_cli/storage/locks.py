@@ -24,8 +24,9 @@ from rlvr_cli.storage.atomic import write_error
 
 BEAT_S = 4.0  # between two touches of the file
 SILENT_S = 20.0  # without a touch, after which a process of another machine is taken for dead
-_GLANCE_S = 0.1  # a lock that `is_locked` takes is free again by then
+_GLANCE_S = 0.1  # a lock that is being given back is free by then
 _DYING_S = 10.0  # a process that is ending holds its lock until its memory is freed
+_GLANCES_S = 10.0  # processes that only ask whether it is locked, on a busy machine
 _EXITING = 4  # PF_EXITING, of the flags in /proc/PID/stat
 
 
@@ -126,10 +127,11 @@ def _acquire(path: Path, across_machines: bool) -> int:
         except FileNotFoundError:
             pass  # the holder before us removed its lock file: take a new one
         except BlockingIOError as error:
+            is_shared = _is_shared(descriptor)
             os.close(descriptor)
             held_by = holder(path)
             patience_s = _DYING_S if held_by and held_by.is_ending() else _GLANCE_S
-            if time.monotonic() < start + patience_s:
+            if time.monotonic() < start + (_GLANCES_S if is_shared else patience_s):
                 time.sleep(0.005)
                 continue
             if held_by:
@@ -145,6 +147,15 @@ def _acquire(path: Path, across_machines: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _is_shared(descriptor: int) -> bool:
+    """Whether a lock that cannot be had alone is only that of `is_locked`, or free by now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _refuse_a_living_one(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Locks: who holds one is said, and a killed holder blocks nobody, on this machine or another."""
 
+import fcntl
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent import futures
 
 import pytest
 
@@ -104,6 +106,23 @@ def test_what_no_other_machine_touches_any_more_is_taken_over(tmp_path, monkeypa
     elsewhere(path)
     with pytest.warns(Advice, match="node-17"), locks.locked(path, across_machines=True):
         assert locks.holder(path).pid == os.getpid()
+
+
+def test_who_only_asks_whether_it_is_locked_refuses_nobody_however_long_that_takes(tmp_path):
+    path = tmp_path / "_lock"
+
+    def lock():
+        with locks.locked(path):
+            return locks.is_locked(path)
+
+    with open(path, "w") as asked:
+        fcntl.flock(asked, fcntl.LOCK_SH)  # as `is_locked` does, in a process that stands still
+        with futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(lock)
+            with pytest.raises(futures.TimeoutError):
+                waiting.result(5 * locks._GLANCE_S)
+            fcntl.flock(asked, fcntl.LOCK_UN)
+            assert waiting.result(120)
 
 
 def test_a_lock_across_machines_is_touched_while_it_is_held(tmp_path, monkeypatch):
