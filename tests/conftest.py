@@ -8,6 +8,7 @@ import json
 import runpy
 import shutil
 import signal
+import socket
 import sys
 import threading
 import types
@@ -264,6 +265,15 @@ def known(tmp_path_factory):
     words = ["import", f"{root}/rows.jsonl", "--out", str(root), "--model", "builtin"]
     assert app.run(words) == 0
     return root
+
+
+@pytest.fixture
+def reserved_port():
+    """A free port of the loopback, which nobody else is given before a process listens on it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as whoever listens does
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.fixture

@@ -40,12 +40,9 @@ distributed.leave()
 
 
 @pytest.mark.slow
-def test_another_configuration_or_directory_of_a_process_is_named_to_all(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+def test_another_configuration_or_directory_of_a_process_is_named_to_all(tmp_path, reserved_port):
     (tmp_path / "shared").mkdir()
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(reserved_port)}
     running = [
         subprocess.Popen(
             [sys.executable, "-P", "-c", CODE, tmp_path / "shared", tmp_path / f"own{rank}"],
@@ -55,7 +52,7 @@ def test_another_configuration_or_directory_of_a_process_is_named_to_all(tmp_pat
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=120)[0].splitlines() for process in running]
+    said = [process.communicate(timeout=300)[0].splitlines() for process in running]
     assert [process.returncode for process in running] == [0, 0]
     here = socket.gethostname()
     for lines in said:

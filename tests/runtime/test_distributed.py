@@ -187,26 +187,44 @@ def test_a_run_of_one_process_goes_on_with_two(alone, tmp_path):
         assert last[name] == pytest.approx(alone[-1][name], rel=1e-4, abs=1e-5)
 
 
-def test_a_process_that_the_others_wait_for_in_vain_is_said():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    position = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    code = "from rlvr_cli.runtime import distributed; distributed.start(); {}"
-    what = {"0": "distributed.gather(1)", "1": "import time; time.sleep(60)"}
+WAITING = """
+import sys, time
+import torch.distributed
+from rlvr_cli.errors import UserError
+from rlvr_cli.runtime import distributed
+print("ready", flush=True)
+sys.stdin.readline()
+if distributed.start().rank:
+    time.sleep(600)
+try:
+    distributed.gather(1)
+except UserError as error:
+    print(error)
+distributed.leave()
+"""
+
+
+def test_a_process_that_the_others_wait_for_in_vain_is_said(reserved_port):
+    """They begin together, when both have torch, as one waits for the other's beginning, too."""
+    position = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(reserved_port)}
     running = [
         subprocess.Popen(
-            [sys.executable, "-P", "-c", code.format(what[rank])],
-            stderr=subprocess.PIPE,
+            [sys.executable, "-P", "-c", WAITING],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | position | {"RANK": rank, "LOCAL_RANK": rank, "RLVR_TIMEOUT_S": "3"},
+            env=os.environ | position | {"RANK": rank, "LOCAL_RANK": rank, "RLVR_TIMEOUT_S": "8"},
         )
-        for rank in what
+        for rank in "01"
     ]
-    said = running[0].communicate(timeout=120)[1].strip().splitlines()[-1]
+    assert [process.stdout.readline() for process in running] == ["ready\n"] * 2
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said, _ = running[0].communicate(timeout=300)
     running[1].kill()
     running[1].communicate()
-    assert "UserError: process 0 of 2 timed out: it waited 3 s for the others" in said
+    assert said.startswith("process 0 of 2 timed out: it waited 8 s for the others"), said
 
 
 @pytest.mark.engine("deepspeed")
