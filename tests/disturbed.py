@@ -39,8 +39,8 @@ PHASES = {
     "memory": "memory",
 }
 LEFT_OVER = re.compile(r"_?(tmp-|lock|partial|spool|plan|lease|pruned)")
-ENDS_S = 20  # what a run may take to end after a signal
-MACHINES_END_S = 60  # where one of two machines has to find out that the other is gone
+ENDS_S = 60  # what a run may take to end after a signal, on a busy machine
+MACHINES_END_S = 120  # where one of two machines has to find out that the other is gone
 GPU_MIB = 64  # by which the memory in use differs from one reading to the next
 
 

@@ -244,8 +244,9 @@ def test_a_stopped_run_exits_with_75_and_says_how_to_go_on(few, tmp_path, number
         *few,
     ]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    end = time.monotonic() + 120
-    while not list(out.glob("steps/*/rollouts")) and time.monotonic() < end:
+    end = time.monotonic() + 300
+    while not list(out.glob("steps/*/rollouts")):
+        assert process.poll() is None and time.monotonic() < end
         time.sleep(0.05)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=300)

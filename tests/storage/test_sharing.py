@@ -24,15 +24,19 @@ from rlvr_cli.storage.share import Share
 from rlvr_cli.storage.writer import write_shards
 from tests.storage.test_shards import rows
 
-folder, parts, share, offset, machine = sys.argv[1:]
-leases.BEAT_S, leases.PATIENCE_S = 0.1, 1.0
+folder, parts, share, offset, machine, patience, go_on = sys.argv[1:]
+leases.BEAT_S, leases.PATIENCE_S = 0.1, float(patience)
 if machine:
     leases._machine = lambda: machine
 real = time.monotonic
 time.monotonic = lambda: real() + float(offset)
 
+made_here = []
 def make(index):
     time.sleep(0.02)
+    made_here.append(index)
+    while go_on and len(made_here) > 6 and not os.path.exists(go_on):
+        time.sleep(0.01)
     return rows(index)
 
 made = write_shards(
@@ -47,14 +51,28 @@ ROOT = Path(__file__).parents[2]
 
 
 def maker(
-    folder: Path, share: str = "0/1", *, offset: float = 0, machine: str = "", before=()
+    folder: Path,
+    share: str = "0/1",
+    *,
+    offset: float = 0,
+    machine: str = "",
+    before=(),
+    patience: float = 300,
+    go_on: Path | str = "",
 ) -> subprocess.Popen:
-    """A process that makes the directory, or helps to; ends with 9 if parts are left to others."""
-    words = [sys.executable, "-c", MAKER, str(folder), str(PARTS), share, str(offset), machine]
+    """A process that makes the directory, or helps to; ends with 9 if parts are left to others.
+
+    It takes the parts of a process that shows no sign of life for so many seconds of `patience`,
+    which one on a busy machine may do for a while. It makes six parts before there is `go_on`.
+    """
+    words = [folder, PARTS, share, offset, machine, patience, go_on]
     return subprocess.Popen(
-        [*before, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*before, sys.executable, "-c", MAKER, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-    )  # fmt: skip
+    )
 
 
 def written(process: subprocess.Popen, *codes: int) -> set[int]:
@@ -110,10 +128,12 @@ def test_clocks_that_differ_take_nothing_from_a_process_that_lives(tmp_path, alo
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_task_that_stops_on_another_host_does_not_hold_the_directory_back(tmp_path, alone, how):
-    first = maker(tmp_path / "a", "0/2", machine="one")
+    go_on = tmp_path / "go on"  # once it has stopped: else it might be through before it is
+    first = maker(tmp_path / "a", "0/2", machine="one", go_on=go_on)
     assert first.stdout is not None and first.stdout.readline()
     first.send_signal(how)
-    made = written(maker(tmp_path / "a", "1/2", machine="other"))
+    go_on.touch()
+    made = written(maker(tmp_path / "a", "1/2", machine="other", patience=1))
     assert set(range(1, PARTS, 2)) <= made
     assert shards.content(tmp_path / "a") == alone
     first.send_signal(signal.SIGCONT)
