@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+_LEFT = re.compile("navigated or closed|context was destroyed|Cannot find context")  # a page
 
 
 class Browser:
@@ -22,6 +24,7 @@ class Browser:
         self._to, self._back = to, back
         self._rest, self._ids = b"", itertools.count(1)
         self.said: list[str] = []
+        self._loaded: set[str] = set()  # the loads of documents that have ended
         self._session: str | None = None
         target = self._send("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._send("Target.attachToTarget", targetId=target, flatten=True)[
@@ -29,19 +32,27 @@ class Browser:
         ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._send(f"{domain}.enable")
+        self._send("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, path: Path) -> None:
         self.said.clear()
-        self._loaded = False
-        self._send("Page.navigate", url=path.absolute().as_uri())
-        while not self._loaded:
+        loader = self._send("Page.navigate", url=path.absolute().as_uri())["loaderId"]
+        while loader not in self._loaded:
             self._hear()
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        made = self._send(
+        return self._value(self._evaluated(expression))
+
+    def _evaluated(self, expression: str) -> dict[str, Any]:
+        return self._answer(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
+
+    @staticmethod
+    def _value(answer: dict[str, Any]) -> Any:
+        assert "error" not in answer, answer
+        made = answer["result"]
         assert "exceptionDetails" not in made, made["exceptionDetails"]
         return made["result"].get("value")
 
@@ -83,13 +94,16 @@ class Browser:
         """Types into what has the focus."""
         self._send("Input.insertText", text=text)
 
-    def wait(self, expression: str, seconds: float = 20) -> Any:
-        """The value of an expression, once it is true."""
+    def wait(self, expression: str, seconds: float = 120) -> Any:
+        """The value of an expression, once it is true; another page may come meanwhile."""
         ends = time.monotonic() + seconds
-        while not (value := self.run(expression)):
+        while True:
+            answer = self._evaluated(expression)
+            is_left = _LEFT.search(answer.get("error", {}).get("message", ""))
+            if not is_left and (value := self._value(answer)):
+                return value
             assert time.monotonic() < ends, f"never true: {expression}"
             time.sleep(0.02)
-        return value
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         made = self._send("Page.captureScreenshot", captureBeyondViewport=whole)
@@ -100,6 +114,11 @@ class Browser:
         return base64.b64decode(made["data"])
 
     def _send(self, method: str, **params: Any) -> dict[str, Any]:
+        heard = self._answer(method, **params)
+        assert "error" not in heard, heard
+        return heard["result"]
+
+    def _answer(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._ids)
         message = {"id": number, "method": method, "params": params}
         if self._session:
@@ -108,8 +127,7 @@ class Browser:
         while True:
             heard = self._hear()
             if heard.get("id") == number:
-                assert "error" not in heard, heard
-                return heard["result"]
+                return heard
 
     def _hear(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -122,8 +140,8 @@ class Browser:
         return heard
 
     def _note(self, method: str | None, params: dict[str, Any]) -> None:
-        if method == "Page.loadEventFired":
-            self._loaded = True
+        if method == "Page.lifecycleEvent" and params["name"] == "load":
+            self._loaded.add(params["loaderId"])
         elif method == "Runtime.consoleAPICalled":
             self.said.append(f"console.{params['type']}: {params['args']}")
         elif method == "Runtime.exceptionThrown":

@@ -221,7 +221,7 @@ def test_a_reload_and_a_link_show_what_was_chosen(desk, two):
 
 def test_a_page_that_is_written_anew_loads_itself_again_where_the_reader_was(page, two, tmp_path):
     path = tmp_path / "live.html"
-    html = two.read_text().replace('data-theme="auto"', 'data-theme="auto" data-reload="1"', 1)
+    html = two.read_text().replace('data-theme="auto"', 'data-theme="auto" data-reload="3"', 1)
     path.write_text(html)
     page.size(1200, 900)
     page.open(path)
