@@ -1,6 +1,7 @@
 """A real S3 server on the loopback, moto's, and the faults that a test has it show."""
 
 import logging
+import socket
 import threading
 import uuid
 from collections.abc import Callable
@@ -29,7 +30,10 @@ class S3Server:
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._app = DomainDispatcherApplication(create_backend_app)
-        self.port = 0
+        self._kept = socket.socket()  # the port, also while nothing listens on it
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self.port = self._kept.getsockname()[1]
         self.fault: Fault = lambda method, path: None
         self.requests: list[tuple[str, str]] = []
         self.start()
@@ -44,7 +48,6 @@ class S3Server:
 
         self._server = make_server("127.0.0.1", self.port, self._answer, threaded=True)
         self._server.daemon_threads = True
-        self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:

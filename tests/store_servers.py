@@ -19,15 +19,20 @@ import uuid
 from functools import partial
 from pathlib import Path
 
+_kept: list[socket.socket] = []  # ports, until the process ends
+
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """A port that nobody else is given before a server listens on it, and when it has ended."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
+    kept.bind(("127.0.0.1", 0))
+    _kept.append(kept)
+    return kept.getsockname()[1]
 
 
 def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -179,7 +184,7 @@ class Sftp(_Folder):
             self._loop.run_forever()
 
         threading.Thread(target=serve, daemon=True).start()
-        started.wait(60)
+        assert started.wait(120)
 
     async def _serve(self) -> None:
         import asyncssh

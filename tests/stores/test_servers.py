@@ -192,7 +192,7 @@ def test_a_process_that_is_forked_reads_for_itself(place):
     assert at(place.url("forked")).read("a") == b"1"
     if (child := os.fork()) == 0:
         os._exit(0 if at(place.url("forked")).read("a") == b"1" else 1)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.01)
     assert ended == (child, 0)

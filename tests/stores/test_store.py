@@ -130,7 +130,7 @@ def test_processes_that_are_forked_after_a_look_read_for_themselves(bucket):
     assert at(bucket.url("x")).read("a") == b"1"
     if (child := os.fork()) == 0:
         os._exit(0 if at(bucket.url("x")).read("a") == b"1" else 1)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.01)
     assert ended == (child, 0)
