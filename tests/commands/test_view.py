@@ -66,15 +66,17 @@ def run_until(seen: bytes, *words: object, **variables: str) -> tuple[int, bytes
     )  # fmt: skip
     os.close(side)
     written = b""
-    end = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < end:
+    end = time.monotonic() + 120
+    while process.poll() is None:
+        if time.monotonic() > end:
+            process.kill()
         time.sleep(0.1)
         written += _read(main)
         if seen in written:
             os.write(main, b"q")
     written += _read(main)
     os.close(main)
-    return process.wait(), written
+    return process.returncode, written
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,11 @@ class Screen:
         return chosen.names[chosen.at], int(chosen.indexes[chosen.active].sample_N[row])
 
 
+def _notify(notify, message, **options) -> None:
+    """Says something that stays until it has been looked at."""
+    notify(message, **options | {"timeout": 600})
+
+
 @pytest.fixture
 def view():
     """Opens a directory, files or two of them, and hands the screen to an async function."""
@@ -78,6 +84,7 @@ def view():
         async def drive() -> None:
             paths = path if isinstance(path, list) else [path]
             app = Viewer([Side(one, model, {}) for one in paths])
+            app.notify = functools.partial(_notify, app.notify)
             async with app.run_test(size=size) as pilot:
                 screen = Screen(app, pilot)
                 await pilot.pause()

@@ -97,8 +97,9 @@ def test_what_a_directory_says_of_an_image_cannot_steer_the_terminal(tmp_path):
 
 
 @pytest.fixture
-def terminal():
+def terminal(monkeypatch):
     """A terminal of 80 columns and 24 lines that answers the first question as it is told."""
+    monkeypatch.setattr(graphics, "_WAIT_S", 120.0)  # it may be slow
     outer, inner = os.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 640, 384))
     tty.setraw(inner)
