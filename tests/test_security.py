@@ -25,8 +25,10 @@ EVIL = (
     f"```python\n{MARK}\n```", f"<tool_call>{MARK}</tool_call>", f'{{"a": {MARK}}}',
     "!!python/object/apply:os.system ['touch ran']", "$(touch ran) `touch ran` ; touch ran",
 )  # fmt: skip
-VERIFIERS = ("math", "number", "choice", "expression", "qa", "text", "text:match=regex", "json",
-             "json:against=schema", "json:against=calls", "format", "code")  # fmt: skip
+VERIFIERS = ("math:timeout_s=60", "number", "choice", "expression", "qa", "text",
+             "text:match=regex,timeout_s=60", "json:timeout_s=60",
+             "json:against=schema,timeout_s=60", "json:against=calls,timeout_s=60", "format",
+             "code:timeout_s=60")  # fmt: skip
 TEMPLATE = (
     "{{ messages.__class__.__mro__[1].__subclasses__() }}"
     "{{ ''.__class__.__base__.__subclasses__() }}"
