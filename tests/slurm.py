@@ -107,7 +107,7 @@ class Cluster:
             )
 
     def _until(self, condition) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, f"no cluster: see the logs in {self.folder}"
             time.sleep(0.1)

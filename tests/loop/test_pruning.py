@@ -241,7 +241,7 @@ def test_the_checkpoint_before_stays_until_the_newest_is_on_disk(tmp_path, monke
         """A disk that takes the weights of a step once the step after it was begun."""
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         if path.name == "model.safetensors":
-            step, deadline = int(path.parents[2].name), time.monotonic() + 60
+            step, deadline = int(path.parents[2].name), time.monotonic() + 120
             while step < 5 and not (run / f"steps/{step + 1:06d}/rollouts").exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

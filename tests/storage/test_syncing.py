@@ -16,7 +16,7 @@ def slow_disk(monkeypatch):
     ready, sync = threading.Event(), os.fsync
 
     def wait(descriptor):
-        ready.wait(60)
+        ready.wait(120)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", wait)
