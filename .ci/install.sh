@@ -7,9 +7,22 @@ venv=$1
 what=$2
 python=$venv/bin/python
 
+export UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-120}"
+
+# A package index that cannot be reached for a moment is asked again: what came so far is kept.
+again() {
+    for pause_s in 5 20; do
+        "$@" && return
+        echo "once more in $pause_s s" >&2
+        sleep "$pause_s"
+    done
+    "$@"
+}
+
 # uv takes seconds where pip takes minutes, and leaves out what without.txt lists.
 uv_install() {
-    "$venv/bin/uv" pip install --quiet --python "$python" -c "$here/cpu.txt" "$@"
+    UV_HTTP_RETRIES=${UV_HTTP_RETRIES:-5} \
+        "$venv/bin/uv" pip install --quiet --python "$python" -c "$here/cpu.txt" "$@"
 }
 
 # A CPU build: the wheel that this machine's pip finds on its disk, else PyTorch's own index, else
@@ -20,13 +33,13 @@ install_torch() {
     UV_HTTP_RETRIES=${UV_HTTP_RETRIES:-1} uv_install --torch-backend cpu "$torch" 2>/dev/null && return
     echo "PyTorch's index has no $torch for this machine or cannot be reached:" \
         "taking the package index's build, which may need several GB" >&2
-    uv_install "$torch"
+    again uv_install "$torch"
 }
 
 install_engines() {
     : >"$venv/missing.txt"
     uv_install --overrides "$here/without.txt" -r "$here/engines.txt" -e '.[dev]' 2>/dev/null || {
-        uv_install -e '.[dev]'
+        again uv_install -e '.[dev]'
         while read -r engine; do
             uv_install --overrides "$here/without.txt" "$engine" 2>"$venv/why.txt" || missing "$engine"
         done <"$here/engines.txt"
@@ -45,11 +58,17 @@ missing() {
 }
 
 [ -x "$python" ] || "${PYTHON:-python3}" -m venv "$venv"
-"$python" -m pip install --quiet uv
+again "$python" -m pip install --quiet uv
 install_torch
 case $what in
-    package) uv_install -e . ;;
-    dev) uv_install -e '.[dev]' && touch "$venv/package" ;;
-    engines) install_engines && touch "$venv/package" "$venv/dev" ;;
+    package) again uv_install -e . ;;
+    dev)  # on two lines: in front of && a command that fails does not end the script
+        again uv_install -e '.[dev]'
+        touch "$venv/package"
+        ;;
+    engines)
+        install_engines
+        touch "$venv/package" "$venv/dev"
+        ;;
 esac
 touch "$venv/$what"
