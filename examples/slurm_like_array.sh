@@ -19,7 +19,7 @@ for SLURM_ARRAY_TASK_ID in $(seq 0 $((tasks - 1))); do
     task rollouts &
     pids+=($!)
 done
-until compgen -G 'rollouts/part-*.parquet' >/dev/null; do kill -0 "${pids[@]}"; sleep 0.1; done
+until compgen -G 'rollouts/part-*.parquet' >/dev/null || ! kill -0 "${pids[@]}"; do sleep 0.1; done
 kill -KILL "${pids[1]}" && echo "task 1 was killed"
 wait "${pids[0]}"
 wait "${pids[1]}" || echo "task 1 ended with exit code $?"

@@ -12,7 +12,7 @@ train() {
 }
 
 train &
-until [ -s run/metrics.jsonl ] && [ -e run/steps/000002 ]; do kill -0 $!; sleep 0.1; done
+until [ -s run/metrics.jsonl ] && [ -e run/steps/000002 ] || ! kill -0 $!; do sleep 0.1; done
 kill -KILL $! && wait $! || echo "the run was killed in step 2"
 sha256sum run/steps/000001/update/*/model.safetensors >before
 
