@@ -152,14 +152,16 @@ class Pool:
                 yield from self._read(worker, queue, tasks, selector)
         for worker in list(self._workers):
             if worker.is_overdue():
+                index = worker.given[0]
+                # First: one that was seen to wait for no core has sent its answer, or is stuck.
+                left = _starved(worker, self._allowed_s(worker, tasks[index]))
                 yield from self._read(worker, queue, tasks, selector)
-                if worker not in self._workers or not worker.is_overdue():
+                if worker not in self._workers or not worker.given or worker.given[0] != index:
                     continue
-                seconds = self._allowed_s(worker, tasks[worker.given[0]])
-                if (left := _starved(worker, seconds)) > 0:
+                if left > 0:
                     worker.deadline = time.monotonic() + left
                 else:
-                    index = worker.given.popleft()
+                    worker.given.popleft()
                     self._drop(worker, queue, selector)
                     yield index, Verdict("timeout")
             elif not worker.given and worker.served >= self._recycle:

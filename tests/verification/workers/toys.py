@@ -1,6 +1,7 @@
 """A custom verifier that misbehaves as its completion says."""
 
 import os
+import resource
 import signal
 import time
 
@@ -40,6 +41,11 @@ def raising(value, answer):
     raise ValueError(f"no luck with {answer}")
 
 
+def crash(value, answer):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing its memory down would take a while
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def close_files(value, answer):
     os.closerange(3, 64)
     time.sleep(600)
@@ -58,7 +64,7 @@ TOYS = {
     "raise": raising,
     "exit": lambda value, answer: os._exit(int(value)),
     "leave": lambda value, answer: (_ for _ in ()).throw(SystemExit(0)),
-    "crash": lambda value, answer: os.kill(os.getpid(), signal.SIGSEGV),
+    "crash": crash,
     "killed": lambda value, answer: os.kill(os.getpid(), signal.SIGKILL),
     "memory": lambda value, answer: bool(bytearray(1 << 45)),
     "deep": lambda value, answer: (lambda f: f(f))(lambda f: f(f)),
