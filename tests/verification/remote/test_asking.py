@@ -12,14 +12,14 @@ from rlvr_cli.verification.remote.client import Failed, Refused
 from rlvr_cli.verification.workers.pool import Task
 
 
-def remote(ask, in_flight=4, seconds=60.0):
-    """A verifier that asks a function."""
+def remote(ask, in_flight=4, seconds=lambda number: 60.0):
+    """A verifier that asks a function; `seconds` are those of a question, by its number."""
     return Remote(
         extract=lambda text, finished: text,
         settle=lambda extracted, answer, extra: None,
         connect=lambda: contextlib.nullcontext(ask),
         check=lambda: None,
-        seconds=lambda answer, extra: seconds,
+        seconds=lambda answer, extra: seconds(int(answer)),
         in_flight=in_flight,
         version="1",
         host="http://localhost",
@@ -28,7 +28,7 @@ def remote(ask, in_flight=4, seconds=60.0):
 
 
 def tasks(count):
-    return [Task("own", str(i), "", {}, Limits(0, 0)) for i in range(count)]
+    return [Task("own", str(i), str(i), {}, Limits(0, 0)) for i in range(count)]
 
 
 def answered(ask, count, **options):
@@ -59,7 +59,10 @@ def test_a_question_that_hangs_is_given_up_with_its_thread():
             released.wait(60)
         return Verdict("ok", 1.0, True)
 
-    verdicts, _ = answered(ask, 20, in_flight=2, seconds=0.2)
+    def seconds(number):
+        return 0.2 if number < 3 else 60.0
+
+    verdicts, _ = answered(ask, 20, in_flight=2, seconds=seconds)
     released.set()
     assert [v.status for v in verdicts] == ["timeout"] * 3 + ["ok"] * 17
     assert verdicts[0].reward is None and verdicts[0].reason == "it was not answered in time"

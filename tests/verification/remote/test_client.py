@@ -18,7 +18,7 @@ KEY = "sk-a-secret-of-this-test"
 
 
 def endpoint(url, **changed):
-    options = {"timeout_s": 20.0, "connect_s": 2.0, "retries": 2} | changed
+    options = {"timeout_s": 60.0, "connect_s": 20.0, "retries": 2} | changed
     return client.endpoint(url, "KEY_OF_A_TEST", **options)
 
 
@@ -83,7 +83,7 @@ def test_requests_share_a_connection(chat):
         assert asking._connection.sock is first
 
 
-@pytest.mark.parametrize("after", ["1", "0.9", lambda: formatdate(time.time() + 2, usegmt=True)])
+@pytest.mark.parametrize("after", ["1", "0.9", lambda: formatdate(time.time() + 3, usegmt=True)])
 def test_as_long_is_waited_as_a_service_asks(chat, after):
     after = after() if callable(after) else after
     chat.faults = [(429, {"Retry_After": after}, {"error": {"message": "slow down"}})]
@@ -152,9 +152,10 @@ def test_an_answer_that_breaks_off_is_no_answer(listening):
 
 
 def test_a_service_that_is_not_there_says_so():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    error, _ = post(f"http://127.0.0.1:{port}/v1", retries=0)
+    with socket.socket() as taken:  # by nobody who listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        error, _ = post(f"http://127.0.0.1:{port}/v1", retries=0)
     assert str(error) == f"http://127.0.0.1:{port}: Connection refused"
 
 

@@ -15,9 +15,9 @@ def judged():
         pytest.skip("no sandbox works here")
     with Pool(2, environment={launch.VARIABLE: kind}) as pool:
 
-        def judge(questions, spec="code"):
+        def judge(questions, spec="code:timeout_s=60"):
             tasks = [
-                Task(spec, text, gold, extra, Limits(60.0, 2 << 30))
+                Task(spec, text, gold, extra, Limits(120.0, 2 << 30))
                 for text, gold, extra in questions
             ]
             verdicts = dict(pool.run(tasks))

@@ -22,7 +22,7 @@ def run():
     def call(program, tests, entry=None, prompt=""):
         job = {"program": program, "style": "tests"}
         given = {"tests": tests, "prompt": prompt, "entry_point": entry}
-        return launch.run(kind, job, given, seconds=20.0, memory_bytes=1 << 30)
+        return launch.run(kind, job, given, seconds=60.0, memory_bytes=1 << 30)
 
     return call
 

@@ -77,7 +77,7 @@ def run():
     def call(program, tests):
         job, given = {"program": program, "style": "tests"}, {"prompt": "", "entry_point": "f"}
         given = {"tests": tests, **given}
-        return launch.run(kind, job, given, seconds=20.0, memory_bytes=1 << 29)
+        return launch.run(kind, job, given, seconds=60.0, memory_bytes=1 << 29)
 
     return call
 

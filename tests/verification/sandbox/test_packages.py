@@ -9,7 +9,7 @@ from rlvr_cli.verification.sandbox import launch, packages
 from rlvr_cli.verification.sandbox.process import Sandbox
 from rlvr_cli.verification.verifiers import code
 
-JOB = {"style": "tests", "seconds": 20.0, "file_bytes": 1 << 20, "output_bytes": 1 << 20}
+JOB = {"style": "tests", "seconds": 60.0, "file_bytes": 1 << 20, "output_bytes": 1 << 20}
 
 
 @pytest.fixture(scope="module", params=launch.KINDS)
@@ -20,7 +20,7 @@ def run(request):
 
         def call(program, tests="assert f() == 1", memory_bytes=1 << 28):
             job = {**JOB, "program": textwrap.dedent(program), "memory_bytes": memory_bytes}
-            return sandbox.run(job, {"tests": tests, "prompt": "", "entry_point": "f"}, 20.0)
+            return sandbox.run(job, {"tests": tests, "prompt": "", "entry_point": "f"}, 60.0)
 
         yield call
 

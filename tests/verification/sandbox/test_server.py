@@ -120,7 +120,7 @@ def f():
     found += ["handler"] if signal.getsignal(15) != signal.SIG_DFL else []
     found += signal.pthread_sigmask(signal.SIG_BLOCK, [])
     random.seed()
-    fcntl.flock(os.open(os.__file__, 0), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(os.open(os.__file__, 0), fcntl.LOCK_EX)  # one that is kept is waited for in vain
     return str(found)
 """
 

@@ -149,5 +149,5 @@ def test_tests_use_the_modules_that_a_program_would_have_imported():
     ):
         given = {"tests": tests, "prompt": "", "entry_point": "half"}
         job = {"program": program, "style": "tests"}
-        outcome = launch.run(kind, job, given, seconds=20.0, memory_bytes=1 << 30)
+        outcome = launch.run(kind, job, given, seconds=60.0, memory_bytes=1 << 30)
         assert outcome["passed"] is passes
