@@ -208,6 +208,7 @@ def test_tokens_are_as_frequent_as_the_policy_says(loaded, noise):
 
 
 def test_wide_logits_of_halves_are_those_of_float32(loaded):
+    torch.manual_seed(0)
     head = lm_head.OutputHead(torch.randn(9, 4).bfloat16(), torch.randn(9).bfloat16(), 2.0, 3.0)
     hidden = torch.randn(5, 4).bfloat16()
     wide = lm_head.OutputHead(head.weight_VH.float(), head.bias_V.float(), 2.0, 3.0)

@@ -3,6 +3,7 @@
 import json
 import math
 import runpy
+import time
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -98,7 +99,7 @@ def test_what_decides_the_samples_is_sent_whatever_the_server_defaults_to(sample
 def test_servers_share_the_work_and_how_many_there_are_changes_no_byte(
     sampled, server, other, files_of, tmp_path
 ):
-    server.latency_s = other.latency_s = 0.02
+    server.latency_s = other.latency_s = 0.2
     ran, both = sampled(server, other, options=f"{QUICK},in_flight=2")
     assert ran.code == 0, ran.err
     assert min(len(server.seen), len(other.seen)) > 2
@@ -142,7 +143,15 @@ def test_a_server_that_is_down_is_tried_as_often_as_was_said(retries, said, samp
 def test_a_server_that_dies_meanwhile_leaves_its_work_to_the_others(sampled, server, other):
     _, expected = sampled(server, out="alone")
     other.change = lambda choice, body: setattr(other, "always", HANG_UP) or choice
-    server.latency_s = 0.1
+    end = time.monotonic() + 120
+
+    def change(choice, body):
+        """Waits until the other has answered once, hung up on both tries of one, and on a third."""
+        while len(other.seen) < 4 and time.monotonic() < end:
+            time.sleep(0.01)
+        return choice
+
+    server.change, server.latency_s = change, 0.1
     ran, table = sampled(server, other, options="check=false,retries=1,in_flight=1")
     assert table.equals(expected)
     assert "it ended the connection before its answer; its work goes to 1 other server" in ran.err
