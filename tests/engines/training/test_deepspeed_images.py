@@ -22,7 +22,7 @@ def ran(folder, processes, vision, specs):
     done = subprocess.run(
         [sys.executable, "-P", *(launcher if processes > 1 else []), str(WORKER),
          str(vision.policy("qwen2_vl")), str(picture), str(folder), *specs],
-        env=os.environ, capture_output=True, text=True, timeout=240,
+        env=os.environ, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
