@@ -28,6 +28,7 @@ from rlvr_cli.memory_estimate import model_size, phases
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Request, Row, SamplingParams
+from rlvr_cli.runtime import distributed
 from rlvr_cli.runtime.device import Device
 from rlvr_cli.storage.shards import Shards
 
@@ -364,3 +365,4 @@ def test_the_graph_engine_takes_as_many_rows_as_fit():
 if __name__ == "__main__":
     folder, *specs = sys.argv[1:]
     print(json.dumps({s: measured("llama", 1000, Path(folder), trainer=s) for s in specs}))
+    distributed.leave()
