@@ -24,7 +24,7 @@ from rlvr_cli.tracking import sending
 LOG = "track.log"
 _START = "from rlvr_cli.tracking.process import main; main({path!r}, {spec!r}, {parent})"
 _LEFT_S = 60.0  # for what is still to be sent when the run is over
-_ORPHANED_S = 3.0  # when the run was killed
+_ORPHANED_S = 10.0  # when the run was killed
 
 
 class TrackerProcess:
