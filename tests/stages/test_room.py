@@ -54,7 +54,7 @@ def test_the_policies_that_samplers_read_are_counted_while_the_next_is_written()
     assert room.of_run(short, BUILTIN, publishes=True).published == 1  # the last step has none
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::rlvr_cli.errors.Advice")
 def test_published_policies_that_go_are_room_that_a_run_has(tmp_path):
     """Sparse files stand for large weights."""
     free = disk.free(tmp_path)
@@ -97,7 +97,7 @@ def test_too_little_for_one_checkpoint_is_refused_and_for_all_of_them_is_said(tm
         only.check(tmp_path, train, 0, adapters=False)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::rlvr_cli.errors.Advice")
 def test_what_a_run_holds_is_room_that_it_has(tmp_path):
     """Sparse files stand for large checkpoints."""
     free = disk.free(tmp_path)
