@@ -120,7 +120,7 @@ class Family:
             or process.environment.get(MARK) == self.mark
         )
 
-    def left(self, within_s: float = 60.0) -> list[Process]:
+    def left(self, within_s: float = 120.0) -> list[Process]:
         """Those that still run after so many seconds; none as soon as there is none."""
         deadline = time.monotonic() + within_s
         while (members := self.members()) and time.monotonic() < deadline:

@@ -173,6 +173,6 @@ def test_a_command_ends_without_the_destructors_of_libraries():
     )
     for arguments, expected in ((["list", "tasks", "--json"], 0), (["score", "nothing"], 3)):
         words = [sys.executable, "-P", "-c", code, *arguments]
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=300)
         assert ran.returncode == expected, ran.stderr
         assert "torn down" not in ran.stdout

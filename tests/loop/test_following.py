@@ -40,7 +40,7 @@ class Command:
             )  # fmt: skip
 
     def wait(self) -> int:
-        return self.process.wait(300)
+        return self.process.wait(900)
 
     def said(self) -> str:
         return self.log.read_text()
@@ -51,7 +51,7 @@ class Command:
 
 
 def until(is_there, commands: list[Command] = ()) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while not is_there():
         assert time.monotonic() < deadline, [command.said() for command in commands]
         time.sleep(0.01)

@@ -36,7 +36,7 @@ def start(*words, stdin=None):
 
 
 def finished(process, text=None):
-    out, err = process.communicate(text, timeout=300)
+    out, err = process.communicate(text, timeout=900)
     return process.returncode, out, err
 
 
@@ -221,7 +221,7 @@ def test_a_process_that_the_others_wait_for_in_vain_is_said(reserved_port):
     for process in running:
         process.stdin.write("\n")
         process.stdin.flush()
-    said, _ = running[0].communicate(timeout=300)
+    said, _ = running[0].communicate(timeout=900)
     running[1].kill()
     running[1].communicate()
     assert said.startswith("process 0 of 2 timed out: it waited 8 s for the others"), said
@@ -261,7 +261,7 @@ def test_a_killed_run_leaves_no_process_and_goes_on_at_once(tmp_path, family):
     again, held_by = begun(held_by)
     assert [m.pid for m in family.members() if m.session == process.pid] == []
     os.kill(held_by.pid, signal.SIGHUP)
-    _, err = again.communicate(timeout=300)
+    _, err = again.communicate(timeout=900)
     assert again.returncode == 75
     assert "process 0 of 2 was ended by SIGHUP" in err and "rlvr train" in err
     assert family.left() == []

@@ -80,7 +80,7 @@ def test_a_process_that_torchrun_or_deepspeed_started_dies_with_it(family, varia
             env={**os.environ, variable: "1"},
             stdin=stdin,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not any(map(_reads_stdin, family.members())):
             assert time.monotonic() < deadline
             time.sleep(0.02)

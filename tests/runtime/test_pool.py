@@ -50,5 +50,5 @@ def test_they_end_in_the_midst_of_their_work_with_the_process_that_they_work_for
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(number)
-    process.wait(60)
+    process.wait(120)
     assert family.left() == []

@@ -148,7 +148,7 @@ def later(index: int, asked: threading.Event, *, go_on: threading.Event):
 
     def compute() -> pa.Table:
         asked.set()
-        assert go_on.wait(60)
+        assert go_on.wait(120)
         return rows(index)
 
     return compute
@@ -161,7 +161,7 @@ def test_parts_that_are_made_later_are_written_while_others_are_made(tmp_path):
     def make(missing):
         for index in missing:
             yield index, later(index, asked, go_on=go_on)
-        assert asked.wait(60) and not heard  # the first is at work, and nothing waited for it
+        assert asked.wait(120) and not heard  # the first is at work, and nothing waited for it
         go_on.set()
 
     directory = write_shards_streaming(
@@ -344,7 +344,7 @@ def test_two_processes_without_a_share_divide_the_parts_and_both_end_with_all(tm
     def run(name):
         def make(index):
             if not made[name]:
-                both.wait(60)  # each has a part before either goes on
+                both.wait(120)  # each has a part before either goes on
             made[name].append(index)
             return rows(index)
 

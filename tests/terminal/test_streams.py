@@ -13,7 +13,7 @@ RLVR = [sys.executable, "-P", "-c", "from rlvr_cli.cli.app import main; main()"]
 def ran(words, redirect="", **options):
     """A command of a shell with the streams redirected."""
     shell = ["bash", "-c", f'set -o pipefail; "$@" {redirect}', "bash", *map(str, words)]
-    return subprocess.run(shell, capture_output=True, timeout=100, **options)
+    return subprocess.run(shell, capture_output=True, timeout=300, **options)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets the size of a pipe")
@@ -24,7 +24,7 @@ def test_what_ends_reading_early_ends_the_command_without_a_word():
         os.close(write)
         with open(read, "rb", buffering=0) as pipe:
             assert pipe.read(11) == b"objectives\n"
-        assert (process.wait(100), process.stderr.read()) == (141, b"")
+        assert (process.wait(300), process.stderr.read()) == (141, b"")
 
 
 @pytest.mark.parametrize(
