@@ -25,8 +25,10 @@ from rlvr_cli.models import policy
 
 gc.disable()  # until the tests are collected: all that this makes stays
 torch.set_num_threads(1)
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# The examples are the same each time; `pytest --hypothesis-profile untimed` tries others.
+hypothesis.settings.register_profile("untimed", deadline=None, derandomize=False)
+hypothesis.settings.register_profile("repeated", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("repeated")
 
 LONGEST = (
     "test_run.py", "test_deepspeed.py", "test_distributed.py", "test_nodes.py", "test_vllm.py",
