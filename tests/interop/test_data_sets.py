@@ -180,6 +180,7 @@ def of_hub(tmp_path):
         )
         environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf")}
         environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "0"}
+        environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "120", "HF_HUB_ETAG_TIMEOUT": "120"}
 
         def read(source, split=""):
             words = [sys.executable, "-P", "-c", code, source, split]

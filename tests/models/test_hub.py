@@ -42,6 +42,8 @@ class Hub:
             "HF_HUB_DISABLE_XET": "1",
             "HF_TOKEN": token,
             "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DOWNLOAD_TIMEOUT": "120",
+            "HF_HUB_ETAG_TIMEOUT": "120",
         }
         command = [str(Path(sys.executable).parent / "rlvr"), *map(str, words)]
         return subprocess.run(
