@@ -10,6 +10,7 @@ from rlvr_cli.cli import app
 NAMES = [
     *("sapo", "gspo-token", "dppo-tv", "dppo-kl", "luspo", "maxrl", "vespo", "ce-gppo", "opo"),
     "m2po",
+    "topr",
 ]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],

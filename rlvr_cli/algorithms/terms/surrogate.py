@@ -58,6 +58,15 @@ def capped(
     return r_BT * log_prob(logp_BT, advantage_B1)
 
 
+def tapered(log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor) -> Tensor:
+    """The log-prob's gain, weighted by the ratio, at most 1, where the advantage is below 0.
+
+    gain = A log pi if A > 0, sg(min(r, 1)) A log pi if A < 0        (TOPR, arXiv:2503.14286, eq. 8)
+    """
+    w_BT = ratio.clamp(log_ratio_BT).exp().clamp(max=1).detach()
+    return torch.where(advantage_B1 < 0, w_BT, 1.0) * log_prob(logp_BT, advantage_B1)
+
+
 def soft_gate(
     log_ratio_BT: Tensor, advantage_B1: Tensor, *, tau_pos: float, tau_neg: float
 ) -> Tensor:

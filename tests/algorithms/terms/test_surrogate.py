@@ -207,6 +207,17 @@ def test_a_kernel_weighs_the_log_prob_and_carries_no_gradient(advantage, k, rate
     assert gain_BT.tolist()[0] == pytest.approx([-0.5 * phi * advantage, -2 * phi * advantage])
 
 
+@pytest.mark.parametrize("advantage, weights", [(2.0, [1, 1]), (-2.0, [1, 0.25])])
+def test_a_taper_weighs_errors_alone_and_carries_no_gradient(advantage, weights):
+    logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
+    old = tensor([[-0.5 - math.log(3), -2.0 - math.log(0.25)]], dtype=torch.float64)
+    gain_BT = surrogate.tapered(logp - old, logp, tensor([[advantage]]).double())
+    (slope,) = torch.autograd.grad(gain_BT.sum(), logp)
+    assert slope.tolist()[0] == pytest.approx([w * advantage for w in weights], rel=1e-14)
+    expected = [weights[0] * advantage * -0.5, weights[1] * advantage * -2.0]
+    assert gain_BT.tolist()[0] == pytest.approx(expected, rel=1e-14)
+
+
 def test_the_log_prob_alone_has_no_ratio():
     logp = tensor([[-0.5, -2.0]])
     assert surrogate.log_prob(logp, tensor([[-2.0]])).tolist() == [[1.0, 4.0]]
