@@ -11,6 +11,7 @@ NAMES = [
     *("sapo", "gspo-token", "dppo-tv", "dppo-kl", "luspo", "maxrl", "vespo", "ce-gppo", "opo"),
     "m2po",
     "topr",
+    "dro",
 ]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],

@@ -67,6 +67,19 @@ def tapered(log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor) -> Tens
     return torch.where(advantage_B1 < 0, w_BT, 1.0) * log_prob(logp_BT, advantage_B1)
 
 
+def quadratic(
+    d_BT: Tensor, log_ratio_BT: Tensor, logp_BT: Tensor, advantage_B1: Tensor, *, beta: float
+) -> Tensor:
+    """The log-prob's gain, less beta / 2 times a square of the log ratio.
+
+        gain = A log pi - beta / 2 d_t d        (DRO, arXiv:2405.19107)
+
+    d is that of the token, d_t; or that of the completion, whose square the tokens then sum to.
+    The log ratio is not exponentiated, so nothing bounds it.
+    """
+    return log_prob(logp_BT, advantage_B1) - beta / 2 * d_BT * log_ratio_BT
+
+
 def soft_gate(
     log_ratio_BT: Tensor, advantage_B1: Tensor, *, tau_pos: float, tau_neg: float
 ) -> Tensor:

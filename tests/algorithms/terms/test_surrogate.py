@@ -218,6 +218,21 @@ def test_a_taper_weighs_errors_alone_and_carries_no_gradient(advantage, weights)
     assert gain_BT.tolist()[0] == pytest.approx(expected, rel=1e-14)
 
 
+def test_a_quadratic_is_of_the_token_or_of_the_completion():
+    logp = tensor([[-0.5, -2.0]], dtype=torch.float64, requires_grad=True)
+    d_BT = logp - tensor([[-1.5, -4.0]], dtype=torch.float64)  # 1 and 2 nats
+    a_B1 = tensor([[3.0]]).double()
+    for span_BT, squares, slopes in [
+        (d_BT, [1, 4], [3 - 0.4, 3 - 0.8]),
+        (d_BT.sum(-1, keepdim=True).expand_as(d_BT), [3, 6], [3 - 1.2, 3 - 1.2]),
+    ]:
+        gain_BT = surrogate.quadratic(d_BT, span_BT, logp, a_B1, beta=0.4)
+        (slope,) = torch.autograd.grad(gain_BT.sum(), logp, retain_graph=True)
+        expected = [-1.5 - 0.2 * squares[0], -6 - 0.2 * squares[1]]
+        assert gain_BT.tolist()[0] == pytest.approx(expected, rel=1e-14)
+        assert slope.tolist()[0] == pytest.approx(slopes, rel=1e-14)
+
+
 def test_the_log_prob_alone_has_no_ratio():
     logp = tensor([[-0.5, -2.0]])
     assert surrogate.log_prob(logp, tensor([[-2.0]])).tolist() == [[1.0, 4.0]]
