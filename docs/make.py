@@ -44,6 +44,7 @@ FAMILIES = {
     "dppo-tv": "DPPO with total variation",
     "maxrl": "MaxRL",
     "vespo": "VESPO",
+    "aspo": "ASPO",
     "m2po": "M2PO",
     "sapo": "SAPO",
     "gspo-token": "GSPO-token",

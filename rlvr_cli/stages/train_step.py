@@ -157,7 +157,7 @@ def drifted(summary: dict[str, Any]) -> list[str]:
     return [
         f"the log importance ratio of {summary['clamp_count']} of {summary['tokens']} tokens is "
         f"beyond {objectives.LIMIT:.0f} nats, where it is held: a gain by the ratio has no "
-        "gradient there, but with ce-gppo and `quatro:clamp=false`"
+        "gradient there, but with aspo, ce-gppo and `quatro:clamp=false`"
     ]
 
 

@@ -112,7 +112,7 @@ def test_another_directory_than_scores_is_refused(refused, chain):
         ("grpo+", "there are"),
         ("grpo+kl+kl:beta=1", "names a modifier twice"),
         ("grpo:clip_low=1.5", "clip_low must be from 0 to 1"),
-        ("quatro+dual-clip", "bounds a clipped ratio, this objective has none"),
+        ("quatro+dual-clip", "bounds PPO's clipped ratio, this objective has another surrogate"),
         ("is-correction", "unknown objective"),
         ("apo+is-correction+is-correction:kind=icepop", "names a modifier twice"),
         ("grpo+overlong", "4096 tokens is not below the longest completion of 16"),

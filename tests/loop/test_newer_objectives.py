@@ -12,6 +12,7 @@ NAMES = [
     "m2po",
     "topr",
     "dro",
+    "aspo",
 ]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],

@@ -36,6 +36,7 @@ FAMILIES = {
     "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
     "top-entropy": ("Qwen/Qwen3-14B-Base", "*", 512, 32, 16, 20480),
     "signed": ("Qwen/Qwen2.5-Math-7B", 20 * (7500 // 1024), 1024, 256, 8, 3072),
+    "aspo": ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "*", 64, 16, 16, 32768),
     "gdpo": ("Qwen/Qwen2.5-1.5B-Instruct", 15 * (4000 // 512), 512, 128, 4, 1024),
 }
 
@@ -143,17 +144,22 @@ TABLE |= {
     "nsr": ("signed", {"nsr": CLIP, "entropy": BONUS}),
     "w-reinforce": ("signed", {"w-reinforce": CLIP | {"positive": 0.1}, "entropy": BONUS}),
     "gdpo": ("gdpo", {"gdpo": CLIP | TOKENS, "entropy": BONUS}),
+    "aspo": (
+        "aspo",
+        {"aspo": CLIP | COMPLETIONS | {"dual_clip": 3}, "kl": KL, "overlong": {"buffer": 16}},
+    ),
 }
 RATES = {"quatro-stress-rate": 1e-5, "clip-cov": 5e-7, "kl-cov": 5e-7}
-EPOCHS = {"quatro-stress-epochs": 5}
+EPOCHS = {"quatro-stress-epochs": 5, "aspo": 3}
 WEIGHT_DECAY = {
     "quatro": 0.0,
     "entropy": 0.0,
     "ce-gppo": 0.1,
     "gspo-token": 0.1,
     "top-entropy": 0.1,
+    "aspo": 0.1,
 }
-WARMUP = {"ce-gppo": 10, "gspo-token": 500 * 0.05, "top-entropy": 10}  # steps
+WARMUP = {"ce-gppo": 10, "gspo-token": 500 * 0.05, "top-entropy": 10, "aspo": 10}  # steps
 GRADIENT_NORM = {"maxrl": 0.3}
 OLD_LOGPROBS = {"dppo-tv": "rollout"}
 
@@ -184,7 +190,7 @@ def test_the_numbers_are_those_of_the_paper(name):
     assert update.weight_decay == WEIGHT_DECAY.get(family, 0.01)
     assert update.max_grad_norm == GRADIENT_NORM.get(family, 1)
     assert update.warmup_updates == WARMUP.get(family, 0) * (
-        run.prompts_per_step // update.mini_batch_prompts
+        update.epochs * run.prompts_per_step // update.mini_batch_prompts
     )
     assert update.old_logprobs == OLD_LOGPROBS.get(name, "recompute")
     assert (rollout.max_draws > 1) == ("dapo" in parts or family == "entropy")

@@ -18,7 +18,8 @@ def build(*, c: float = 3.0) -> Modifier:
     def modify(objective: Objective) -> Objective:
         if objective.clip is None:
             raise UsageError(
-                "dual-clip bounds a clipped ratio, this objective has none", "leave dual-clip out"
+                "dual-clip bounds PPO's clipped ratio, this objective has another surrogate",
+                "leave dual-clip out",
             )
         return replace(objective, dual_clip=bound)
 

@@ -80,6 +80,30 @@ def quadratic(
     return log_prob(logp_BT, advantage_B1) - beta / 2 * d_BT * log_ratio_BT
 
 
+def is_beyond(log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float) -> Tensor:
+    """Where PPO's clip leaves no gradient: r > 1 + high and A > 0, or r < 1 - low and A < 0."""
+    r_BT = ratio.clamp(log_ratio_BT).exp()
+    above_BT = (advantage_B1 > 0) & (r_BT > 1 + high)
+    return above_BT | ((advantage_B1 < 0) & (r_BT < 1 - low))
+
+
+def flipped(
+    log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float, cap: float
+) -> Tensor:
+    """The advantage times the ratio of an error, or the reciprocal of that of a success, capped.
+
+        gain = w A,  w = min(r, cap) if A < 0, min(1 / r, cap) if A > 0
+
+    The gradient is w A grad log pi, also where w is capped and without a limit to the log ratio;
+    beyond PPO's clip it is 0 and the gain that of the bound. (ASPO, arXiv:2510.06062, eq. 3)
+    """
+    r_BT = ratio.clamp(log_ratio_BT).exp().detach()
+    w_BT = torch.where(advantage_B1 > 0, 1 / r_BT.clamp(max=1 + high), r_BT.clamp(min=1 - low))
+    one_BT = (log_ratio_BT - log_ratio_BT.detach()).exp()
+    beyond_BT = is_beyond(log_ratio_BT, advantage_B1, low=low, high=high)
+    return advantage_B1 * w_BT.clamp(max=cap) * torch.where(beyond_BT, 1.0, one_BT)
+
+
 def soft_gate(
     log_ratio_BT: Tensor, advantage_B1: Tensor, *, tau_pos: float, tau_neg: float
 ) -> Tensor:

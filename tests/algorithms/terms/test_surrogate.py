@@ -73,6 +73,10 @@ def preserving(log_ratio, advantage):
     return surrogate.preserving(log_ratio, advantage, low=0.25, high=0.5, **betas)
 
 
+def flipped(log_ratio, advantage):
+    return surrogate.flipped(log_ratio, advantage, low=0.25, high=0.5, cap=2.5)
+
+
 @pytest.mark.parametrize("advantage, tau", [(3.0, 1.0), (-3.0, 2.0)])
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 2.5])
 def test_a_soft_gate_is_a_sigmoid_of_slope_one_at_one(advantage, tau, ratio):
@@ -97,7 +101,7 @@ def test_a_preserving_clip_has_a_slope_as_large_as_its_gain(ratio, advantage, ga
     assert gain_and_slope(preserving, ratio, advantage) == pytest.approx((gain, gain), rel=1e-12)
 
 
-@pytest.mark.parametrize("gain", [clipped, surrogate.trust_region, soft_gate, preserving])
+@pytest.mark.parametrize("gain", [clipped, surrogate.trust_region, soft_gate, preserving, flipped])
 def test_two_hundred_nats_are_finite_in_float32(gain):
     log_ratio = tensor([[200.0, -200.0, 200.0, -200.0]], requires_grad=True)
     value = gain(log_ratio, tensor([[3.0, 3.0, -3.0, -3.0]]))
@@ -231,6 +235,25 @@ def test_a_quadratic_is_of_the_token_or_of_the_completion():
         expected = [-1.5 - 0.2 * squares[0], -6 - 0.2 * squares[1]]
         assert gain_BT.tolist()[0] == pytest.approx(expected, rel=1e-14)
         assert slope.tolist()[0] == pytest.approx(slopes, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "ratio, advantage, gain, slope",
+    [
+        pytest.param(0.5, 2.0, 4.0, 4.0, id="A > 0: the reciprocal"),
+        pytest.param(0.1, 2.0, 5.0, 5.0, id="A > 0, capped: not flat"),
+        pytest.param(2.0, 2.0, 2 / 1.5, 0.0, id="A > 0, above the clip: flat"),
+        pytest.param(1.5, 2.0, 2 / 1.5, 2 / 1.5, id="A > 0, at the clip"),
+        pytest.param(2.0, -2.0, -4.0, -4.0, id="A < 0: the ratio"),
+        pytest.param(9.0, -2.0, -5.0, -5.0, id="A < 0, capped: not flat"),
+        pytest.param(0.5, -2.0, -1.5, 0.0, id="A < 0, below the clip: flat"),
+        pytest.param(0.75, -2.0, -1.5, -1.5, id="A < 0, at the clip"),
+        pytest.param(0.5, 0.0, 0.0, 0.0, id="A = 0"),
+    ],
+)
+def test_a_flipped_ratio(ratio, advantage, gain, slope):
+    made = gain_and_slope(flipped, ratio, advantage)
+    assert made == pytest.approx((gain, slope), rel=1e-12, abs=1e-15)
 
 
 def test_the_log_prob_alone_has_no_ratio():
