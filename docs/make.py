@@ -41,6 +41,7 @@ FAMILIES = {
     "ce-gppo": "CE-GPPO",
     "clip-cov": "Clip-Cov, from The Entropy Mechanism",
     "kl-cov": "KL-Cov, from the same paper",
+    "cppo": "CPPO",
     "dppo-tv": "DPPO with total variation",
     "maxrl": "MaxRL",
     "vespo": "VESPO",

@@ -529,6 +529,7 @@ def test_a_divergence_clips_the_tokens_that_it_leaves_without_a_gradient():
     assert four_tokens("dppo-tv", ratios, [1.0] * 4, logp=logp)["clipped"] == 1
     assert four_tokens("dppo-tv", ratios, [-1.0] * 4, logp=logp)["clipped"] == 1
     assert four_tokens("dppo-tv:high=0.05", ratios, [1.0] * 4, logp=logp)["clipped"] == 2
+    assert four_tokens("cppo:delta=0.05", ratios, [1.0] * 4, logp=logp)["clipped"] == 2
 
 
 def test_clamped_tokens_are_counted_and_bound_the_ratios():

@@ -13,6 +13,7 @@ NAMES = [
     "topr",
     "dro",
     "aspo",
+    "cppo",
 ]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],

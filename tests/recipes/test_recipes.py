@@ -31,6 +31,7 @@ FAMILIES = {
     "maxrl": ("Qwen/Qwen3-1.7B-Base", "*", 256, 256, 16, 4096),
     "dppo": ("Qwen/Qwen3-30B-A3B-Base", "*", 256, 32, 16, 8192),
     "m2po": ("Qwen/Qwen2.5-Math-7B", 1000, 256, 64, 8, 2560),
+    "cppo": ("Qwen/Qwen3-30B-A3B-Base", 560, 256, 32, 16, 16384),
     "sapo": ("Qwen/Qwen3-30B-A3B-Base", 2000, 256, 32, 16, 8192),
     "gspo-token": ("Qwen/Qwen2.5-3B-Instruct", 500, 512, 128, 16, 8192),
     "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
@@ -131,6 +132,12 @@ TABLE |= {
     "m2po": ("m2po", {"m2po": {"threshold": 0.04}}),
     "dppo-tv": ("dppo", {"dppo-tv": {"low": 0.15, "high": 0.15, "aggregation": "constant"}}),
 }
+TABLE |= {
+    "cppo": (
+        "cppo",
+        {"cppo": {"delta": 0.2, "delta_b": 0.02, "growth": 2, "w_min": 0.8, "ddof": 1}},
+    ),
+}
 BONUS = {"coef": 1e-3}  # of the entropy, a default of early versions of verl
 TABLE |= {
     "sapo": ("sapo", {"sapo": {"tau_pos": 1, "tau_neg": 1.05}, "overlong": {"buffer": 4096}}),
@@ -161,7 +168,7 @@ WEIGHT_DECAY = {
 }
 WARMUP = {"ce-gppo": 10, "gspo-token": 500 * 0.05, "top-entropy": 10, "aspo": 10}  # steps
 GRADIENT_NORM = {"maxrl": 0.3}
-OLD_LOGPROBS = {"dppo-tv": "rollout"}
+OLD_LOGPROBS = {"cppo": "rollout", "dppo-tv": "rollout"}
 
 
 def parts_of(spec):

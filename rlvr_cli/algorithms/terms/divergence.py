@@ -38,19 +38,60 @@ def is_beyond(
     batch: TokenBatch,
     measure: Callable[[Tensor, Tensor], Tensor],
     *,
-    low: float,
-    high: float,
+    low: float | Tensor,
+    high: float | Tensor,
 ) -> Tensor:
     """Whether the policy has left the trust region at a token, and its gain pushes it on, [B, T].
 
     Up where A > 0 (more than `high`), down where A < 0 (more than `low`); never where masked.
     """
-    logp_BT = torch.where(batch.mask_BT, batch.logp_BT.detach(), 0.0)
-    old_logp_BT = torch.where(batch.mask_BT, batch.old_logp_BT, 0.0)
+    logp_BT, old_logp_BT = _log_probs(batch)
     moved_BT = measure(logp_BT, old_logp_BT)
     advantage_B1 = batch.advantage_BT
     up_BT = (advantage_B1 > 0) & (logp_BT > old_logp_BT) & (moved_BT > high)
     return up_BT | ((advantage_B1 < 0) & (logp_BT < old_logp_BT) & (moved_BT > low))
+
+
+def _log_probs(batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """The policy's and the old policy's, without a gradient; 0 where masked."""
+    logp_BT = torch.where(batch.mask_BT, batch.logp_BT.detach(), 0.0)
+    return logp_BT, torch.where(batch.mask_BT, batch.old_logp_BT, 0.0)
+
+
+def prefix_limit(
+    moved_BT: Tensor, mask_BT: Tensor, *, delta: float, least: float, most: float, w_min: float
+) -> Tensor:
+    """How far each token may move, by its place and by how far those before it have moved.
+
+        c_t / w_t,  c_t = min(delta, delta + delta_b W_t - S_t)                   (eq. 8)
+        w_t = 1 - (1 - w_min) (t - 1) / (T - 1)                                   (eq. 9)
+        S_t = sum_{s < t} w_s D_s,  W_t = sum_{s < t} w_s
+        delta_b = the 90th percentile of D_1 to D_T, within least and most        (eq. 22)
+
+    D is `moved_BT`. A completion has T trained tokens, and t counts them. In float64, where the
+    padding does not decide how a sum is rounded. (CPPO, arXiv:2606.10968)
+    """
+    trained_BT = mask_BT.double()
+    moved_BT = moved_BT.double() * trained_BT
+    steps_B1 = (trained_BT.sum(-1, keepdim=True) - 1).clamp(min=1)
+    weight_BT = 1 - (1 - w_min) * _before(trained_BT) / steps_B1
+    delta_b_B1 = _percentile(moved_BT, mask_BT, 0.9).clamp(least, most)
+    left_BT = delta_b_B1 * _before(weight_BT * trained_BT) - _before(weight_BT * moved_BT)
+    return (delta + left_BT.clamp(max=0)) / weight_BT
+
+
+def _before(value_BT: Tensor) -> Tensor:
+    """The sum of what stands before each place."""
+    return value_BT.cumsum(-1) - value_BT
+
+
+def _percentile(value_BT: Tensor, mask_BT: Tensor, share: float) -> Tensor:
+    """The quantile of each row's trained tokens, between its neighbours linear in rank, [B, 1]."""
+    ordered_BT = torch.where(mask_BT, value_BT, torch.inf).sort(-1).values
+    rank_B1 = share * (mask_BT.double().sum(-1, keepdim=True) - 1).clamp(min=0)
+    below_B1 = ordered_BT.gather(-1, rank_B1.floor().long())
+    above_B1 = ordered_BT.gather(-1, rank_B1.ceil().long())
+    return below_B1 + rank_B1.frac() * (above_B1 - below_B1)
 
 
 def masked(
@@ -64,18 +105,46 @@ def masked(
     """r A, and 0 at tokens that are beyond the trust region and pushed further."""
     if not (low >= 0 and high >= 0):
         raise ValueError("low and high must be at 0 or above")
+    return _outside(advantage, weight, lambda batch: is_beyond(batch, measure, low=low, high=high))
 
-    def beyond(batch: TokenBatch, _: Tensor) -> Tensor:
-        return is_beyond(batch, measure, low=low, high=high)
+
+def masked_by_prefix(
+    advantage: Callable[[Step], dict[str, Tensor]],
+    weight: Callable[[Tensor, Totals], Tensor],
+    measure: Callable[[Tensor, Tensor], Tensor],
+    *,
+    delta: float,
+    least: float,
+    most: float,
+    w_min: float,
+) -> Objective:
+    """The same, with the limit that each token has by its prefix."""
+
+    def beyond(batch: TokenBatch) -> Tensor:
+        moved_BT = measure(*_log_probs(batch))
+        limit_BT = prefix_limit(
+            moved_BT, batch.mask_BT, delta=delta, least=least, most=most, w_min=w_min
+        )
+        return is_beyond(batch, measure, low=limit_BT, high=limit_BT)
+
+    return _outside(advantage, weight, beyond)
+
+
+def _outside(
+    advantage: Callable[[Step], dict[str, Tensor]],
+    weight: Callable[[Tensor, Totals], Tensor],
+    beyond: Callable[[TokenBatch], Tensor],
+) -> Objective:
+    """r A, and 0 at the tokens that are `beyond`."""
 
     def gain(batch: TokenBatch, log_ratio_BT: Tensor) -> Tensor:
         gain_BT = surrogate.importance(log_ratio_BT, batch.advantage_BT)
-        return torch.where(beyond(batch, log_ratio_BT), 0.0, gain_BT)
+        return torch.where(beyond(batch), 0.0, gain_BT)
 
     return Objective(
         advantage=advantage,
         log_ratio=lambda batch: ratio.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=gain,
         weight=weight,
-        flat=beyond,
+        flat=lambda batch, _: beyond(batch),
     )

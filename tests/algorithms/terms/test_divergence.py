@@ -63,3 +63,48 @@ def beyond(p, q, advantage, mask=True):
 def test_a_token_is_beyond_the_region_where_it_is_pushed_further_out(p, q, advantage, is_out):
     assert beyond(p, q, advantage) is is_out
     assert beyond(p, q, advantage, mask=False) is False
+
+
+def limits(moved, mask=None, **options):
+    """The limits of one completion, by default with a fixed budget and without weights."""
+    moved_BT = tensor([moved], dtype=torch.float64)
+    mask_BT = torch.ones_like(moved_BT).bool() if mask is None else tensor([mask])
+    chosen = {"delta": 0.5, "least": 0.25, "most": 0.25, "w_min": 1.0} | options
+    return divergence.prefix_limit(moved_BT, mask_BT, **chosen)[0].tolist()
+
+
+def test_a_limit_falls_by_what_a_prefix_has_moved_beyond_its_budget():
+    # Before each token the prefix may have moved 0.25 a token, and has moved 0, 0.5, 0.5 and 1.5.
+    assert limits([0.5, 0.0, 1.0, 0.125]) == [0.5, 0.25, 0.5, -0.25]
+    assert limits([0.125] * 3) == [0.5] * 3  # what is left over is not for later
+
+
+def test_weights_fall_in_equal_steps_and_widen_the_limits_of_late_tokens():
+    still = limits([0.0] * 3, w_min=0.5)
+    assert still == pytest.approx([0.5, 0.5 / 0.75, 1.0], rel=1e-15)
+    # Weights 1, 0.75 and 0.5: spent 0.5 and then 1.25, of a budget of 0.25 and then 0.4375.
+    spent = limits([0.5, 1.0, 0.0], w_min=0.5)
+    assert spent == pytest.approx([0.5, 0.25 / 0.75, (0.5 - 0.8125) / 0.5], rel=1e-15)
+
+
+@pytest.mark.parametrize("width", [4, 64])
+def test_untrained_tokens_take_no_place_and_spend_nothing(width):
+    trained = limits([0.5, 1.0, 0.0], w_min=0.5)
+    mask = [True, False, True, True] + [False] * (width - 4)
+    among = limits([0.5, 9.0, 1.0, 0.0] + [9.0] * (width - 4), mask, w_min=0.5)
+    assert [among[0], *among[2:4]] == trained
+
+
+@pytest.mark.parametrize(
+    "moved, budget",
+    [
+        pytest.param([0.3, 0.1, 0.2], 0.28, id="between two ranks, in any order"),
+        pytest.param([0.3], 0.3, id="one token"),
+        pytest.param([0.0] * 10 + [1.0], 0.1, id="no less than the least"),
+        pytest.param([0.9] * 3, 0.4, id="no more than the most"),
+    ],
+)
+def test_the_budget_is_the_completions_own_percentile_within_bounds(moved, budget):
+    made = limits(moved, least=0.1, most=0.4, delta=0.0)
+    spent = [sum(moved[:t]) for t in range(len(moved))]
+    assert made == pytest.approx([min(0, budget * t - s) for t, s in enumerate(spent)], abs=1e-15)
