@@ -52,6 +52,7 @@ FAMILIES = {
     "otb": "OTB",
     "gdpo": "GDPO",
     "nsr": "NSR",
+    "up-dapo": "UP on DAPO",
     "top-entropy": "the 20% of tokens of highest entropy, on DAPO",
 }
 

@@ -46,6 +46,7 @@ EQUIVALENT = {
     ("modifiers/off_policy_mask.py", "batch.logp_BT.detach -> clone"): "a comparison has none",
     ("modifiers/negative_only.py", "objective.sign > 0 -> GtE"): "of a sign that is not 0",
     ("modifiers/negative_only.py", "batch.advantage_BT < 0 -> LtE"): "0 times 0 or 1",
+    ("modifiers/up.py", "batch.advantage_BT > 0 -> GtE"): "an advantage of 0 has gain 0 either way",
     ("terms/advantage.py", "1 -> 2"): "of max(mixed, 1): a mixed group has two rows or more",
     ("terms/correction.py", "-1 -> without its sign"): "the last dimension is dimension 1",
     ("terms/ratio.py", "-1 -> without its sign"): "the last dimension is dimension 1",

@@ -142,8 +142,8 @@ class Objective:
     `group_relative` estimators need `least_group` rewards in a group and give 0 where all are equal
     (the one of reinforce-pp takes the batch's mean off that); one that `whitens` standardises over
     the tokens of the batch, unless the step says `whitened_later`; `sign` is that of every
-    advantage, 0 where both occur; `least_reward` is the lowest reward that the estimator has a
-    meaning for.
+    advantage, 0 where both occur; `positives` is what a modifier has made of the gains of A > 0;
+    `least_reward` is the lowest reward that the estimator has a meaning for.
     """
 
     advantage: Callable[[Step], dict[str, Tensor]]
@@ -165,6 +165,7 @@ class Objective:
     whitens: bool = False
     is_alike: bool = True  # whether completions of one reward in a group have one advantage
     sign: int = 0
+    positives: Literal["own", "log-prob", "none"] = "own"
     least_reward: float = -math.inf
     longer_than: int = 0  # tokens; sampling must allow longer completions
     longest: int = 0  # tokens; the longest completion, in place of what sampling allows

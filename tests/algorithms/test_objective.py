@@ -26,7 +26,8 @@ PUBLISHED_REFUSED = {
     *(f"{base}+dual-clip" for base in ("cispo", "gpg", "quatro")),
     *(f"{base}+kl" for base in ("apmpo", "reinforce-pp")),
     *("maxrl+overlong", "ce-gppo+anchor", "dppo-tv+dual-clip", "sapo+dual-clip"),
-    *("quatro+anchor", "nsr+iac", "nsr+negative-only", "psr+negative-only"),
+    *("quatro+anchor", "nsr+iac", "nsr+negative-only", "psr+negative-only", "nsr+up"),
+    *(f"{base}+up" for base in ("cispo", "cppo", "gpg", "quatro", "sapo", "vespo")),
 }
 
 
@@ -530,6 +531,11 @@ def test_a_divergence_clips_the_tokens_that_it_leaves_without_a_gradient():
     assert four_tokens("dppo-tv", ratios, [-1.0] * 4, logp=logp)["clipped"] == 1
     assert four_tokens("dppo-tv:high=0.05", ratios, [1.0] * 4, logp=logp)["clipped"] == 2
     assert four_tokens("cppo:delta=0.05", ratios, [1.0] * 4, logp=logp)["clipped"] == 2
+
+
+def test_successes_that_up_pulls_are_never_clipped():
+    ratios, advantages = [1.5, 0.5, 1.5, 0.5], [1.0, 1.0, -1.0, -1.0]
+    assert four_tokens("grpo+up", ratios, advantages)["clipped"] == 1
 
 
 def test_clamped_tokens_are_counted_and_bound_the_ratios():

@@ -14,6 +14,7 @@ NAMES = [
     "dro",
     "aspo",
     "cppo",
+    "grpo+up",
 ]
 SMALL = [
     *["--steps", "2", "--prompts-per-step", "8", "--mini-batch-prompts", "4", "-n", "4"],

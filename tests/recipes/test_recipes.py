@@ -32,6 +32,7 @@ FAMILIES = {
     "dppo": ("Qwen/Qwen3-30B-A3B-Base", "*", 256, 32, 16, 8192),
     "m2po": ("Qwen/Qwen2.5-Math-7B", 1000, 256, 64, 8, 2560),
     "cppo": ("Qwen/Qwen3-30B-A3B-Base", 560, 256, 32, 16, 16384),
+    "up-dapo": ("Qwen/Qwen3-14B-Base", "*", 512, 32, 16, 20480),
     "sapo": ("Qwen/Qwen3-30B-A3B-Base", 2000, 256, 32, 16, 8192),
     "gspo-token": ("Qwen/Qwen2.5-3B-Instruct", 500, 512, 128, 16, 8192),
     "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
@@ -137,6 +138,7 @@ TABLE |= {
         "cppo",
         {"cppo": {"delta": 0.2, "delta_b": 0.02, "growth": 2, "w_min": 0.8, "ddof": 1}},
     ),
+    "up-dapo": ("up-dapo", {"dapo": DAPO, "overlong": {"buffer": 4096}, "up": {}}),
 }
 BONUS = {"coef": 1e-3}  # of the entropy, a default of early versions of verl
 TABLE |= {
@@ -165,8 +167,12 @@ WEIGHT_DECAY = {
     "gspo-token": 0.1,
     "top-entropy": 0.1,
     "aspo": 0.1,
+    "up-dapo": 0.1,
 }
-WARMUP = {"ce-gppo": 10, "gspo-token": 500 * 0.05, "top-entropy": 10, "aspo": 10}  # steps
+WARMUP = {  # steps
+    **dict.fromkeys(("ce-gppo", "top-entropy", "aspo", "up-dapo"), 10),
+    "gspo-token": 500 * 0.05,
+}
 GRADIENT_NORM = {"maxrl": 0.3}
 OLD_LOGPROBS = {"cppo": "rollout", "dppo-tv": "rollout"}
 

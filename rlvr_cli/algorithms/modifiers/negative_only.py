@@ -24,8 +24,14 @@ def build() -> Modifier:
                 f"negative-only chooses by sign, this objective has advantages {kept} 0 alone",
                 "leave negative-only out",
             )
+        if objective.positives == "log-prob":
+            raise UsageError(
+                "negative-only drops the gains of A > 0, which up is for",
+                "leave one of the two out",
+            )
         return replace(
             objective,
+            positives="none",
             factors=(*objective.factors, lambda batch: batch.advantage_BT < 0),
         )
 
