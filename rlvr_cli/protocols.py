@@ -61,6 +61,7 @@ class Isolated:
     version: str  # of all that its verdicts depend on
     reads: tuple[str, ...] = ()  # the keys of `extra` that `judge` reads; "prompt" is the text
     imports: tuple[str, ...] = ()  # modules worth loading before its process is forked
+    late_imports: tuple[str, ...] = ()  # those that few answers need: after the first time-out
     runs_code: bool = False  # whether it executes what a model wrote
     is_pure: bool = True  # whether `version` decides its verdicts, so that they may be reused
 

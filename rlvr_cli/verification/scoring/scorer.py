@@ -64,6 +64,7 @@ class Scorer:
         self._environment = environment
         self._pool: Pool | None = None
         self._imports: set[str] = set()
+        self._late_imports: set[str] = set()
         self._remote: dict[str, Remote] = {}  # by their specs
 
     def close(self) -> None:
@@ -120,6 +121,7 @@ class Scorer:
                 self._remote[question.spec] = verifier
             else:
                 self._imports |= {*verifier.imports}
+                self._late_imports |= {*verifier.late_imports}
             key = index.to_bytes(8, "big")
             if self.cache and verifier.is_pure:
                 lasting.add(key := _key(task, verifier))
@@ -190,7 +192,10 @@ class Scorer:
         local = [key for key in keys if tasks[key].spec not in self._remote]
         if local and self._pool is None:
             self._pool = Pool(
-                self.workers, imports=sorted(self._imports), environment=self._environment
+                self.workers,
+                imports=self._imports,
+                late_imports=self._late_imports,
+                environment=self._environment,
             )
         if local and self._pool:
             for index, answer in self._pool.run([tasks[key] for key in local]):

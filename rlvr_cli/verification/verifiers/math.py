@@ -27,7 +27,7 @@ _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
 _LOGIC = "5"  # raised with each change of what this file or `mathematics` decides
 
 # Few questions need sympy: a worker imports it for its first, unless the limit is too short for it.
-_OWN = ("rlvr_cli.verification.verifiers.math",)
+_OWN, _SYMPY = ("rlvr_cli.verification.verifiers.math",), ("rlvr_cli.verification.parsing.warm",)
 _IMPORT_S = 2.5
 
 
@@ -77,7 +77,8 @@ def build(
         judge=judge,
         limits=Limits(timeout_s, memory_mib << 20),
         version=_version(units),
-        imports=_OWN if timeout_s > _IMPORT_S else (*_OWN, "rlvr_cli.verification.parsing.warm"),
+        imports=_OWN if timeout_s > _IMPORT_S else _OWN + _SYMPY,
+        late_imports=_SYMPY,
     )
 
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,19 +65,22 @@ class Pool:
 
     A task's clock starts when its process takes it up, and stops while that process is ready
     to run but other work has the cores. On time-out the process is killed with its group and
-    replaced; a process that dies costs the task that it was at, and no other.
+    replaced; a process that dies costs the task that it was at, and no other. The first time-out is
+    no verdict where there are `late_imports`: the tasks begin again with these loaded.
     """
 
     def __init__(
         self,
         size: int,
         *,
-        imports: Sequence[str] = (),
+        imports: Iterable[str] = (),
+        late_imports: Iterable[str] = (),
         environment: dict[str, str] | None = None,
         recycle: int = RECYCLE,
     ) -> None:
         self.size, self._recycle = size, recycle
-        self._imports, self._environment = sorted(set(imports)), environment or {}
+        self._imports, self._late_imports = {*imports}, {*late_imports} - {*imports}
+        self._environment = environment or {}
         self._server: Forkserver | None = None
         self._workers: list[_Worker] = []
         self._first_s: dict[str, float] = {}  # what a verifier's first task took in a process
@@ -160,12 +163,28 @@ class Pool:
                     continue
                 if left > 0:
                     worker.deadline = time.monotonic() + left
+                elif self._late_imports:
+                    self._load_late_imports(queue, selector)
+                    return
                 else:
                     worker.given.popleft()
                     self._drop(worker, queue, selector)
                     yield index, Verdict("timeout")
             elif not worker.given and worker.served >= self._recycle:
                 self._drop(worker, queue, selector)
+
+    def _load_late_imports(self, queue: deque[int], selector: selectors.BaseSelector) -> None:
+        """Replaces every process by one that has loaded them, and puts back what they had.
+
+        From a slow disk, a module that an answer needs loads for longer than a verdict may take.
+        """
+        for worker in list(self._workers):
+            self._drop(worker, queue, selector)
+        if self._server:
+            self._server.close()
+            self._server = None
+        self._imports |= self._late_imports
+        self._late_imports = set()
 
     def _read(
         self,
@@ -216,7 +235,7 @@ class Pool:
 
     def _start(self) -> _Worker:
         if self._server is None:
-            self._server = Forkserver(self._imports, self._environment)
+            self._server = Forkserver(sorted(self._imports), self._environment)
         ours, theirs = socket.socketpair()
         with theirs:
             pid = self._server.fork(theirs.fileno())

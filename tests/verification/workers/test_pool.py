@@ -44,6 +44,18 @@ def pool():
         yield pool
 
 
+def test_a_module_that_loads_for_longer_than_a_verdict_may_take_is_loaded_beforehand(tmp_path):
+    """Its first use is a time-out; a task that hangs anyway is one, and is tried twice at most."""
+    (tmp_path / "of_a_slow_disk.py").write_text("import time; time.sleep(4)")
+    slow = {"environment": {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}}
+    words = ("say a", "load of_a_slow_disk", "say b", "sleep", "load of_a_slow_disk")
+    with Pool(2, late_imports=["of_a_slow_disk"], **slow) as pool:
+        statuses = [verdict.status for verdict in run(pool, *words)]
+    assert statuses == ["ok", "ok", "ok", "timeout", "ok"]
+    with Pool(2, **slow) as pool:
+        assert [verdict.status for verdict in run(pool, *words[:2])] == ["ok", "timeout"]
+
+
 def is_alive(pid):
     try:
         os.kill(pid, 0)

@@ -1,5 +1,6 @@
 """A custom verifier that misbehaves as its completion says."""
 
+import importlib
 import os
 import resource
 import signal
@@ -55,7 +56,12 @@ def read_environment(value, answer):
     return value in os.environ
 
 
+def load(value, answer):
+    return bool(importlib.import_module(value))
+
+
 TOYS = {
+    "load": load,
     "say": lambda value, answer: value == answer,
     "spin": spin,
     "compute": compute,
