@@ -25,7 +25,7 @@ def build(*, beta: float = 0.1, ratio: Literal["token", "sequence"] = "token") -
     may move |o| times as far. `beta` is 0.1 in ROLL, 0.05 in Tinker's example.
     """
     if not 0 < beta < math.inf:
-        raise ValueError("beta must be above 0, and finite; without the square it is gpg")
+        raise ValueError("beta must be above 0, and finite; gpg has no square")
     span = {"token": ratios.token, "sequence": ratios.sequence}[ratio]
     return Objective(
         advantage=lambda step: {"advantage": advantage.group_mean(step.reward_N, step.group_N)},
