@@ -52,6 +52,7 @@ EQUIVALENT = {
     ("terms/ratio.py", "-1 -> without its sign"): "the last dimension is dimension 1",
     ("terms/surrogate.py", "-1 -> without its sign"): "the last dimension is dimension 1",
     ("terms/weight.py", "-1 -> without its sign"): "the last dimension is dimension 1",
+    ("terms/divergence.py", "-1 -> without its sign"): "the last dimension is dimension 1",
     ("terms/divergence.py", "batch.logp_BT.detach -> clone"): "a comparison has no gradient",
     ("terms/divergence.py", "logp_BT > old_logp_BT -> GtE"): "a token that stays has not moved",
     ("terms/divergence.py", "logp_BT < old_logp_BT -> LtE"): "a token that stays has not moved",

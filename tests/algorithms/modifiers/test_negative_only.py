@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from rlvr_cli.algorithms import objective
+from rlvr_cli.errors import UsageError
+
 DEFAULTS = "negative-only"
 
 
@@ -65,3 +68,9 @@ def test_positive_completions_stay_in_the_denominators(gains):
 
 def test_an_all_wrong_group_gives_nothing(advantages):
     assert advantages("grpo+negative-only", [0, 0, 0, 0])["advantage"] == [0] * 4
+
+
+@pytest.mark.parametrize("base, kept", [("psr", "above"), ("nsr", "below")])
+def test_an_objective_of_one_sign_is_refused_by_that_sign(base, kept):
+    with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
+        objective.build(f"{base}+negative-only")

@@ -58,6 +58,7 @@ def beyond(p, q, advantage, mask=True):
         pytest.param(0.375, 0.5, -1.0, False, id="pushed down, at the lower bound"),
         pytest.param(0.875, 0.5, -1.0, False, id="brought back down"),
         pytest.param(0.875, 0.5, 0.0, False, id="no advantage"),
+        pytest.param(0.125, 0.5, 0.0, False, id="no advantage, fallen"),
     ],
 )
 def test_a_token_is_beyond_the_region_where_it_is_pushed_further_out(p, q, advantage, is_out):
