@@ -18,7 +18,7 @@ import numpy as np
 
 from rlvr_cli.cli import app
 
-AHEAD, CORRECTIONS = (0, 1, 2, 4), ("is-correction", "none")
+AHEAD = (0, 1, 2, 4)
 
 
 def train(out: Path, ahead: int, correction: str, seed: int, given: argparse.Namespace) -> None:
@@ -51,10 +51,12 @@ def main() -> None:
     add("--steps", type=int, default=60)
     add("--algo", default="grpo")
     add("--learning-rate", default="2e-4")
+    add("--corrections", nargs="+", default=["is-correction", "none"])
     add("--out", type=Path, default=Path("staleness"))
     add("words", nargs="*", help="of `rlvr train`")
     given = parser.parse_args()
-    kinds = [(a, c) for a in AHEAD for c in CORRECTIONS if a or c == CORRECTIONS[0]]
+    first = given.corrections[0]
+    kinds = [(a, c) for a in AHEAD for c in given.corrections if a or c == first]
     found: dict[tuple[int, str], list[tuple[float, float]]] = {kind: [] for kind in kinds}
     for seed in range(given.seeds):
         for ahead, correction in kinds:
