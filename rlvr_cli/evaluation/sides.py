@@ -74,7 +74,10 @@ def load(
     if evaluations:
         return _of_run(path, evaluations[max(evaluations)], min_n)
     if run_folders.is_run(path):
-        raise DataError(f"`{path}` has no complete evaluation", "resume its `rlvr train`")
+        raise DataError(
+            f"`{path}` has no complete evaluation",
+            "resume its `rlvr train`; of a run without any, with `--eval-every` above 0",
+        )
     asked = pairing.Asked(by)
     tallied, scores = pass_at_k.tally(
         path,
