@@ -39,4 +39,4 @@ def test_an_unknown_tracker_is_refused(refused, trained):
 
 
 def test_a_tracker_must_be_named(refused, trained):
-    assert "'--to'" in refused(2, "track", trained)
+    assert "needs --to" in refused(2, "track", trained)
