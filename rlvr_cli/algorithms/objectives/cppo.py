@@ -32,8 +32,8 @@ def build(
     at least `delta_b` and at most `growth` times that (eq. 22). The paper has this for base models,
     and delta = 0.2 for a mixture of experts; its post-trained model has a fixed 0.015, which is
     `delta_b=0.015,growth=1`. Its main runs measure D over the 20 likeliest tokens, and this D in
-    Fig. 6. L_max is the rollout's --max-new-tokens. What has sampled is pi_old in the paper, which
-    is `--old-logprobs rollout`.
+    Fig. 6. L_max is the rollout's --max-new-tokens. pi_old is the policy that sampled in the paper:
+    `--old-logprobs rollout`.
     """
     if not (0 <= delta < math.inf and 0 <= delta_b < math.inf):
         raise ValueError("delta and delta_b must be at 0 or above, and finite")

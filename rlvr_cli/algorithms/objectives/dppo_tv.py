@@ -18,8 +18,8 @@ def build(
         M = 0 where A > 0, r > 1 and D > high, or A < 0, r < 1 and D > low; else 1
         D = |pi(y_it) - pi_old(y_it)|
 
-    L_max is the rollout's --max-new-tokens. The paper holds the policy to what has sampled, which
-    is `--old-logprobs rollout`.
+    L_max is the rollout's --max-new-tokens. The paper holds the policy to the one that sampled:
+    `--old-logprobs rollout`.
     """
     return divergence.masked(
         lambda step: {"advantage": advantage.group_mean(step.reward_N, step.group_N)},

@@ -26,7 +26,7 @@ def build(*, beta: float = 0.1, ratio: Literal["token", "sequence"] = "token") -
     """
     if not 0 < beta < math.inf:
         raise ValueError("beta must be above 0, and finite; gpg has no square")
-    span = {"token": ratios.token, "sequence": ratios.sequence}[ratio]
+    span = ratios.BY_NAME[ratio]
     return Objective(
         advantage=lambda step: {"advantage": advantage.group_mean(step.reward_N, step.group_N)},
         log_ratio=lambda batch: span(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),

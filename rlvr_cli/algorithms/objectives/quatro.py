@@ -34,7 +34,7 @@ def build(
     """
     if not (0 < delta < math.inf and 0 < max_gap < math.inf):
         raise ValueError("delta and max_gap must be above 0 and finite")
-    span = {"sequence": ratios.sequence, "length-normalized": ratios.length_normalized}[ratio]
+    span = ratios.BY_NAME[ratio]
     return Objective(
         advantage=lambda step: dual.trust_region(
             step.reward_N, step.group_N, delta=delta, max_gap=max_gap

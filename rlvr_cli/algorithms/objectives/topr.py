@@ -33,8 +33,8 @@ def build(
     The paper's rewards are 1 and -1, which the verdict gives here: by a reward of 0 an error would
     teach nothing. A `baseline` above 0 gives errors more weight, one below 0 less (sec. 4.3). With
     `advantage=group-norm` A_i is (R_i - mean R) / (std R + eps). `ratio=length-normalized` and
-    `ratio=token` have exp(mean_t d_it) and exp d_it in w. The paper's ratio is to what has
-    sampled, which is `--old-logprobs rollout`.
+    `ratio=token` have exp(mean_t d_it) and exp d_it in w. The paper's ratio is to the
+    policy that sampled: `--old-logprobs rollout`.
     """
     if not -1 < baseline < 1:
         raise ValueError("baseline must be between -1 and 1; psr and nsr leave out one side")
@@ -50,11 +50,7 @@ def build(
     def relative(step: Step) -> dict[str, Tensor]:
         return {"advantage": advantages.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)}
 
-    span = {
-        "sequence": ratios.sequence,
-        "length-normalized": ratios.length_normalized,
-        "token": ratios.token,
-    }[ratio]
+    span = ratios.BY_NAME[ratio]
     is_signed = advantage == "signed"
     return Objective(
         advantage=signed if is_signed else relative,

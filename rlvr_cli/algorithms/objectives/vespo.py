@@ -26,7 +26,7 @@ def build(
         k and lambda by the sign of A_i = (R_i - mean R) / (std R + eps)
 
     W sums every token's rounding and drift: far from 1 a completion has no gradient. In the paper
-    it is the ratio to what has sampled, which is `--old-logprobs rollout`.
+    it is the ratio to the policy that sampled: `--old-logprobs rollout`.
     """
     if not all(0 <= value < math.inf for value in (k_pos, lambda_pos, k_neg, lambda_neg)):
         raise ValueError("each k and lambda must be at 0 or above, and finite")

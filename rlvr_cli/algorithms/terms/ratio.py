@@ -38,6 +38,10 @@ def length_normalized(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> 
     return mean(token(logp_BT, old_logp_BT, mask_BT), mask_BT)
 
 
+# What an option `ratio` of an objective names.
+BY_NAME = {"token": token, "sequence": sequence, "length-normalized": length_normalized}
+
+
 def token_of_sequence(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
     """The mean log ratio of the completion, with a gradient by the token's own log-prob alone.
 

@@ -17,5 +17,5 @@ def test_of_equal_outliers_those_that_come_last_are_dropped():
     assert dropped(ones, 0.2) == expected
 
 
-def test_a_mean_of_nothing_leaves_zeros():
+def test_a_bound_of_zero_keeps_the_zeros():
     assert dropped([0.0, 1.0, 0.0], 0.0) == [0, 1, 0]
