@@ -83,7 +83,9 @@ def learn(base: Path, task: str, examples: int, out: Path, *, seed: int = 0) -> 
         losses.append(loss.item())
     for parameter in trained:
         parameter.data = parameter.data.bfloat16()
+    model.peft_config["default"].base_model_name_or_path = base.name
     model.save_pretrained(out)
+    (out / "README.md").unlink()  # peft's form, not filled in
     quarter = -(-len(losses) // 4)
     means = [losses[i : i + quarter] for i in range(0, len(losses), quarter)]
     return {"examples": examples, "loss": [round(sum(m) / len(m), 4) for m in means]}
